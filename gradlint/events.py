@@ -1,0 +1,153 @@
+"""Events: what happens to autograd state, as both witnesses report it.
+
+The static tracer and the runtime guard send the same events, and rules are written over nothing else.  An event
+says where it happened (``site``) and shows the objects involved as *views* whose properties are
+:class:`~gradlint.facts.Fact`: known, or unknown.
+
+``touches`` names the subjects of protocols that an event concerns: ``subject -> True`` when it certainly
+does, ``None`` when it may.  A subject is any hashable the witness chooses; rules never look inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gradlint.facts import Fact, unknown
+from gradlint.finding import Site
+
+Touches = Mapping[Hashable, Literal[True] | None]
+
+NOTHING: Touches = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A view of a tensor at the moment of the event."""
+
+    text: str = ""  #: how the source spells it; empty when that is not known
+    requires_grad: Fact[bool] = field(default_factory=unknown)
+    is_leaf: Fact[bool] = field(default_factory=unknown)
+    is_parameter: Fact[bool] = field(default_factory=unknown)
+    device: Fact[str] = field(default_factory=unknown)  #: the device type: "cpu", "cuda", …
+    scalar: Fact[bool] = field(default_factory=unknown)  #: exactly one element
+    integral: Fact[bool] = field(default_factory=unknown)  #: of an integer or bool type
+    activation: Fact[str] = field(default_factory=unknown)
+    """What last shaped its values: "softmax", "log_softmax", "sigmoid", "logits" (a linear map), "none"."""
+    activation_at: Site | None = None
+    made_at: Site | None = None
+    moved_at: Site | None = None  #: where it was put on its device
+    kept_at: Site | None = None  #: where it was put into the container it came from
+    freed: Fact[bool] = field(default_factory=unknown)  #: its graph has been walked and freed
+    freed_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened at ``site``."""
+
+    site: Site
+    touches: Touches = field(default_factory=dict)
+
+
+# --- gradients and the optimizer -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backward(Event):
+    """A backward pass.  Touches the parameter groups whose ``.grad`` it adds to."""
+
+    root: Tensor
+    retain_graph: Fact[bool] = field(default_factory=unknown)
+    create_graph: Fact[bool] = field(default_factory=unknown)
+    gradient_given: Fact[bool] = field(default_factory=unknown)
+    accumulates: bool = True  #: False for ``torch.autograd.grad``, which returns gradients
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Event):
+    """An optimizer applied gradients.  Touches the parameter groups it owns."""
+
+    optimizer: str = ""  #: as the source spells it, or the class name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared(Event):
+    """Gradients were zeroed or dropped.  Touches the parameter groups concerned."""
+
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParametersReplaced(Event):
+    """Parameters got new values from elsewhere, or are new objects: what was accumulated is void."""
+
+
+# --- modules and their inputs ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFed(Event):
+    """A module was called.  Touches the inputs that are leaves, require grad and are no parameters."""
+
+    module: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientRead(Event):
+    """The gradient of an input was read, asked for, or given to an optimizer.  Touches that input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputDone(Event):
+    """Nothing can read the gradient of the touched inputs any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossCalled(Event):
+    """A loss function was called with a prediction and a target."""
+
+    loss: str  #: the functional name: "cross_entropy", "nll_loss", "binary_cross_entropy", …
+    input: Tensor
+    target: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropoutCalled(Event):
+    """A functional dropout, or a dropout layer built on the spot, was applied."""
+
+    function: str  #: "dropout", "alpha_dropout", "scaled_dot_product_attention", "nn.Dropout", …
+    training_given: Fact[bool] = field(default_factory=unknown)  #: the mode was said explicitly
+    drops_by_default: bool = True  #: what happens when it is not said
+    in_module: Fact[bool] = field(default_factory=unknown)  #: reached from the forward of a module
+    mode_checked: Fact[bool] = field(default_factory=unknown)  #: guarded by the module's ``training``
+    inert: Fact[bool] = field(default_factory=unknown)  #: the probability is zero
+
+
+# --- tensors ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataWritten(Event):
+    """The values of a tensor were changed behind autograd's back, through ``.data``."""
+
+    tensor: Tensor
+    how: str  #: the operation, as the source spells it
+    taken_at: Site | None = None  #: where ``.data`` was read, when that is another place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRead(Event):
+    """``.data`` of a tensor was read."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedToNumpy(Event):
+    """A tensor was turned into a numpy array, by name or by a library that asks for one."""
+
+    tensor: Tensor
+    how: str  #: ".numpy()", "np.asarray", "plt.plot", …
+    grad_enabled: Fact[bool] = field(default_factory=unknown)

@@ -1,0 +1,140 @@
+"""Rules: one class for each pitfall, written over events.
+
+A rule registers itself by being defined.  Its docstring is its manual page.  It reports through
+:class:`Violation`, yielded by a method marked ``@on(EventType)`` or told by the ``violated`` method of a
+:class:`~gradlint.protocol.Protocol`.  Rules know neither libcst nor torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from gradlint.finding import Finding, Related, Severity
+from gradlint.protocol import Protocol
+
+if TYPE_CHECKING:
+    from gradlint.events import Event
+    from gradlint.finding import Site
+
+E = TypeVar("E", bound="Event")
+Check = Callable[[Any, E], Iterator["Violation"]]
+
+ENTRY_POINT_GROUP = "gradlint.rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What a rule reports: why this is a mistake, and the places that explain it."""
+
+    message: str
+    at: Site
+    related: tuple[tuple[str, Site], ...] = ()
+    remedy: str = ""
+    cause: Site | None = None
+
+
+def on(*events: type[E]) -> Callable[[Check[E]], Check[E]]:
+    """Mark a method of a rule as a check of events of these types."""
+
+    def mark(check: Check[E]) -> Check[E]:
+        check.__gradlint_events__ = events  # type: ignore[attr-defined]
+        return check
+
+    return mark
+
+
+class Rule:
+    """A pitfall.  Subclasses set ``code``, ``name``, ``severity`` and a docstring in the shape of the manual page."""
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    severity: ClassVar[Severity]
+    opt_in: ClassVar[bool] = False  #: not selected by default even though its severity would be
+    fix: ClassVar[str | None] = None  #: "safe", "unsafe" or None
+    remedy: ClassVar[str] = ""  #: what to do, in one line
+    supersedes: ClassVar[tuple[str, ...]] = ()  #: codes that stay silent where this rule reports the same cause
+
+    checks: ClassVar[dict[type[Event], tuple[str, ...]]] = {}
+    protocols: ClassVar[tuple[Protocol, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        checks: dict[type[Event], tuple[str, ...]] = {}
+        protocols = []
+        for key, member in inspect.getmembers_static(cls):
+            if isinstance(member, Protocol):
+                protocols.append(member)
+            for event in getattr(member, "__gradlint_events__", ()):
+                checks[event] = (*checks.get(event, ()), key)
+        cls.checks, cls.protocols = checks, tuple(protocols)
+        if "code" in cls.__dict__:
+            _register(cls)
+
+    @classmethod
+    def default(cls) -> bool:
+        """Whether the rule is selected when nothing is said."""
+        return not cls.opt_in and cls.severity is not Severity.STYLE
+
+    @classmethod
+    def listens(cls) -> frozenset[type[Event]]:
+        """The event types this rule is written over."""
+        return frozenset(cls.checks).union(*(protocol.events for protocol in cls.protocols))
+
+    @classmethod
+    def page(cls) -> str:
+        """The manual page."""
+        return inspect.cleandoc(cls.__doc__ or "")
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first sentence of the manual page."""
+        return " ".join(cls.page().partition("\n\n")[0].split())
+
+    def finding(self, violation: Violation) -> Finding:
+        """The violation with its sites located."""
+        return Finding(
+            code=self.code,
+            name=self.name,
+            message=violation.message,
+            severity=self.severity,
+            location=violation.at.locate(),
+            related=tuple(Related(message, site.locate()) for message, site in violation.related),
+            remedy=violation.remedy or self.remedy,
+            cause=violation.cause.locate() if violation.cause else None,
+        )
+
+
+_registry: dict[str, type[Rule]] = {}
+_discovered = False
+
+
+def _register(rule: type[Rule]) -> None:
+    if not re.fullmatch(r"[A-Z]{2,8}[0-9]{3}", rule.code):
+        raise ValueError(f"{rule.__qualname__}: {rule.code!r} is not a rule code such as 'GL201'")
+    other = _registry.get(rule.code)
+    if other is not None:
+        raise ValueError(f"rule code {rule.code} is defined by both {other.__module__} and {rule.__module__}")
+    for known in _registry.values():
+        if known.name == rule.name:
+            raise ValueError(f"rule name {rule.name!r} is used by both {known.code} and {rule.code}")
+    _registry[rule.code] = rule
+
+
+def all_rules() -> tuple[type[Rule], ...]:
+    """Every rule, by code: those of ``gradlint.rules`` and those other packages bring by entry point."""
+    global _discovered
+    if not _discovered:
+        package = importlib.import_module("gradlint.rules")
+        for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+            importlib.import_module(f"gradlint.rules.{module}")
+        for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: (e.name, e.value)):
+            entry.load()
+        _discovered = True
+    return tuple(_registry[code] for code in sorted(_registry))

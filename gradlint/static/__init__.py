@@ -1,0 +1,1 @@
+"""The static witness: executes source text abstractly, without ever importing it."""

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from gradlint.events import Backward, Cleared, Event, ParametersReplaced, Step
+from gradlint.finding import Severity
+from gradlint.protocol import Protocol, Token, Violating
+from gradlint.rule import Rule, Violation
+
+
+class MissingZeroGrad(Rule):
+    """`step()` applies gradients that an earlier `step()` has already applied.
+
+    ## What it does
+    Follows the gradients of each group of parameters: a backward pass adds to them, `step()` spends them, and
+    they must be cleared before a later backward pass adds to what has been spent and another `step()` applies
+    the sum.
+
+    ## Why is this bad
+    `backward()` adds to `.grad`. Without `zero_grad()` each step applies the sum of all gradients since the
+    training began: the effective learning rate grows, and old batches are applied again and again.
+
+    ## Example
+    ```python
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## At runtime
+    The guard remembers the identity and version of every gradient at each step, and reports the second step that
+    applies them.
+
+    ## Stays silent on
+    Gradient accumulation; clearing by helpers, by `model.zero_grad()`, by `p.grad = None`; LBFGS closures;
+    frameworks that clear by themselves; a single step; an optimizer that cannot be followed.
+
+    ## References
+    - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
+    """
+
+    code = "GL201"
+    name = "missing-zero-grad"
+    severity = Severity.ERROR
+    fix = None
+    remedy = "clear the gradients before each backward pass: optimizer.zero_grad()"
+
+    gradients = Protocol(
+        {
+            ("clear", Backward): "held",
+            ("held", Backward): "held",
+            ("held", Step): "spent",
+            ("spent", Backward): "mixed",
+            ("mixed", Step): Violating("spent"),
+            ("held", Cleared): "clear",
+            ("spent", Cleared): "clear",
+            ("mixed", Cleared): "clear",
+            ("held", ParametersReplaced): "clear",
+            ("spent", ParametersReplaced): "clear",
+            ("mixed", ParametersReplaced): "clear",
+        },
+        start="clear",
+        arms=Step,
+    )
+
+    @gradients.violated
+    def story(self, token: Token, event: Event) -> Violation:
+        added = token.last_at(Backward)
+        spent = token.entered_at("spent")
+        mixed = token.entered_at("mixed")
+        related = []
+        if spent is not None:
+            related.append(("this step() applied the gradients a first time", spent))
+        if mixed is not None and mixed != added:
+            related.append(("this backward() added to them", mixed))
+        if event.site != spent:
+            related.append(("this step() applies them again", event.site))
+        return Violation(
+            "gradients are added to those an earlier step() already applied: nothing clears them in between",
+            at=added or event.site,
+            related=tuple(related),
+        )

@@ -1,0 +1,1 @@
+"""The runtime witness: watches a training loop under ``gradlint.guard``."""
