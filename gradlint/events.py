@@ -42,6 +42,10 @@ class Tensor:
     freed: Fact[bool] = field(default_factory=unknown)  #: its graph has been walked and freed
     freed_at: Site | None = None
 
+    def named(self, otherwise: str) -> str:
+        """The tensor as the source spells it, for a message; ``otherwise`` when that is not known."""
+        return f"`{self.text}`" if self.text else otherwise
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -102,6 +106,8 @@ class GradientRead(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputDone(Event):
     """Nothing can read the gradient of the touched inputs any more."""
+
+    asked_at: Site | None = None  #: where they were made to require grad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,11 @@ class Violation:
     cause: Site | None = None
 
 
+def places(*steps: tuple[str, Site | None]) -> tuple[tuple[str, Site], ...]:
+    """The steps of a story whose sites are known, for :attr:`Violation.related`."""
+    return tuple((message, site) for message, site in steps if site is not None)
+
+
 def on(*events: type[E]) -> Callable[[Check[E]], Check[E]]:
     """Mark a method of a rule as a check of events of these types."""
 

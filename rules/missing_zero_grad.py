@@ -3,7 +3,7 @@ from __future__ import annotations
 from gradlint.events import Backward, Cleared, Event, ParametersReplaced, Step
 from gradlint.finding import Severity
 from gradlint.protocol import Protocol, Token, Violating
-from gradlint.rule import Rule, Violation
+from gradlint.rule import Rule, Violation, places
 
 
 class MissingZeroGrad(Rule):
@@ -73,18 +73,13 @@ class MissingZeroGrad(Rule):
 
     @gradients.violated
     def story(self, token: Token, event: Event) -> Violation:
-        added = token.last_at(Backward)
-        spent = token.entered_at("spent")
-        mixed = token.entered_at("mixed")
-        related = []
-        if spent is not None:
-            related.append(("this step() applied the gradients a first time", spent))
-        if mixed is not None and mixed != added:
-            related.append(("this backward() added to them", mixed))
-        if event.site != spent:
-            related.append(("this step() applies them again", event.site))
+        spent, mixed, added = token.entered_at("spent"), token.entered_at("mixed"), token.last_at(Backward)
         return Violation(
-            "gradients are added to those an earlier step() already applied: nothing clears them in between",
+            "gradients are added to those an earlier step already applied: nothing clears them in between",
             at=added or event.site,
-            related=tuple(related),
+            related=places(
+                ("they were applied here", spent),
+                ("more were added here", mixed if mixed != added else None),
+                ("and all are applied again here", event.site if event.site != spent else None),
+            ),
         )

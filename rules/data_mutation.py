@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import DataWritten
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on, places
+
+
+class DataMutation(Rule):
+    """A tensor that is part of a graph is changed through `.data`.
+
+    ## What it does
+    Finds in-place changes of `.data`, assignments to it, and changes through another name for it, where the
+    tensor requires grad and is no parameter.
+
+    ## Why is this bad
+    `.data` shares memory with the tensor but not its version counter. Where the backward pass needs the old
+    values it silently uses the new ones, and every gradient behind them is wrong.
+
+    ## Example
+    ```python
+    logits = model(x)
+    logits.data.clamp_(-5, 5)
+    loss = criterion(logits, y)
+    loss.backward()
+    ```
+
+    ## Use instead
+    ```python
+    logits = model(x)
+    logits = logits.clamp(-5, 5)
+    loss = criterion(logits, y)
+    loss.backward()
+    ```
+
+    ## At runtime
+    PyTorch raises nothing: the version counter that would notice the change does not see it.
+
+    ## Stays silent on
+    Attributes merely named `data` (datasets, graph batches, packed sequences, numpy arrays, configurations);
+    `.data` that is only read; a copy (`.data.clone()`) that is changed; new tensors made with `.data.new(…)`;
+    parameters, which parameter-data-mutation reports.
+
+    ## References
+    - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)
+    """
+
+    code = "GL101"
+    name = "data-mutation"
+    severity = Severity.ERROR
+    fix = None
+    remedy = "compute a new tensor, or change this one under torch.no_grad(), where autograd checks it"
+    supersedes = ("GL110", "GL102")
+
+    @on(DataWritten)
+    def changed(self, event: DataWritten) -> Iterator[Violation]:
+        tensor = event.tensor
+        if not tensor.requires_grad.is_true or not tensor.is_parameter.is_false:
+            return
+        yield Violation(
+            f"{tensor.named('a tensor of the graph')} is changed through .data: autograd does not notice",
+            at=event.site,
+            related=places((".data was taken here", event.taken_at), ("the tensor was made here", tensor.made_at)),
+            cause=event.taken_at or event.site,
+        )

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint import events
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on
+
+
+class DataRead(Rule):
+    """`.data` of a tensor is read where `.detach()` would be checked.
+
+    ## What it does
+    Finds `.data` on values known to be tensors that require grad.
+
+    ## Why is this bad
+    Both `.data` and `.detach()` give the values without the graph, and both share memory. Only `.detach()` shares
+    the version counter too: when the values are later changed in place, autograd notices with `.detach()` and
+    computes wrong gradients in silence with `.data`.
+
+    ## Example
+    ```python
+    norm = model(x).data.norm()
+    ```
+
+    ## Use instead
+    ```python
+    norm = model(x).detach().norm()
+    ```
+
+    ## Stays silent on
+    Attributes merely named `data`; `torch.utils.data` under any name; where data-mutation or
+    parameter-data-mutation reports the same `.data`.
+
+    ## References
+    - [torch.Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html)
+    """
+
+    code = "GL102"
+    name = "data-read"
+    severity = Severity.STYLE
+    fix = None
+    remedy = "use .detach()"
+
+    @on(events.DataRead)
+    def read(self, event: events.DataRead) -> Iterator[Violation]:
+        if not event.tensor.requires_grad.is_true:
+            return
+        yield Violation(
+            f".data of {event.tensor.named('a tensor')} shares its memory unchecked: .detach() is checked by autograd",
+            at=event.site,
+            cause=event.site,
+        )

@@ -1,0 +1,118 @@
+"""The rules as a catalogue: metadata, manual pages, and examples that are what they say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from gradlint.events import Event
+from gradlint.rule import Rule, all_rules
+
+TESTS = Path(__file__).parent
+PREAMBLE = (TESTS / "preamble.py").read_text(encoding="utf-8")
+HEADINGS = [
+    "What it does",
+    "Why is this bad",
+    "Example",
+    "Use instead",
+    "At runtime",
+    "Stays silent on",
+    "References",
+]
+OWN = [rule for rule in all_rules() if rule.__module__.startswith("gradlint.rules.")]
+
+each_rule = pytest.mark.parametrize("rule", OWN, ids=lambda rule: rule.code)
+
+
+def snippet(rule: type[Rule], heading: str) -> str:
+    """The Python block under a heading of the manual page."""
+    found = re.search(rf"^## {heading}\n```python\n(.*?)```$", rule.page(), re.DOTALL | re.MULTILINE)
+    assert found, f"{rule.code}: no Python block directly under '## {heading}'"
+    return found[1]
+
+
+def codes(folder: Path, source: str, rule: type[Rule]) -> list[str]:
+    """The codes of what the default rules, and this one, say about the source after the preamble."""
+    from gradlint.static.analysis import analyze
+    from gradlint.static.source import Project
+
+    path = folder / "example.py"
+    path.write_text(PREAMBLE + "\n\n" + source, encoding="utf-8")
+    first = PREAMBLE.count("\n") + 1
+    findings = analyze(Project([folder]), [path], [other for other in all_rules() if other.default() or other is rule])
+    assert all(finding.location.row > first for finding in findings), "the preamble itself must be clean"
+    return [finding.code for finding in findings]
+
+
+def test_codes_and_names_are_unique() -> None:
+    assert len({rule.code for rule in OWN}) == len(OWN)
+    assert len({rule.name for rule in OWN}) == len(OWN)
+
+
+@each_rule
+def test_the_file_is_named_by_the_slug(rule: type[Rule]) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    assert rule.__module__ == "gradlint.rules." + rule.name.replace("-", "_")
+    assert rule.__name__.lower() == rule.name.replace("-", "")
+
+
+@each_rule
+def test_the_manual_page_has_its_headings_in_order(rule: type[Rule]) -> None:
+    headings = re.findall(r"^## (.+)$", rule.page(), re.MULTILINE)
+    assert headings == [heading for heading in HEADINGS if heading in headings]
+    assert set(HEADINGS) - set(headings) <= {"At runtime"}
+    assert all(len(line) <= 120 or "](http" in line for line in rule.page().splitlines())
+
+
+@each_rule
+def test_the_summary_is_one_sentence(rule: type[Rule]) -> None:
+    summary = rule.summary()
+    assert summary.endswith(".")
+    assert len(re.findall(r"[.!?](?= [A-Z])", summary)) == 0
+    assert len(summary) <= 110
+
+
+@each_rule
+def test_the_remedy_fits_a_line(rule: type[Rule]) -> None:
+    assert rule.remedy
+    assert len(rule.remedy) <= 100
+    assert not rule.remedy.endswith(".")
+
+
+@each_rule
+def test_the_rule_listens_to_something(rule: type[Rule]) -> None:
+    assert rule.listens()
+    assert all(issubclass(event, Event) for event in rule.listens())
+
+
+@each_rule
+def test_what_is_superseded_exists(rule: type[Rule]) -> None:
+    assert set(rule.supersedes) <= {other.code for other in all_rules()} - {rule.code}
+
+
+@each_rule
+def test_snippets_parse(rule: type[Rule]) -> None:
+    for heading in ("Example", "Use instead"):
+        ast.parse(snippet(rule, heading))
+
+
+@each_rule
+def test_the_rule_has_fixtures_of_both_kinds(rule: type[Rule]) -> None:
+    text = (TESTS / "fixtures" / (rule.name.replace("-", "_") + ".py")).read_text(encoding="utf-8")
+    cases = re.split(r"^# case: ", text, flags=re.MULTILINE)[1:]
+    flagged = [case for case in cases if re.search(rf"# .*\b{rule.code}\b", case)]
+    assert flagged
+    assert len(flagged) < len(cases)
+
+
+@each_rule
+def test_the_example_is_flagged(rule: type[Rule], tmp_path: Path) -> None:
+    assert codes(tmp_path, snippet(rule, "Example"), rule) == [rule.code]
+
+
+@each_rule
+def test_the_correct_form_is_clean(rule: type[Rule], tmp_path: Path) -> None:
+    assert codes(tmp_path, snippet(rule, "Use instead"), rule) == []
