@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Result = Literal["tensor", "tensors", "pair", "number", "array", "module", "none"]
-"""A tensor; a tuple of unknown length of tensors; (values, indices); a Python number; a numpy array."""
+Result = Literal["tensor", "tensors", "pair", "pair_by_dim", "number", "array", "module", "none"]
+"""A tensor; a tuple of unknown length of tensors; (values, indices); a pair where a dim is given and else a
+tensor (``max``); a Python number, bool, string, shape or list of numbers; a numpy array; …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,14 @@ class Op:
     #: "keeps" (shape, type, device), "clears" (other values: arithmetic, relu), or the activation it applies.
     activation: str = "clears"
     #: Which tensors its backward needs: nothing can be walked twice, the rest raises once freed.
-    saves: Literal["", "input", "output", "both"] = "input"
-    #: "keeps" the number of elements, "one", "many", "reduces" (to one unless a dim is given), "unknown".
-    size: Literal["keeps", "one", "many", "reduces", "unknown"] = "unknown"
-    #: "inputs", "argument" (keyword ``device``, else the CPU), "to" (``.to``), "cpu", "cuda".
-    device: Literal["inputs", "argument", "to", "cpu", "cuda"] = "inputs"
+    #: "input" stands for the tensors it is given (both factors of a product), "output" for its first result, "other"
+    #: for what neither is (an index, a mask, statistics of its own).
+    saves: Literal["", "input", "output", "both", "other"] = "input"
+    #: "keeps" the number of elements, "one", "many", "reduces" (to one unless a dim is given), "unknown";
+    #: "broadcast": one where every tensor given has one element, many where any has many.
+    size: Literal["keeps", "one", "many", "reduces", "broadcast", "unknown"] = "unknown"
+    #: "inputs", "argument" (keyword ``device``, else the CPU), "to" (``.to``), "cpu", "cuda", "unknown".
+    device: Literal["inputs", "argument", "to", "cpu", "cuda", "unknown"] = "inputs"
     integral: bool = False  #: the result is of an integer or bool type
     inplace: bool = False  #: changes its first input, and returns it
     view: bool = False  #: shares storage with its first input
@@ -43,7 +47,7 @@ class Layer:
     op: Op = Op()  #: what calling it does to its first input
     mode_dependent: bool = False  #: it behaves differently in training and evaluation (dropout, batch norm)
     dropout: bool = False
-    container: Literal["", "sequential", "list", "dict"] = ""
+    container: Literal["", "sequential", "list", "dict", "wrapper"] = ""  #: "wrapper": calls the one module given to it
     returns: Literal["tensor", "recurrent", "attention"] = "tensor"
     """A tensor, ``(output, hidden)``, or ``(output, weights)``."""
 
@@ -54,4 +58,27 @@ class Loss:
 
     name: str  #: the functional name, shared by class and function
     input: int = 0  #: position of the prediction
-    target: int = 1  #: position of the target
+    target: int = 1  #: position of the target; -1 where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """A functional dropout: where its arguments stand, and what it does when they are not said."""
+
+    name: str  #: the bare name of the function
+    probability: int = 1  #: position of the probability
+    keyword: str = "p"  #: its keyword
+    default: float | None = 0.5  #: the probability when it is not given; None where it must be
+    training: int | None = 2  #: position of ``training``; None where there is no such argument
+    drops_by_default: bool = True  #: it drops when ``training`` is not given
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A callable that asks numpy for the values of what it is given."""
+
+    display: str  #: how a user spells it: ``np.asarray``
+    tensor: bool = True  #: it raises for a tensor that requires grad
+    sequence: bool = True  #: it raises for a list of tensors that require grad
+    positions: tuple[int, ...] | None = (0,)  #: the positional arguments converted; None: all of them
+    keywords: tuple[str, ...] = ()  #: the keyword arguments converted

@@ -1,0 +1,98 @@
+"""What other libraries do with tensors and modules: models they build, calls that touch nothing, conversions to numpy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gradlint.static.ops import Conversion
+from gradlint.static.torch_notation import names, words
+
+MODULE_FACTORIES: Final = names(
+    "",
+    "timm.create_model torch.hub.load open_clip.create_model pretrainedmodels.resnet50 clip.load "
+    "sentence_transformers.SentenceTransformer",
+    "segmentation_models_pytorch.create_model segmentation_models_pytorch.Unet segmentation_models_pytorch.UnetPlusPlus "
+    "segmentation_models_pytorch.FPN segmentation_models_pytorch.PSPNet segmentation_models_pytorch.Linknet "
+    "segmentation_models_pytorch.MAnet segmentation_models_pytorch.PAN segmentation_models_pytorch.DeepLabV3 "
+    "segmentation_models_pytorch.DeepLabV3Plus segmentation_models_pytorch.Segformer",
+    "monai.networks.nets.UNet monai.networks.nets.SwinUNETR monai.networks.nets.DenseNet121",
+    "torchaudio.models.Conformer torchaudio.models.ConvTasNet torchaudio.models.Tacotron2 torchaudio.models.Wav2Letter",
+)
+"""Calls that build a trainable model whose inside is not known."""
+
+MODULE_FACTORY_PREFIXES: Final = ("torchvision.models.", "pretrainedmodels.", "torchaudio.models.")
+"""Namespaces whose callables build such a model."""
+
+_PRETRAINED: Final = (
+    "transformers.",
+    "efficientnet_pytorch.",
+    "diffusers.",
+    "pytorch_pretrained_bert.",
+    "pytorch_transformers.",
+)
+_NOT_MODELS: Final = ("Tokenizer", "Config", "Processor", "FeatureExtractor", "Weights", "Scheduler", "Pipeline")
+
+
+def builds_module(name: str) -> bool:
+    """Whether calling ``name`` (canonical) gives a trainable model whose inside is not known."""
+    owner, _, last = name.rpartition(".")
+    if any(word in name for word in _NOT_MODELS):
+        return False
+    if name in MODULE_FACTORIES:
+        return True
+    if last in ("from_pretrained", "from_name", "from_config"):
+        return name.startswith(_PRETRAINED) or owner.startswith("timm.")
+    return name.startswith(MODULE_FACTORY_PREFIXES) and not last.startswith(("get_", "list_", "_"))
+
+
+HARMLESS: Final = (
+    names(
+        "builtins",
+        "abs all any ascii bool callable chr dict dir divmod enumerate filter float format frozenset hasattr hash hex id input "
+        "int isinstance issubclass iter len list map max min next object oct open ord pow print range repr reversed round set "
+        "slice sorted str sum tuple type vars zip",
+    )
+    | names(
+        "torch",
+        "save manual_seed seed initial_seed get_rng_state set_rng_state get_num_threads set_num_threads set_default_dtype "
+        "set_default_device set_default_tensor_type set_printoptions set_float32_matmul_precision is_tensor is_grad_enabled "
+        "use_deterministic_algorithms device dtype Size Generator typename numel is_floating_point is_complex "
+        "set_deterministic_debug_mode set_num_interop_threads set_flush_denormal get_default_dtype finfo iinfo",
+    )
+    | names(
+        "",
+        "torchsummary.summary torchinfo.summary thop.profile thop.clever_format ptflops.get_model_complexity_info "
+        "fvcore.nn.FlopCountAnalysis fvcore.nn.parameter_count torchviz.make_dot hiddenlayer.build_graph "
+        "torch.autograd.set_detect_anomaly torch.autograd.detect_anomaly torch.autograd.profiler.record_function",
+    )
+)
+"""Callables that touch neither gradients nor parameters of what they are given."""
+
+HARMLESS_PREFIXES: Final = tuple(
+    f"{name}."
+    for name in words(
+        "argparse collections contextlib csv datetime functools gc glob io itertools json logging math operator os pathlib "
+        "pickle pprint random re shutil signal string subprocess sys tempfile textwrap threading time traceback types typing "
+        "uuid warnings yaml "
+        "numpy pandas scipy sklearn matplotlib seaborn plotly PIL cv2 skimage imageio h5py bokeh networkx statsmodels "
+        "tqdm wandb mlflow neptune comet_ml clearml aim swanlab visdom loguru rich termcolor colorama click absl hydra omegaconf "
+        "einops.parsing prettytable tabulate psutil GPUtil pynvml codecarbon nltk sacrebleu rouge rouge_score seqeval jiwer "
+        "evaluate torchmetrics "
+        "torch.utils.tensorboard torch.cuda torch.backends torch.version torch.profiler torch.mps torch.random torch.testing "
+        "torch.utils.data torch.multiprocessing torch.utils.benchmark "
+        "torchvision.utils torchvision.transforms torchvision.datasets torchvision.io torchaudio.transforms torchtext "
+        "albumentations pycocotools lpips pytorch_fid ignite.metrics"
+    )
+)
+"""Namespaces of callables that touch neither gradients nor parameters of what they are given."""
+
+_NOT_HARMLESS: Final = ("torch.cuda.amp.", "torch.cuda.make_graphed_callables", "torch.multiprocessing.spawn")
+
+
+def is_harmless(name: str) -> bool:
+    """Whether ``name`` (canonical) leaves gradients and parameters alone, whatever it is given."""
+    return name in HARMLESS or (name.startswith(HARMLESS_PREFIXES) and not name.startswith(_NOT_HARMLESS))
+
+
+NUMPY_CONVERTERS: Final[dict[str, Conversion]] = {}
+"""Callables that turn tensors into numpy arrays, by canonical name."""

@@ -1,0 +1,79 @@
+"""The torch table: what calls of torch do, as data.
+
+The interpreter asks this module and no other.  To teach gradlint an operation, add its name to a line of the
+module that holds its kind:
+
+- :mod:`~gradlint.static.torch_operations`: functions and tensor methods of torch itself;
+- :mod:`~gradlint.static.torch_functions`: ``torch.nn.functional``, ``special``, ``linalg``, ``fft``;
+- :mod:`~gradlint.static.torch_layers`: classes of ``torch.nn``, losses, dropout;
+- :mod:`~gradlint.static.torch_training`: optimizers, schedulers, grad modes, initialisers, base classes, frameworks;
+- :mod:`~gradlint.static.torch_libraries`: other libraries;
+- :mod:`~gradlint.static.torch_names`: other spellings of the same names.
+
+The columns are those of :mod:`~gradlint.static.ops`.  All names are canonical: :func:`canonical` makes them so.
+"""
+
+from __future__ import annotations
+
+from gradlint.static.torch_functions import ATTRIBUTES, FUNCTIONS, METHODS, SPECIAL_ATTRIBUTES, SPECIAL_METHODS
+from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES
+from gradlint.static.torch_libraries import (
+    HARMLESS,
+    HARMLESS_PREFIXES,
+    MODULE_FACTORIES,
+    MODULE_FACTORY_PREFIXES,
+    NUMPY_CONVERTERS,
+    builds_module,
+    is_harmless,
+)
+from gradlint.static.torch_names import ALIASES, canonical
+from gradlint.static.torch_training import (
+    AUTOCASTS,
+    CLIPS,
+    DATASET_BASES,
+    DEPRECATED_INITS,
+    FRAMEWORKS,
+    FUNCTION_BASES,
+    GRAD_MODES,
+    INITS,
+    LIGHTNING_BASES,
+    LOADERS,
+    MODULE_BASES,
+    OPTIMIZERS,
+    SCALERS,
+    SCHEDULERS,
+)
+
+__all__ = [
+    "ALIASES",
+    "ATTRIBUTES",
+    "AUTOCASTS",
+    "CLIPS",
+    "DATASET_BASES",
+    "DEPRECATED_INITS",
+    "DROPOUTS",
+    "FRAMEWORKS",
+    "FUNCTIONS",
+    "FUNCTION_BASES",
+    "GRAD_MODES",
+    "HARMLESS",
+    "HARMLESS_PREFIXES",
+    "INITS",
+    "LAYERS",
+    "LIGHTNING_BASES",
+    "LOADERS",
+    "LOSSES",
+    "METHODS",
+    "MODULE_BASES",
+    "MODULE_FACTORIES",
+    "MODULE_FACTORY_PREFIXES",
+    "NUMPY_CONVERTERS",
+    "OPTIMIZERS",
+    "SCALERS",
+    "SCHEDULERS",
+    "SPECIAL_ATTRIBUTES",
+    "SPECIAL_METHODS",
+    "builds_module",
+    "canonical",
+    "is_harmless",
+]

@@ -1,0 +1,205 @@
+"""What training is made of: optimizers, schedulers, grad modes, initialisers, base classes, frameworks."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from gradlint.static.torch_notation import names
+
+OPTIMIZERS: Final = (
+    names(
+        "torch.optim",
+        "ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam Optimizer RAdam RMSprop Rprop SGD SparseAdam",
+    )
+    | names(
+        "torch_optimizer",
+        "A2GradExp A2GradInc A2GradUni AccSGD AdaBelief AdaBound AdaMod Adafactor Adahessian AdamP AggMo Apollo DiffGrad LARS "
+        "Lamb Lookahead MADGRAD NovoGrad PID QHAdam QHM RAdam Ranger RangerQH RangerVA SGDP SGDW SWATS Shampoo Yogi",
+    )
+    | names("transformers", "AdamW Adafactor")
+    | names(
+        "bitsandbytes.optim",
+        "Adam Adam8bit AdamW AdamW8bit Lion Lion8bit PagedAdam PagedAdamW PagedAdamW8bit PagedLion8bit",
+    )
+    | names(
+        "bitsandbytes.optim",
+        "Adagrad Adagrad8bit LAMB LAMB8bit LARS LARS8bit PagedAdam8bit RMSprop RMSprop8bit SGD SGD8bit",
+    )
+    | names("apex.optimizers", "FusedAdagrad FusedAdam FusedLAMB FusedNovoGrad FusedSGD")
+    | names(
+        "timm.optim",
+        "AdaBelief Adafactor Adahessian AdamP Lamb Lars Lion Lookahead MADGRAD Nadam NvNovoGrad RMSpropTF RAdam SGDP create_optimizer "
+        "create_optimizer_v2",
+    )
+    | names(
+        "pytorch_optimizer",
+        "AdaBelief AdaBound AdamP Lamb Lion Lookahead MADGRAD Prodigy RAdam Ranger Ranger21 SGDW SophiaH",
+    )
+    | names("deepspeed.ops.adam", "DeepSpeedCPUAdam FusedAdam")
+    | names(
+        "",
+        "lion_pytorch.Lion madgrad.MADGRAD prodigyopt.Prodigy schedulefree.AdamWScheduleFree schedulefree.SGDScheduleFree",
+    )
+    | names(
+        "",
+        "adabelief_pytorch.AdaBelief adabound.AdaBound adamp.AdamP adamp.SGDP adan_pytorch.Adan galore_torch.GaLoreAdamW",
+    )
+    | names(
+        "",
+        "fairscale.optim.OSS pytorch_lamb.Lamb ranger.Ranger ranger21.Ranger21 sophia.SophiaG dadaptation.DAdaptAdam",
+    )
+    | names(
+        "",
+        "pytorch_pretrained_bert.BertAdam pytorch_transformers.AdamW torch.distributed.optim.ZeroRedundancyOptimizer",
+    )
+    | names("", "pytorch_pretrained_bert.optimization.BertAdam torch_geometric.nn.models.SparseAdam")
+)
+"""Classes (and factories) of optimizers: the first argument is what they update."""
+
+SCHEDULERS: Final = (
+    names(
+        "torch.optim.lr_scheduler",
+        "ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR LRScheduler LambdaLR "
+        "LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau SequentialLR StepLR _LRScheduler",
+    )
+    | names("torch.optim.swa_utils", "SWALR")
+    | names(
+        "transformers",
+        "get_constant_schedule get_constant_schedule_with_warmup get_cosine_schedule_with_warmup "
+        "get_cosine_with_hard_restarts_schedule_with_warmup get_inverse_sqrt_schedule get_linear_schedule_with_warmup "
+        "get_polynomial_decay_schedule_with_warmup get_scheduler",
+    )
+)
+"""Schedulers: the first argument is the optimizer."""
+
+SCALERS: Final = names("", "torch.GradScaler torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cpu.amp.GradScaler")
+
+GRAD_MODES: Final[dict[str, Literal["off", "on", "argument"]]] = {
+    "torch.no_grad": "off",
+    "torch.inference_mode": "off",
+    "torch.enable_grad": "on",
+    "torch.set_grad_enabled": "argument",
+}
+"""Context managers and decorators that set the grad mode; "argument": as their first argument says.
+
+``inference_mode(False)`` leaves the mode as it is; without an argument it is off.
+"""
+
+AUTOCASTS: Final = names(
+    "", "torch.autocast torch.amp.autocast torch.cuda.amp.autocast torch.cpu.amp.autocast apex.amp.autocast"
+)
+
+CLIPS: Final = names("torch.nn.utils", "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_") | names(
+    "", "timm.utils.dispatch_clip_grad timm.utils.agc.adaptive_clip_grad"
+)
+"""Functions that change gradients in place: the first argument is the parameters."""
+
+INITS: Final = names(
+    "torch.nn.init",
+    "constant_ dirac_ eye_ kaiming_normal_ kaiming_uniform_ normal_ ones_ orthogonal_ sparse_ trunc_normal_ uniform_ "
+    "xavier_normal_ xavier_uniform_ zeros_",
+)
+"""Initialisers: they change their first argument in place, and return it."""
+
+DEPRECATED_INITS: Final = names(
+    "torch.nn.init",
+    "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform xavier_normal xavier_uniform",
+)
+"""Initialisers by their deprecated names, without the underscore."""
+
+LIGHTNING_BASES: Final = names(
+    "",
+    "pytorch_lightning.LightningModule lightning.LightningModule pytorch_lightning.core.LightningModule "
+    "lightning.pytorch.core.LightningModule",
+)
+"""Base classes of modules whose loop the framework runs."""
+
+MODULE_BASES: Final = (
+    names(
+        "torch.nn",
+        "Module Sequential ModuleList ModuleDict ParameterList ParameterDict Container RNNBase RNNCellBase Linear Conv1d Conv2d "
+        "Conv3d",
+    )
+    | LIGHTNING_BASES
+    | names(
+        "torch",
+        "jit.ScriptModule nn.modules.loss._Loss nn.modules.loss._WeightedLoss distributions.transforms.TransformModule",
+    )
+    | names(
+        "transformers",
+        "PreTrainedModel BertPreTrainedModel RobertaPreTrainedModel GPT2PreTrainedModel T5PreTrainedModel",
+    )
+    | names("transformers", "LlamaPreTrainedModel DistilBertPreTrainedModel ViTPreTrainedModel")
+    | names("torch_geometric.nn", "MessagePassing")
+    | names(
+        "",
+        "stable_baselines3.common.torch_layers.BaseFeaturesExtractor stable_baselines3.common.policies.ActorCriticPolicy",
+    )
+    | names("", "gpytorch.Module gpytorch.models.ExactGP gpytorch.models.ApproximateGP gpytorch.kernels.Kernel")
+    | names(
+        "",
+        "allennlp.models.Model fairseq.models.BaseFairseqModel fairseq.models.FairseqEncoder fairseq.models.FairseqDecoder",
+    )
+    | names(
+        "",
+        "mmcv.runner.BaseModule mmengine.model.BaseModule mmengine.model.BaseModel diffusers.ModelMixin peft.PeftModel",
+    )
+    | names(
+        "", "ray.rllib.models.torch.torch_modelv2.TorchModelV2 escnn.nn.EquivariantModule e2cnn.nn.EquivariantModule"
+    )
+)
+"""Classes whose subclasses are modules of torch."""
+
+FUNCTION_BASES: Final = names("torch.autograd", "Function function.InplaceFunction function.NestedIOFunction")
+"""Bases of functions with a backward of their own."""
+
+DATASET_BASES: Final = (
+    names("torch.utils.data", "Dataset IterableDataset TensorDataset ConcatDataset ChainDataset Subset StackDataset")
+    | names("torchvision.datasets", "VisionDataset ImageFolder DatasetFolder")
+    | names("torch_geometric.data", "Dataset InMemoryDataset")
+)
+"""Classes whose items are data: no gradient comes with them."""
+
+LOADERS: Final = names("torch.utils.data", "DataLoader") | names(
+    "", "torch_geometric.loader.DataLoader torch_geometric.data.DataLoader torch.utils.data.dataloader.DataLoader"
+)
+"""Classes whose batches are data."""
+
+FRAMEWORKS: Final[dict[str, str]] = {
+    "accelerate.Accelerator": "accelerate",
+    "deepspeed.initialize": "deepspeed",
+    "transformers.Trainer": "trainer",
+    "transformers.Seq2SeqTrainer": "trainer",
+    "trl.SFTTrainer": "trainer",
+    "sentence_transformers.SentenceTransformerTrainer": "trainer",
+    "ignite.engine.Engine": "ignite",
+    "ignite.engine.create_supervised_trainer": "ignite",
+    "ignite.engine.create_supervised_evaluator": "ignite",
+    "fastai.basics.Learner": "fastai",
+    "fastai.learner.Learner": "fastai",
+    "fastai.vision.all.Learner": "fastai",
+    "fastai.vision.all.vision_learner": "fastai",
+    "fastai.vision.all.cnn_learner": "fastai",
+    "fastai.vision.all.unet_learner": "fastai",
+    "fastai.text.all.text_classifier_learner": "fastai",
+    "fastai.text.all.language_model_learner": "fastai",
+    "fastai.tabular.all.tabular_learner": "fastai",
+    "skorch.NeuralNet": "skorch",
+    "skorch.NeuralNetClassifier": "skorch",
+    "skorch.NeuralNetBinaryClassifier": "skorch",
+    "skorch.NeuralNetRegressor": "skorch",
+    "pytorch_lightning.Trainer": "lightning",
+    "lightning.Trainer": "lightning",
+    "lightning.Fabric": "fabric",
+    "lightning.fabric.Fabric": "fabric",
+    "lightning_fabric.Fabric": "fabric",
+    "catalyst.dl.SupervisedRunner": "catalyst",
+    "catalyst.dl.Runner": "catalyst",
+    "composer.Trainer": "composer",
+    "poutyne.Model": "poutyne",
+    "torchbearer.Trial": "torchbearer",
+    "torch.distributed.autograd.context": "dist_autograd",
+    "torch.distributed.autograd.backward": "dist_autograd",
+    "torch.distributed.optim.DistributedOptimizer": "dist_autograd",
+}
+"""Objects that run the loop, or parts of it, for the user: canonical name to the kind of framework."""
