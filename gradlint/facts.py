@@ -37,7 +37,7 @@ class Fact(Generic[T]):
         """
         if not self._known:
             raise LookupError("this fact is unknown: ask .known, .is_true or .is_false first")
-        return cast(T, self._value)
+        return cast("T", self._value)
 
     @property
     def is_true(self) -> bool:

@@ -30,6 +30,10 @@ class Location:
     end_column: int = 0
     cell: int | None = None  #: of a notebook, counted from 1 among all cells; ``row`` is then within the cell
 
+    def locate(self) -> Location:
+        """A location is its own site."""
+        return self
+
     def __str__(self) -> str:
         cell = "" if self.cell is None else f"cell {self.cell}:"
         return f"{self.filename}:{cell}{self.row}:{self.column}"

@@ -1,0 +1,144 @@
+"""The command line: ``gradlint PATH…``, ``gradlint rule CODE``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gradlint import __version__
+from gradlint.configuration import OUTPUT_FORMATS, Configuration, overriding
+from gradlint.problem import Problem
+from gradlint.selection import Choice
+
+CLEAN, FINDINGS, COULD_NOT = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 clean, 1 findings, 2 something could not be done.
+
+    Args:
+        arguments: those of the process when not given.
+    """
+    try:
+        return int(cli.main(arguments, prog_name="gradlint", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        where = getattr(error, "ctx", None)
+        return _could_not(f"{where.command_path if where else 'gradlint'}: {error.format_message()}")
+    except Problem as problem:
+        return _could_not(str(problem))
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return COULD_NOT
+    except Exception as error:  # noqa: BLE001 -- exit code 1 is for findings: a defect of gradlint must not look like one
+        traceback.print_exc()
+        return _could_not(f"gradlint: internal error: {type(error).__name__}: {error}")
+
+
+def _could_not(why: str) -> int:
+    click.echo(why, err=True)
+    return COULD_NOT
+
+
+class _CheckByDefault(click.Group):
+    """Takes what is no command of its own for the arguments of ``check``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        first = args[0] if args else ""
+        if first not in self.commands and first not in ("--help", "-h", "--version"):
+            args = ["check", *args]
+        return super().parse_args(ctx, args)
+
+
+def _split(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(item.strip() for value in values for item in value.split(",") if item.strip())
+
+
+def _list_option(name: str, metavar: str, text: str) -> Callable[[Any], Any]:
+    return click.option(name, multiple=True, callback=_split, metavar=metavar, help=text)
+
+
+@click.group(
+    cls=_CheckByDefault,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="gradlint PATH… is short for gradlint check PATH…; see gradlint check --help for its options.",
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """Find PyTorch autograd pitfalls in Python files and notebooks, without running or importing them."""
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]…")
+@_list_option("--select", "RULES", "Check these rules only: codes, prefixes such as GL2, names, or ALL.")
+@_list_option("--ignore", "RULES", "Leave these rules out.")
+@_list_option("--extend-select", "RULES", "Check these rules too.")
+@_list_option("--exclude", "PATTERNS", "Skip these paths instead of the usual ones.")
+@_list_option("--extend-exclude", "PATTERNS", "Skip these paths too.")
+@click.option("--force-exclude", is_flag=True, help="Skip excluded files even when they are named.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Use this configuration file only.")
+@click.option("--isolated", is_flag=True, help="Use no configuration file.")
+@click.option("--stdin-filename", type=click.Path(path_type=Path), metavar="NAME", help="What - is called.")
+@click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help="How to tell the findings. [default: text]")
+@click.option("--statistics", is_flag=True, help="Tell how often each rule was broken, instead of the findings.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 in spite of findings.")
+@click.option("--quiet", "-q", is_flag=True, help="Tell the findings only, without a summary.")
+@click.option("--verbose", "-v", is_flag=True, help="Tell what is checked, and what could not be followed.")
+@click.pass_context
+def check(ctx: click.Context, /, **options: Any) -> int:
+    """Check Python files and notebooks (- is standard input; without a PATH, the current folder).
+
+    Exits with 0 when nothing was found, 1 when something was, 2 when something could not be done.
+    """
+    from gradlint.session import run
+
+    if options["config"] and options["isolated"]:
+        raise click.UsageError("--config and --isolated exclude each other", ctx)
+    configuration = Configuration(
+        options["config"],
+        isolated=options["isolated"],
+        override=overriding(
+            exclude=options["exclude"],
+            extend_exclude=options["extend_exclude"],
+            output_format=options["output_format"],
+        ),
+    )
+    choice = Choice("gradlint: --", options["select"] or None, options["ignore"], options["extend_select"])
+    outcome = run(
+        [Path(path) for path in options["paths"] or ["."]],
+        configuration,
+        choice,
+        force_exclude=options["force_exclude"],
+        stdin_filename=options["stdin_filename"],
+        statistics=options["statistics"],
+        quiet=options["quiet"],
+        verbose=options["verbose"],
+    )
+    if outcome.troubles:
+        return COULD_NOT
+    return FINDINGS if outcome.findings and not options["exit_zero"] else CLEAN
+
+
+@cli.command()
+@click.argument("name", required=False, metavar="[CODE|NAME]")
+@click.option("--all", "everything", is_flag=True, help="List every rule.")
+@click.option("--output-format", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
+@click.pass_context
+def rule(ctx: click.Context, name: str | None, everything: bool, output_format: str) -> int:
+    """Print the manual page of a rule, or list them all."""
+    from gradlint.manual import find, listing, single
+    from gradlint.rule import all_rules
+
+    if everything == bool(name):
+        raise click.UsageError("name a rule, or use --all", ctx)
+    rules = all_rules()
+    text = single(find(name, rules), output_format) if name else listing(rules, output_format)
+    click.echo(text, nl=False)
+    return CLEAN

@@ -1,0 +1,207 @@
+"""Configuration: ``[tool.gradlint]`` of the nearest ``pyproject.toml``, or ``gradlint.toml``, which wins beside it.
+
+Every file is checked under the configuration nearest to it, as Ruff does; the command line wins over all of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gradlint.ignorefiles import patterns, verdict
+from gradlint.problem import Problem
+from gradlint.selection import Choice
+
+OUTPUT_FORMATS = ("text", "concise", "json", "github")
+
+DEFAULT_EXCLUDE = (
+    ".bzr",
+    ".direnv",
+    ".eggs",
+    ".git",
+    ".hg",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".nox",
+    ".pyenv",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".svn",
+    ".tox",
+    ".venv",
+    "__pycache__",
+    "__pypackages__",
+    "build",
+    "dist",
+    "node_modules",
+    "site-packages",
+    "venv",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for the files below one folder."""
+
+    origin: Path | None = None  #: the file it was read from
+    choice: Choice = field(default_factory=Choice)
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
+    extend_exclude: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    output_format: str | None = None
+
+    @property
+    def root(self) -> Path | None:
+        """The folder that patterns are relative to."""
+        return self.origin.parent if self.origin else None
+
+    def ignored_in(self, path: Path) -> Iterator[str]:
+        """The selectors that ``per-file-ignores`` holds for ``path``; a pattern after ``!`` holds for all others."""
+        for pattern, selectors in self.per_file_ignores.items():
+            spec = patterns([pattern.removeprefix("!")])
+            if bool(verdict(spec, path, self.root or path.parent, is_folder=False)) != pattern.startswith("!"):
+                yield from selectors
+
+
+class Configuration:
+    """Finds and reads the settings that hold for a folder, each file once.
+
+    Args:
+        path: the one file to use for everything, instead of the nearest.
+        isolated: use no file at all.
+        override: what the command line changes in settings, whichever file they come from.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        isolated: bool = False,
+        override: Callable[[Settings], Settings] = lambda settings: settings,
+    ) -> None:
+        self._override = override
+        self._folders: dict[Path, Settings] = {}
+        self._fixed: Settings | None = None
+        if isolated:
+            self._fixed = override(Settings())
+        elif path is not None:
+            if not path.is_file():
+                raise Problem(f"{path}: no such configuration file")
+            self._fixed = override(read_settings(path) or Settings(path.absolute()))
+
+    def of_folder(self, folder: Path) -> Settings:
+        """The settings for the files in ``folder`` (an absolute path).
+
+        Raises:
+            Problem: a configuration file that cannot be read or has something unknown in it.
+        """
+        if self._fixed is not None:
+            return self._fixed
+        settings = self._folders.get(folder)
+        if settings is None:
+            settings = self._read_in(folder)
+            if settings is None:
+                at_top = folder.parent == folder
+                settings = self._override(Settings()) if at_top else self.of_folder(folder.parent)
+            self._folders[folder] = settings
+        return settings
+
+    def _read_in(self, folder: Path) -> Settings | None:
+        for name in ("gradlint.toml", "pyproject.toml"):
+            path = folder / name
+            settings = read_settings(path) if path.is_file() else None
+            if settings is not None:
+                return self._override(settings)
+        return None
+
+
+def read_settings(path: Path) -> Settings | None:
+    """The settings in a configuration file; ``None`` for a ``pyproject.toml`` that says nothing about gradlint.
+
+    Raises:
+        Problem: naming the file and the key.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.name == "pyproject.toml" and "gradlint" not in text:
+            return None
+        table: Any = tomllib.loads(text)
+    except OSError as error:
+        raise Problem(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise Problem(f"{path}: not valid TOML: {error}") from error
+    where = str(path)
+    if path.name == "pyproject.toml":
+        tool = table.get("tool")
+        table = tool.get("gradlint") if isinstance(tool, dict) else None
+        where += ": [tool.gradlint]"
+        if table is None:
+            return None
+        if not isinstance(table, dict):
+            raise Problem(f"{where} must be a table")
+    return _settings_from(table, path.absolute(), where)
+
+
+def _settings_from(table: dict[str, Any], path: Path, where: str) -> Settings:
+    readers: dict[str, Callable[[Any, str], Any]] = {
+        "select": _strings,
+        "ignore": _strings,
+        "extend-select": _strings,
+        "exclude": _strings,
+        "extend-exclude": _strings,
+        "per-file-ignores": _lists_by_pattern,
+        "output-format": _output_format,
+    }
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in readers:
+            near = difflib.get_close_matches(key, readers, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(readers)})"
+            raise Problem(f"{where}: unknown key {key!r}{hint}")
+        values[key] = readers[key](value, f"{where}: {key}")
+    return Settings(
+        origin=path,
+        choice=Choice(f"{where}: ", values.get("select"), values.get("ignore", ()), values.get("extend-select", ())),
+        exclude=values.get("exclude", DEFAULT_EXCLUDE),
+        extend_exclude=values.get("extend-exclude", ()),
+        per_file_ignores=values.get("per-file-ignores", {}),
+        output_format=values.get("output-format"),
+    )
+
+
+def _strings(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise Problem(f"{where}: must be a list of strings, not {value!r}")
+    return tuple(value)
+
+
+def _lists_by_pattern(value: Any, where: str) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise Problem(f"{where}: must be a table of lists by pattern, not {value!r}")
+    return {pattern: _strings(codes, f"{where}: {pattern!r}") for pattern, codes in value.items()}
+
+
+def _output_format(value: Any, where: str) -> str:
+    if value not in OUTPUT_FORMATS:
+        raise Problem(f"{where}: must be one of {', '.join(OUTPUT_FORMATS)}, not {value!r}")
+    return str(value)
+
+
+def overriding(
+    *, exclude: Sequence[str] = (), extend_exclude: Sequence[str] = (), output_format: str | None = None
+) -> Callable[[Settings], Settings]:
+    """How the command line changes settings; what it does not say stays."""
+
+    def override(settings: Settings) -> Settings:
+        return replace(
+            settings,
+            exclude=tuple(exclude) or settings.exclude,
+            extend_exclude=(*settings.extend_exclude, *extend_exclude),
+            output_format=output_format or settings.output_format,
+        )
+
+    return override

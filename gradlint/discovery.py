@@ -1,0 +1,120 @@
+"""Discovery: from the paths somebody named to the files to check."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradlint.configuration import Configuration, Settings
+from gradlint.ignorefiles import GitIgnore, patterns, verdict
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+SUFFIXES = (".py", ".ipynb")
+
+
+class Discovery:
+    """Finds files: named ones always (unless ``force_exclude``), those below named folders by their suffix.
+
+    Symbolic links to folders are not followed, so that links in a circle are harmless; a file reached under two
+    names is checked once.
+
+    Args:
+        configuration: says what is excluded where.
+        complain: is given one line for each path that does not exist or cannot be read.
+    """
+
+    def __init__(
+        self, configuration: Configuration, complain: Callable[[str], None], *, force_exclude: bool = False
+    ) -> None:
+        self.configuration = configuration
+        self.complain = complain
+        self.force_exclude = force_exclude
+        self._gitignore = GitIgnore()
+
+    def files(self, paths: Iterable[Path]) -> list[Path]:
+        """The files to check, absolute, sorted, each once."""
+        found: dict[str, Path] = {}
+        for path in self._below_all(paths):
+            real = os.path.realpath(path)
+            other = found.get(real)
+            if other is None or (other.is_symlink(), other) > (path.is_symlink(), path):
+                found[real] = path
+        return sorted(found.values())
+
+    def _below_all(self, paths: Iterable[Path]) -> Iterator[Path]:
+        for named in paths:
+            path = Path(os.path.abspath(named))
+            is_folder = os.path.isdir(path)
+            if not is_folder and not os.path.exists(path):
+                self.complain(f"{named}: {_why_missing(path)}")
+            elif self.force_exclude and self.excludes(path, is_folder=is_folder):
+                continue
+            elif is_folder:
+                yield from self._below(path)
+            else:
+                yield path
+
+    def _below(self, top: Path) -> Iterator[Path]:
+        pending = [top]
+        while pending:
+            folder = pending.pop()
+            try:
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        path = Path(entry.path)
+                        if entry.is_dir(follow_symlinks=False):
+                            if not self._skipped(path, top, is_folder=True):
+                                pending.append(path)
+                        elif (
+                            entry.name.endswith(SUFFIXES)
+                            and entry.is_file()
+                            and not self._skipped(path, top, is_folder=False)
+                        ):
+                            yield path
+            except OSError as error:
+                self.complain(f"{error.filename or folder}: {error.strerror}")
+
+    def _skipped(self, path: Path, top: Path, *, is_folder: bool) -> bool:
+        settings = self.configuration.of_folder(path.parent)
+        return self._excluded(path, settings, top, is_folder=is_folder) or self._gitignore.ignored(
+            path, is_folder=is_folder, below=top
+        )
+
+    @staticmethod
+    def _excluded(path: Path, settings: Settings, top: Path, *, is_folder: bool) -> bool:
+        spec = _spec((*settings.exclude, *settings.extend_exclude))
+        root = settings.root or top
+        if not path.is_relative_to(root) or verdict(spec, top, root, is_folder=True):
+            root = top  # as with ignore files: a folder that is named is checked, though its name is excluded
+        return bool(verdict(spec, path, root, is_folder=is_folder))
+
+    def excludes(self, path: Path, *, is_folder: bool = False) -> bool:
+        """Whether ``path`` would not have been found from the folder of its configuration."""
+        settings = self.configuration.of_folder(path if is_folder else path.parent)
+        top = settings.root or Path.cwd()
+        if not path.is_relative_to(top):
+            top = path.parent
+        steps = [step for step in reversed(path.parents) if step != top and step.is_relative_to(top)]
+        return any(self._skipped(step, top, is_folder=True) for step in steps) or (
+            path != top and self._skipped(path, top, is_folder=is_folder)
+        )
+
+
+@lru_cache(maxsize=64)
+def _spec(lines: tuple[str, ...]) -> GitIgnoreSpec:
+    return patterns(list(lines))
+
+
+def _why_missing(path: Path) -> str:
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return "no such file or folder"
+    except OSError as error:
+        return str(error.strerror)
+    return "a symbolic link that leads nowhere"

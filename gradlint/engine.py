@@ -1,0 +1,199 @@
+"""The engine: read, analyze, suppress, select."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradlint.configuration import Configuration, Settings
+from gradlint.finding import Finding, Location
+from gradlint.selection import Choice, Selection, codes_of, matching, resolve
+
+if TYPE_CHECKING:
+    from gradlint.rule import Rule
+    from gradlint.source import Source, SourceError
+
+Reader = Callable[[Path], "Source"]
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome of a run."""
+
+    targets: Sequence[Path]
+    read: Reader
+    findings: list[Finding] = field(default_factory=list)
+    left_out: int = 0  #: findings of rules that are off by default
+    files: int = 0
+    troubles: list[str] = field(default_factory=list)  #: what could not be done, a line each
+    notes: list[str] = field(default_factory=list)  #: shown under --verbose
+
+    def line(self, place: Location) -> str | None:
+        """The source line where ``place`` begins; ``None`` when it cannot be had."""
+        from gradlint.source import SourceError
+
+        try:
+            lines = self.read(Path(place.filename)).lines(place.cell)
+        except (SourceError, OSError):
+            return None
+        return lines[place.row - 1] if place.row <= len(lines) else None
+
+
+class Engine:
+    """Checks files.
+
+    Args:
+        configuration: the settings of each file's folder.
+        choice: what the command line says about rules.
+        progress: called with the number of files done and their total.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        choice: Choice | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        from gradlint.rule import all_rules
+
+        self.configuration = configuration
+        self.choice = choice or Choice()
+        self.progress = progress or (lambda _done, _total: None)
+        self.rules = all_rules()
+        self._selections: dict[Choice, Selection] = {}
+
+    def selection(self, settings: Settings) -> Selection:
+        """The rules that take part where ``settings`` hold.
+
+        Raises:
+            Problem: an unknown code, naming where it stands.
+        """
+        if settings.choice not in self._selections:
+            self._selections[settings.choice] = resolve([settings.choice, self.choice], self.rules)
+            for codes in settings.per_file_ignores.values():
+                for code in codes:
+                    codes_of(code, self.rules, settings.choice.origin, "per-file-ignores")
+        return self._selections[settings.choice]
+
+    def check(self, targets: Sequence[Path], given: Mapping[Path, Callable[[], Source]] | None = None) -> Report:
+        """Check ``targets`` (absolute paths of files).
+
+        Args:
+            targets: the files whose findings are wanted; files they import are read where needed.
+            given: sources that are not to be read from the disk, such as standard input.
+        """
+        from gradlint.source import SourceError
+
+        reader = _MemoReader(given or {})
+        report = Report(targets, reader)
+        selections = {target: self.selection(self.configuration.of_folder(target.parent)) for target in targets}
+        found: list[Finding] = []
+        readable: list[Path] = []
+        for done, target in enumerate(targets):
+            self.progress(done, 2 * len(targets))
+            try:
+                reader(target)
+            except SourceError as error:
+                found.append(_unreadable(error))
+            except OSError as error:
+                report.troubles.append(f"{target}: {error.strerror}")
+                continue
+            else:
+                readable.append(target)
+            report.files += 1
+        taking_part = frozenset[str]().union(*(chosen.shown | chosen.counted for chosen in selections.values()))
+        found += self._analyze(readable, [rule for rule in self.rules if rule.code in taking_part], reader, report)
+        for finding in self._unsuppressed(found, readable, reader, selections):
+            self._file(finding, selections, report)
+        report.findings.sort(key=lambda finding: finding.sort_key)
+        self.progress(2 * len(targets), 2 * len(targets))
+        return report
+
+    def _analyze(
+        self, targets: Sequence[Path], rules: Sequence[type[Rule]], reader: Reader, report: Report
+    ) -> list[Finding]:
+        """Findings in all of ``targets``; where the analysis itself fails, in as many of them as possible."""
+        rules = [rule for rule in rules if rule.listens()]
+        if not targets or not rules:
+            return []
+        from gradlint.static.analysis import analyze
+        from gradlint.static.project import Project
+
+        started = time.perf_counter()
+        roots = sorted({target.parent for target in targets})
+        try:
+            analysis = analyze(Project(roots, read=reader), targets, rules)
+        except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
+            report.notes.append("".join(traceback.format_exception(error)).rstrip())
+            if len(targets) == 1:
+                report.troubles.append(f"{targets[0]}: internal error: {type(error).__name__}: {error}")
+                return []
+            return [finding for target in targets for finding in self._analyze([target], rules, reader, report)]
+        report.notes += analysis.notes
+        report.notes.append(f"analysis of {len(targets)} files took {time.perf_counter() - started:.2f} s")
+        return analysis.findings
+
+    def _unsuppressed(
+        self,
+        findings: Iterable[Finding],
+        targets: Iterable[Path],
+        reader: Reader,
+        selections: Mapping[Path, Selection],
+    ) -> Iterator[Finding]:
+        from gradlint.suppression import read_suppressions, unknown_codes, unused
+
+        by_file: dict[str, list[Finding]] = {}
+        for finding in findings:
+            by_file.setdefault(finding.location.filename, []).append(finding)
+        for target in targets:
+            source = reader(target)
+            suppressions = read_suppressions(source.text, str(target), source.place)
+            here = [*by_file.pop(str(target), ()), *unknown_codes(suppressions, self.rules)]
+            yield from (finding for finding in here if not suppressions.suppress(finding))
+            yield from unused(suppressions, [rule for rule in self.rules if rule.code in selections[target].shown])
+        for elsewhere in by_file.values():
+            yield from elsewhere
+
+    def _file(self, finding: Finding, selections: Mapping[Path, Selection], report: Report) -> None:
+        """Put a finding where it belongs: shown, counted or dropped."""
+        path = Path(finding.location.filename)
+        settings = self.configuration.of_folder(path.parent)
+        selection = selections.get(path) or self.selection(settings)
+        if any(finding.code in matching(selector, self.rules) for selector in settings.ignored_in(path)):
+            return
+        if finding.code in selection.shown:
+            report.findings.append(finding)
+        elif finding.code in selection.counted:
+            report.left_out += 1
+
+
+class _MemoReader:
+    """Reads each file once."""
+
+    def __init__(self, given: Mapping[Path, Callable[[], Source]]) -> None:
+        self._given = given
+        self._known: dict[Path, Source | Exception] = {}
+
+    def __call__(self, path: Path) -> Source:
+        from gradlint.source import SourceError, read_source
+
+        outcome = self._known.get(path)
+        if outcome is None:
+            try:
+                outcome = self._given[path]() if path in self._given else read_source(path)
+            except (SourceError, OSError) as error:
+                outcome = error
+            self._known[path] = outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def _unreadable(error: SourceError) -> Finding:
+    from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
+
+    return SyntaxErrorRule.at(Location(str(error.path), error.row, error.column), error.reason)

@@ -1,0 +1,105 @@
+"""The manual: what ``gradlint rule`` prints, and the rule table of the README."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gradlint.problem import Problem
+from gradlint.selection import codes_of
+
+if TYPE_CHECKING:
+    from gradlint.events import Event
+    from gradlint.rule import Rule
+
+
+def witnesses(rule: type[Rule]) -> tuple[str, ...]:
+    """Which witnesses send every event the rule listens to: ``static``, ``runtime`` or both.
+
+    A rule that listens to no event speaks about the source text itself, which only the linter reads.
+    """
+    events = rule.listens()
+    if not events:
+        return ("static",)
+    return tuple(name for name in ("static", "runtime") if events <= _sent_by(name))
+
+
+def _sent_by(witness: str) -> frozenset[type[Event]]:
+    module = importlib.import_module(f"gradlint.{witness}")
+    return frozenset(getattr(module, "EVENTS", ()))
+
+
+def find(name: str, rules: Sequence[type[Rule]]) -> type[Rule]:
+    """The rule with this code or slug.
+
+    Raises:
+        Problem: there is none.
+    """
+    for rule in rules:
+        if name.upper() == rule.code or name.lower() == rule.name:
+            return rule
+    if codes_of(name, rules, "gradlint ", "rule"):
+        raise Problem(f"gradlint rule: {name!r} means several rules: name one, or use --all")
+    raise AssertionError("codes_of raises when nothing matches")
+
+
+def describe(rule: type[Rule]) -> dict[str, Any]:
+    """A rule as JSON tells it."""
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": rule.severity.value,
+        "default": rule.default(),
+        "witnesses": list(witnesses(rule)),
+        "fix": rule.fix,
+        "summary": rule.summary(),
+    }
+
+
+def page(rule: type[Rule]) -> str:
+    """The manual page of a rule, as Markdown."""
+    facts = [
+        f"Severity: {rule.severity.value}",
+        "selected by default" if rule.default() else "not selected by default",
+        f"seen by: {', '.join(_SEEN_BY[name] for name in witnesses(rule))}",
+        f"fix: {rule.fix or 'none'}",
+    ]
+    return f"# {rule.name} ({rule.code})\n\n{' · '.join(facts)}\n\n{rule.page()}\n"
+
+
+_SEEN_BY = {"static": "the linter", "runtime": "the guard"}
+
+
+def table(rules: Iterable[type[Rule]]) -> str:
+    """All rules as a Markdown table."""
+    lines = ["| code | name | severity | linter | guard | fix | what it reports |", "|---|---|---|---|---|---|---|"]
+    for rule in rules:
+        seen = witnesses(rule)
+        marks = ["✓" if name in seen else "–" for name in ("static", "runtime")]
+        severity = rule.severity.value + ("" if rule.default() else ", opt-in")
+        summary = rule.summary().replace("|", "\\|")
+        lines.append(f"| {' | '.join([rule.code, rule.name, severity, *marks, rule.fix or '–', summary])} |")
+    return "\n".join(lines) + "\n"
+
+
+def listing(rules: Sequence[type[Rule]], output_format: str) -> str:
+    """All rules in the given format: ``text``, ``json`` or ``markdown`` (a table, then every page)."""
+    if output_format == "json":
+        return json.dumps([describe(rule) for rule in rules], indent=2, ensure_ascii=False) + "\n"
+    if output_format == "markdown":
+        return "\n".join([table(rules), *(page(rule) for rule in rules)])
+    width = max(len(rule.name) for rule in rules)
+    return "".join(
+        f"{rule.code}  {rule.name:{width}}  {rule.severity.value:7}  {rule.summary()}"
+        f"{'' if rule.default() else ' (opt-in)'}\n"
+        for rule in rules
+    )
+
+
+def single(rule: type[Rule], output_format: str) -> str:
+    """One rule in the given format."""
+    if output_format == "json":
+        return json.dumps({**describe(rule), "page": rule.page()}, indent=2, ensure_ascii=False) + "\n"
+    return page(rule)

@@ -1,0 +1,1 @@
+"""Output: findings as text, as JSON and as annotations of GitHub."""

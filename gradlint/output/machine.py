@@ -1,0 +1,89 @@
+"""JSON in the shape of Ruff's, and the workflow commands of GitHub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gradlint.finding import Finding, Fix, Location, Severity
+from gradlint.output.style import shown_path
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """All findings as a JSON list; rows and columns count from 1, file names are absolute."""
+    return json.dumps([_finding(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    where = finding.location
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "message": finding.message,
+        "severity": finding.severity.value,
+        "filename": where.filename,
+        "location": _start(where),
+        "end_location": _end(where),
+        "cell": where.cell,
+        "related": [
+            {
+                "message": other.message,
+                "filename": other.location.filename,
+                "location": _start(other.location),
+                "cell": other.location.cell,
+            }
+            for other in finding.related
+        ],
+        "fix": _fix(finding.fix) if finding.fix else None,
+        "url": None,
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "applicability": fix.applicability.value,
+        "message": fix.message,
+        "edits": [
+            {"content": edit.content, "location": _start(edit.location), "end_location": _end(edit.location)}
+            for edit in fix.edits
+        ],
+    }
+
+
+def _start(location: Location) -> dict[str, int]:
+    return {"row": location.row, "column": location.column}
+
+
+def _end(location: Location) -> dict[str, int]:
+    row = location.end_row or location.row
+    return {"row": row, "column": location.end_column or location.column}
+
+
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.STYLE: "notice"}
+
+
+def github(finding: Finding, cwd: Path) -> str:
+    """A workflow command that GitHub shows at the line.  Rows of a notebook's cell are no rows of its file."""
+    where = finding.location
+    properties = {"file": shown_path(where.filename, cwd), "title": f"{finding.code} {finding.name}"}
+    message = finding.message
+    if where.cell is None:
+        properties["line"] = str(where.row)
+        if where.end_row > where.row:
+            properties["endLine"] = str(where.end_row)
+        else:
+            properties["col"] = str(where.column)
+            if where.end_column > where.column:
+                properties["endColumn"] = str(where.end_column)
+    else:
+        message = f"cell {where.cell}, line {where.row}: {message}"
+    if finding.remedy:
+        message += f"\n{finding.remedy}"
+    told = ",".join(f"{key}={_escape(value, ':,')}" for key, value in properties.items())
+    return f"::{_COMMANDS[finding.severity]} {told}::{_escape(message)}"
+
+
+def _escape(text: str, also: str = "") -> str:
+    return "".join(f"%{ord(character):02X}" if character in f"%\r\n{also}" else character for character in text)
