@@ -53,7 +53,8 @@ _FUNCTIONAL: Final = merged(
     ops("fold unfold", saves="", copies=True),
     ops("affine_grid interpolate pad upsample upsample_bilinear upsample_nearest", saves="", copies=True),
     ops("embedding_bag", saves="other", copies=True),
-    ops("grid_sample scaled_dot_product_attention", copies=True),
+    ops("grid_sample", copies=True),
+    ops("scaled_dot_product_attention", saves="both", copies=True),
     ops("grouped_mm scaled_grouped_mm scaled_mm", copies=True),
     ops("multi_head_attention_forward", result="tensors", copies=True),
     ops("one_hot", grad="never", saves="", integral=True, size="many", copies=True),
@@ -65,12 +66,12 @@ _SPECIAL: Final = merged(
         "digamma erf erfc erfinv exp2 expm1 i0 log1p log_softmax logit logsumexp polygamma round sinc softmax xlogy",
     ),
     ops("expit", saves="output", size="keeps", activation="sigmoid", copies=True),
-    ops("entr gammaln multigammaln psi log_ndtr", size="keeps", copies=True),
-    ops("erfcx i0e i1 i1e", saves="both", size="keeps", copies=True),
+    ops("entr gammaln multigammaln psi", size="keeps", copies=True),
+    ops("erfcx i0e i1 i1e log_ndtr", saves="both", size="keeps", copies=True),
     ops("ndtri", saves="output", size="keeps", copies=True),
     ops("ndtr", saves="other", size="keeps", copies=True),
     ops("xlog1py", size="broadcast", copies=True),
-    ops("gammainc gammaincc zeta", grad="never", saves="", size="broadcast", copies=True),
+    ops("gammainc gammaincc zeta", saves="", size="broadcast", copies=True),
     ops(
         "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "
         "modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0",
@@ -93,16 +94,16 @@ _SPECIAL: Final = merged(
 _LINALG: Final = merged(
     ops("cholesky inv tensorinv", saves="output", copies=True),
     ops("cholesky_ex inv_ex", result="tensors", saves="output", copies=True),
-    ops("cond eigvals eigvalsh svdvals", saves="other", copies=True),
+    ops("cond", saves="other", copies=True),
+    ops("eigvals eigvalsh svdvals", saves="output", copies=True),
     ops("cross matmul matrix_exp matrix_power multi_dot vander vecdot", copies=True),
     ops("diagonal", saves="", activation="keeps", view=True),
     ops("det matrix_norm norm vector_norm", saves="both", size="reduces", copies=True),
     ops("householder_product lu_solve pinv solve solve_triangular tensorsolve", saves="both", copies=True),
-    ops(
-        "eig eigh lstsq lu lu_factor lu_factor_ex qr slogdet solve_ex svd", result="tensors", saves="both", copies=True
-    ),
-    ops("ldl_factor ldl_factor_ex", result="tensors", grad="never", saves="", copies=True),
-    ops("ldl_solve", grad="never", saves="", copies=True),
+    ops("lstsq slogdet solve_ex svd", result="tensors", saves="both", copies=True),
+    ops("eig eigh lu lu_factor lu_factor_ex qr", result="tensors", saves="output", copies=True),
+    ops("ldl_factor ldl_factor_ex", result="tensors", saves="", copies=True),
+    ops("ldl_solve", saves="", copies=True),
     ops("matrix_rank", grad="never", saves="", integral=True, copies=True),
 )
 
@@ -115,6 +116,40 @@ _FFT: Final = merged(
     ops("fftfreq rfftfreq", grad="argument", saves="", device="argument", copies=True),
 )
 
+_WINDOWS: Final = ops(
+    "bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall",
+    grad="argument",
+    saves="",
+    device="argument",
+    copies=True,
+)
+
+_SPARSE: Final = merged(
+    ops("addmm mm sampled_addmm", saves="other", copies=True),
+    ops("log_softmax", saves="output", size="keeps", activation="log_softmax", copies=True),
+    ops("softmax", saves="output", size="keeps", activation="softmax", copies=True),
+)
+
+#: Functions around torch, its own and those of other libraries.
+_OTHERS: Final = merged(
+    ops("torch.nn.utils.rnn.pad_sequence", saves="", activation="keeps", copies=True),
+    ops("torch.nn.utils.rnn.pad_packed_sequence", result="tensors", saves="other", activation="keeps", copies=True),
+    ops("torch.nn.utils.parameters_to_vector", saves="", copies=True),
+    ops("einops.rearrange", saves="", size="keeps", activation="keeps"),
+    ops("einops.repeat", saves="", activation="keeps", copies=True),
+    ops("einops.reduce", saves=""),
+    ops("einops.einsum", copies=True),
+    within(
+        "torch_geometric.nn",
+        ops("global_add_pool global_max_pool global_mean_pool", saves="other", copies=True),
+    ),
+    ops("torch_geometric.utils.softmax", saves="both", size="keeps", activation="softmax", copies=True),
+    within(
+        "torch_scatter",
+        ops("scatter scatter_add scatter_max scatter_mean scatter_min scatter_sum", saves="other", copies=True),
+    ),
+)
+
 FUNCTIONS: Final[dict[str, Op]] = merged(
     within("torch", _TORCH),
     within("torch.cuda", CUDA_CREATIONS),
@@ -123,6 +158,9 @@ FUNCTIONS: Final[dict[str, Op]] = merged(
     within("torch.special", _SPECIAL),
     within("torch.linalg", _LINALG),
     within("torch.fft", _FFT),
+    within("torch.signal.windows", _WINDOWS),
+    within("torch.sparse", _SPARSE),
+    _OTHERS,
 )
 """What each function does, by canonical name.  Losses are in ``LOSSES``."""
 
@@ -138,7 +176,7 @@ SPECIAL_METHODS: Final = names(
 SPECIAL_ATTRIBUTES: Final = names(
     "",
     "data device dtype grad grad_dtype grad_fn is_cpu is_cuda is_leaf is_meta is_mkldnn is_mps is_mtia is_nested "
-    "is_quantized is_sparse is_sparse_csr is_vulkan is_xla is_xpu layout name names output_nr requires_grad "
+    "is_quantized is_sparse is_sparse_csr is_vulkan is_xla is_xpu is_ipu is_maia layout name output_nr requires_grad "
     "retains_grad shape volatile",
 )
 """Attributes that say something about a tensor, or hold its gradient: the tracer knows them one by one."""

@@ -1,10 +1,9 @@
-"""What other libraries do with tensors and modules: models they build, calls that touch nothing, conversions to numpy."""
+"""What other libraries do with tensors and modules: models they build, and calls that touch nothing."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from gradlint.static.ops import Conversion
 from gradlint.static.torch_notation import names, words
 
 MODULE_FACTORIES: Final = names(
@@ -92,7 +91,3 @@ _NOT_HARMLESS: Final = ("torch.cuda.amp.", "torch.cuda.make_graphed_callables", 
 def is_harmless(name: str) -> bool:
     """Whether ``name`` (canonical) leaves gradients and parameters alone, whatever it is given."""
     return name in HARMLESS or (name.startswith(HARMLESS_PREFIXES) and not name.startswith(_NOT_HARMLESS))
-
-
-NUMPY_CONVERTERS: Final[dict[str, Conversion]] = {}
-"""Callables that turn tensors into numpy arrays, by canonical name."""

@@ -23,7 +23,7 @@ _POINTWISE: Final = merged(
     ops("clone", saves="", size="keeps", activation="keeps", copies=True),
     ops(
         "abs absolute acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh clamp clamp_max "
-        "clamp_min clip conj_physical cos cosh digamma erf erfc erfinv hardshrink i0 lgamma log log10 log1p log2 logit "
+        "clamp_min clip cos cosh digamma erf erfc erfinv hardshrink i0 lgamma log log10 log1p log2 logit "
         "mvlgamma nan_to_num polygamma renorm sin sinc sinh square",
         size="keeps",
         copies=True,
@@ -40,31 +40,34 @@ _POINTWISE: Final = merged(
 _BINARY: Final = merged(
     ops("add sub subtract lerp fmod remainder", saves="", size="broadcast", copies=True),
     ops(
-        "arctan2 atan2 copysign div divide fmax fmin hypot logaddexp logaddexp2 maximum minimum mul multiply nextafter pow "
+        "arctan2 atan2 div divide fmax fmin logaddexp logaddexp2 maximum minimum mul multiply nextafter pow "
         "true_divide xlogy",
         size="broadcast",
         copies=True,
     ),
+    ops("copysign hypot", saves="both", size="broadcast", copies=True),
     ops("addcdiv addcmul float_power ldexp masked_fill", saves="other", size="broadcast", copies=True),
-    ops("floor_divide heaviside igamma igammac", grad="never", saves="", size="broadcast", copies=True),
+    # no derivative: the result requires grad, and its backward raises
+    ops("floor_divide heaviside igamma igammac", saves="", size="broadcast", copies=True),
 )
 
 _REDUCTIONS: Final = merged(
     ops("mean sum", saves="", size="reduces", copies=True),
-    ops("nansum var", size="reduces", copies=True),
-    ops("nanmean nanquantile quantile", saves="other", size="reduces", copies=True),
+    ops("nanmean nansum var", size="reduces", copies=True),
+    ops("nanquantile quantile", saves="other", size="reduces", copies=True),
     ops("amax amin logsumexp norm prod std", saves="both", size="reduces", copies=True),
     ops("max min median nanmedian", result="pair_by_dim", saves="other", size="reduces", copies=True),
     ops("kthvalue mode", result="pair", saves="other", copies=True),
     ops("aminmax", result="tensors", saves="both", copies=True),
     ops("dist", saves="both", size="one", copies=True),
     ops("trace", saves="", size="one", copies=True),
-    ops("det logdet dot vdot", saves="both", size="one", copies=True),
+    ops("det", saves="both", size="one", copies=True),
+    ops("dot logdet vdot", size="one", copies=True),
 )
 
 _ORDER: Final = merged(
     ops("sort topk", result="pair", saves="other", copies=True),
-    ops("cummax cummin", result="pair", saves="other", size="keeps", copies=True),
+    ops("cummax cummin", result="pair", saves="input", size="keeps", copies=True),
     ops("msort", saves="other", size="keeps", copies=True),
     ops("cumsum", saves="", size="keeps", copies=True),
     ops("logcumsumexp cumprod", saves="both", size="keeps", copies=True),
@@ -92,15 +95,15 @@ _INTEGRAL: Final = merged(
     ),
     ops("all any argmax argmin count_nonzero", grad="never", saves="", integral=True, size="reduces", copies=True),
     ops(
-        "argwhere bincount hash_tensor multinomial nonzero nonzero_static",
+        "argwhere hash_tensor multinomial nonzero nonzero_static",
         grad="never",
         saves="",
         integral=True,
         copies=True,
     ),
-    ops("histc", grad="never", saves="", copies=True),
-    ops("histogram", result="tensors", grad="never", saves="", copies=True),
-    ops("unique unique_consecutive", grad="never", saves="", copies=True),
+    ops("bincount histc", grad="never", saves="", copies=True),
+    ops("histogram", result="tensors", saves="", copies=True),
+    ops("unique unique_consecutive", saves="", copies=True),
     ops("allclose equal get_device is_same_size", result="number", grad="never", saves=""),
     ops(
         "is_complex is_conj is_distributed is_floating_point is_inference is_neg",
@@ -114,7 +117,7 @@ _INTEGRAL: Final = merged(
 #: The values stay what they are: views, copies and selections.
 _SHAPES: Final = merged(
     ops(
-        "adjoint conj movedim moveaxis permute positive resolve_conj resolve_neg squeeze swapaxes swapdims t transpose "
+        "adjoint conj conj_physical movedim moveaxis permute positive resolve_conj resolve_neg squeeze swapaxes swapdims t transpose "
         "unflatten unsqueeze",
         saves="",
         size="keeps",
@@ -127,7 +130,7 @@ _SHAPES: Final = merged(
     ops("tile narrow_copy repeat_interleave", saves="", activation="keeps", copies=True),
     ops("diag diag_embed diagflat", saves="", copies=True),
     ops("tril triu", saves="", size="keeps", copies=True),
-    ops("gather masked_select take take_along_dim", saves="other", activation="keeps", copies=True),
+    ops("gather masked_select take take_along_dim", activation="keeps", copies=True),
     ops("index_select", saves="other", activation="keeps", copies=True),
     ops(
         "chunk dsplit hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split unsafe_split_with_sizes vsplit",
@@ -157,8 +160,10 @@ _ALGEBRA: Final = merged(
     ops("cholesky inverse", saves="output", size="keeps", copies=True),
     ops("cholesky_inverse cholesky_solve lu_solve orgqr ormqr pinverse", saves="both", copies=True),
     ops("corrcoef cov", saves="other", copies=True),
-    ops("lu qr slogdet svd triangular_solve frexp", result="tensors", saves="both", copies=True),
-    ops("geqrf", result="tensors", grad="never", saves="", copies=True),
+    ops("slogdet svd triangular_solve", result="tensors", saves="both", copies=True),
+    ops("lu qr", result="tensors", saves="output", copies=True),
+    ops("frexp", result="tensors", saves="other", copies=True),
+    ops("geqrf", result="tensors", saves="", copies=True),
     ops("istft", copies=True),
     ops("dequantize int_repr", grad="never", saves="", copies=True),
     ops("q_per_channel_axis q_scale q_zero_point qscheme", result="number", grad="never", saves=""),
@@ -251,7 +256,8 @@ METHODS_ONLY: Final = merged(
 FUNCTIONS_ONLY: Final = merged(
     ops("rsub", saves="", size="broadcast", copies=True),
     ops("where", saves="other", size="broadcast", copies=True),
-    ops("complex polar", size="broadcast", copies=True),
+    ops("complex", size="broadcast", copies=True),
+    ops("polar", saves="output", size="broadcast", copies=True),
     ops(
         "cat concat concatenate stack hstack vstack dstack row_stack column_stack",
         saves="",
@@ -262,11 +268,14 @@ FUNCTIONS_ONLY: Final = merged(
     ops("combinations", saves="other", copies=True),
     ops("atleast_1d atleast_2d atleast_3d", saves="", size="keeps", activation="keeps", view=True),
     ops("broadcast_tensors meshgrid", result="tensors", saves="", activation="keeps", view=True),
-    ops("std_mean var_mean", result="tensors", copies=True),
+    ops("std_mean", result="tensors", saves="both", copies=True),
+    ops("var_mean", result="tensors", copies=True),
     ops("gradient", result="tensors", saves="", copies=True),
     ops("cumulative_trapezoid trapezoid trapz", saves="", copies=True),
-    ops("einsum tensordot chain_matmul bilinear vander cdist pdist", copies=True),
-    ops("cosine_similarity pairwise_distance", copies=True),
+    ops("einsum tensordot chain_matmul bilinear vander", copies=True),
+    ops("cdist pdist", saves="both", copies=True),
+    ops("cosine_similarity", copies=True),
+    ops("pairwise_distance", saves="output", copies=True),
     ops("celu rrelu selu threshold", size="keeps", copies=True),
     ops(
         "adaptive_avg_pool1d channel_shuffle pixel_shuffle pixel_unshuffle native_channel_shuffle",
@@ -286,22 +295,24 @@ FUNCTIONS_ONLY: Final = merged(
     ops("grid_sampler grid_sampler_2d grid_sampler_3d", copies=True),
     ops("affine_grid_generator", saves="", copies=True),
     ops("frobenius_norm nuclear_norm norm_except_dim", saves="both", copies=True),
-    ops("pca_lowrank svd_lowrank lobpcg lu_unpack", result="tensors", saves="both", copies=True),
+    ops("pca_lowrank svd_lowrank lobpcg", result="tensors", saves="both", copies=True),
+    ops("lu_unpack", result="tensors", saves="", copies=True),
     ops("gru lstm rnn_relu rnn_tanh lstm_cell", result="tensors", copies=True),
     ops("gru_cell rnn_relu_cell rnn_tanh_cell", copies=True),
     ops("fill", saves="", size="keeps", copies=True),
     ops("segment_reduce", saves="both", copies=True),
     ops("fake_quantize_per_channel_affine fake_quantize_per_tensor_affine", saves="other", size="keeps", copies=True),
-    ops("real view_as_complex view_as_real imag", saves="", activation="keeps", view=True),
+    ops("real imag view_as_complex view_as_real", saves="", activation="keeps", view=True),
     ops("bucketize searchsorted isin tril_indices triu_indices", grad="never", saves="", integral=True, copies=True),
     ops("unravel_index", result="tensors", grad="never", saves="", integral=True, copies=True),
     ops("binomial poisson", saves="", size="keeps", copies=True),
     ops("normal", saves="", copies=True),
-    ops("histogramdd", result="tensors", grad="never", saves="", copies=True),
+    ops("histogramdd", result="tensors", saves="", copies=True),
     ops(
         "broadcast_shapes can_cast is_storage is_tensor promote_types result_type typename",
         result="number",
         grad="never",
+        saves="",
     ),
     ops("is_grad_enabled is_inference_mode_enabled", result="number", grad="never", saves=""),
 )

@@ -8,6 +8,7 @@ module that holds its kind:
 - :mod:`~gradlint.static.torch_layers`: classes of ``torch.nn``, losses, dropout;
 - :mod:`~gradlint.static.torch_training`: optimizers, schedulers, grad modes, initialisers, base classes, frameworks;
 - :mod:`~gradlint.static.torch_libraries`: other libraries;
+- :mod:`~gradlint.static.torch_conversions`: what asks for numpy arrays;
 - :mod:`~gradlint.static.torch_names`: other spellings of the same names.
 
 The columns are those of :mod:`~gradlint.static.ops`.  All names are canonical: :func:`canonical` makes them so.
@@ -15,6 +16,7 @@ The columns are those of :mod:`~gradlint.static.ops`.  All names are canonical: 
 
 from __future__ import annotations
 
+from gradlint.static.torch_conversions import NUMPY_CONVERTERS, conversion
 from gradlint.static.torch_functions import ATTRIBUTES, FUNCTIONS, METHODS, SPECIAL_ATTRIBUTES, SPECIAL_METHODS
 from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES
 from gradlint.static.torch_libraries import (
@@ -22,7 +24,6 @@ from gradlint.static.torch_libraries import (
     HARMLESS_PREFIXES,
     MODULE_FACTORIES,
     MODULE_FACTORY_PREFIXES,
-    NUMPY_CONVERTERS,
     builds_module,
     is_harmless,
 )
@@ -40,6 +41,7 @@ from gradlint.static.torch_training import (
     LOADERS,
     MODULE_BASES,
     OPTIMIZERS,
+    PASSED_THROUGH,
     SCALERS,
     SCHEDULERS,
 )
@@ -69,11 +71,13 @@ __all__ = [
     "MODULE_FACTORY_PREFIXES",
     "NUMPY_CONVERTERS",
     "OPTIMIZERS",
+    "PASSED_THROUGH",
     "SCALERS",
     "SCHEDULERS",
     "SPECIAL_ATTRIBUTES",
     "SPECIAL_METHODS",
     "builds_module",
     "canonical",
+    "conversion",
     "is_harmless",
 ]

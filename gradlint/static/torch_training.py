@@ -52,7 +52,7 @@ OPTIMIZERS: Final = (
         "",
         "pytorch_pretrained_bert.BertAdam pytorch_transformers.AdamW torch.distributed.optim.ZeroRedundancyOptimizer",
     )
-    | names("", "pytorch_pretrained_bert.optimization.BertAdam torch_geometric.nn.models.SparseAdam")
+    | names("", "pytorch_pretrained_bert.optimization.BertAdam")
 )
 """Classes (and factories) of optimizers: the first argument is what they update."""
 
@@ -94,18 +94,28 @@ CLIPS: Final = names("torch.nn.utils", "clip_grad_norm clip_grad_norm_ clip_grad
 )
 """Functions that change gradients in place: the first argument is the parameters."""
 
-INITS: Final = names(
-    "torch.nn.init",
-    "constant_ dirac_ eye_ kaiming_normal_ kaiming_uniform_ normal_ ones_ orthogonal_ sparse_ trunc_normal_ uniform_ "
-    "xavier_normal_ xavier_uniform_ zeros_",
-)
-"""Initialisers: they change their first argument in place, and return it."""
-
 DEPRECATED_INITS: Final = names(
     "torch.nn.init",
     "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform xavier_normal xavier_uniform",
 )
 """Initialisers by their deprecated names, without the underscore."""
+
+INITS: Final = DEPRECATED_INITS | names(
+    "torch.nn.init",
+    "constant_ dirac_ eye_ kaiming_normal_ kaiming_uniform_ normal_ ones_ orthogonal_ sparse_ trunc_normal_ uniform_ "
+    "xavier_normal_ xavier_uniform_ zeros_",
+)
+"""Initialisers: they change their first argument in place, under ``no_grad``, and return it."""
+
+PASSED_THROUGH: Final = names(
+    "",
+    "torch.compile torch.jit.script torch.nn.utils.fusion.fuse_conv_bn_eval torch.nn.utils.remove_spectral_norm "
+    "torch.nn.utils.remove_weight_norm torch.nn.utils.spectral_norm torch.nn.utils.weight_norm "
+    "torch.nn.utils.parametrizations.orthogonal torch.nn.utils.parametrizations.spectral_norm "
+    "torch.nn.utils.parametrizations.weight_norm torch.nn.SyncBatchNorm.convert_sync_batchnorm "
+    "apex.parallel.convert_syncbn_model torch_geometric.compile",
+)
+"""Calls that give back the module they are given first, or one that acts like it over the same parameters."""
 
 LIGHTNING_BASES: Final = names(
     "",
@@ -123,7 +133,7 @@ MODULE_BASES: Final = (
     | LIGHTNING_BASES
     | names(
         "torch",
-        "jit.ScriptModule nn.modules.loss._Loss nn.modules.loss._WeightedLoss distributions.transforms.TransformModule",
+        "jit.ScriptModule nn._Loss nn._WeightedLoss",
     )
     | names(
         "transformers",
