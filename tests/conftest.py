@@ -1,0 +1,45 @@
+"""A stand-in for the static tracer, so that the linter around it can be tested by itself."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradlint.finding import Finding, Location
+from gradlint.rule import Rule
+
+
+@pytest.fixture
+def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Puts a tracer in place that reports every ``GLnnn`` in a string and fails at ``crash``; returns its calls."""
+    calls: list[dict[str, Any]] = []
+
+    class Project:
+        def __init__(self, roots: Sequence[Path], read: Callable[[Path], Any]) -> None:
+            self.roots, self.read = roots, read
+
+    def analyze(project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]]) -> types.SimpleNamespace:
+        calls.append({"targets": list(targets), "rules": {rule.code for rule in rules}})
+        by_code = {rule.code: rule for rule in rules}
+        findings = []
+        for target in targets:
+            text = project.read(target).text
+            if "crash" in text:
+                raise ZeroDivisionError("as asked")
+            for row, line in enumerate(text.splitlines(), 1):
+                for match in re.finditer(r'"(GL\d{3})"', line):
+                    rule = by_code.get(match[1])
+                    if rule:
+                        where = Location(str(target), row, match.start() + 1, row, match.end() + 1)
+                        findings.append(Finding(rule.code, rule.name, "as asked", rule.severity, where))
+        return types.SimpleNamespace(findings=findings, notes=["a note of the tracer"])
+
+    monkeypatch.setitem(sys.modules, "gradlint.static.analysis", types.SimpleNamespace(analyze=analyze))
+    monkeypatch.setitem(sys.modules, "gradlint.static.project", types.SimpleNamespace(Project=Project))
+    return calls
