@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -25,14 +26,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: those of the process when not given.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show must not end the run
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return int(cli.main(arguments, prog_name="gradlint", standalone_mode=False) or 0)
+        with cli.make_context("gradlint", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            code = int(cli.invoke(context) or CLEAN)
+            sys.stdout.flush()
+            return code
+    except click.exceptions.Exit as end:  # --help, --version
+        return end.exit_code
     except click.ClickException as error:
         where = getattr(error, "ctx", None)
         return _could_not(f"{where.command_path if where else 'gradlint'}: {error.format_message()}")
     except Problem as problem:
         return _could_not(str(problem))
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

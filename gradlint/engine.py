@@ -36,9 +36,13 @@ class Report:
         """The source line where ``place`` begins; ``None`` when it cannot be had."""
         from gradlint.source import SourceError
 
+        path = Path(place.filename)
         try:
-            lines = self.read(Path(place.filename)).lines(place.cell)
-        except (SourceError, OSError):
+            try:
+                lines = self.read(path).lines(place.cell)
+            except SourceError:  # the very line at which reading failed is worth showing
+                lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
             return None
         return lines[place.row - 1] if place.row <= len(lines) else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -293,3 +294,33 @@ def test_python_m_gradlint(tmp_path: Path) -> None:
         [sys.executable, "-m", "gradlint", "--version"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout == f"gradlint {__version__}\n"
+
+
+def test_names_and_text_no_terminal_can_show_do_not_end_the_run(tmp_path: Path) -> None:
+    (tmp_path / "ü.py").write_text('x = "你好" +\n', encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "gradlint", "--isolated", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        env={"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"},
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert b"\xfc.py:1:" in done.stdout
+    assert b'1 | x = "\\u4f60\\u597d" +' in done.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_finding(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("(\n", encoding="utf-8")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "gradlint", "--isolated", "a.py"],
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (2, "")

@@ -9,12 +9,12 @@ from gradlint.rule import all_rules
 from gradlint.suppression import read_suppressions, unknown_codes, unused
 
 
-def finding(row: int, end_row: int = 0, code: str = "GL201", name: str = "missing-zero-grad") -> Finding:
-    return Finding(code, name, "message", Severity.ERROR, Location("f.py", row, 1, end_row or row, 2))
+def finding(row: int, end_row: int = 0) -> Finding:
+    return Finding("GL201", "missing-zero-grad", "message", Severity.ERROR, Location("f.py", row, 1, end_row or row, 2))
 
 
-def covered(text: str, *rows: int, code: str = "GL201") -> bool:
-    return read_suppressions(text, "f.py").suppress(finding(*rows, code=code))
+def covered(text: str, row: int, end_row: int = 0) -> bool:
+    return read_suppressions(text, "f.py").suppress(finding(row, end_row))
 
 
 @pytest.mark.parametrize(
