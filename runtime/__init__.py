@@ -1,1 +1,78 @@
-"""The runtime witness: watches a training loop under ``gradlint.guard``."""
+"""The runtime witness: watches a training loop under :func:`guard`.
+
+This module imports without torch, so that the linter can ask which events the guard sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from gradlint.events import Backward, Cleared, Event, GradientRead, InputDone, InputFed, Step
+from gradlint.finding import Finding
+
+if TYPE_CHECKING:
+    from .session import Guard as Guard
+
+EVENTS: frozenset[type[Event]] = frozenset({Backward, Step, Cleared, InputFed, GradientRead, InputDone})
+"""The types of the events this witness sends."""
+
+OnFinding = Literal["warn", "raise", "collect"] | Callable[[Finding], object]
+
+__all__ = ["EVENTS", "Guard", "guard"]
+
+
+def guard(
+    *watched: Any,
+    on_finding: OnFinding = "warn",
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] | None = None,
+    exact: bool | float = False,
+) -> Guard:
+    """Watch the training that runs inside: a context manager, and a decorator.
+
+    ::
+
+        with gradlint.guard(model, optimizer) as watch:
+            train(model, optimizer, loader)
+        print(watch.findings)
+
+    Optimizers and modules are found while they are used; naming them lets the guard follow their parameters from
+    the first backward pass on.  The training itself is not changed.  Watched is the thread that enters the guard.
+
+    Args:
+        watched: modules and optimizers, in any order; none are needed.
+        on_finding: ``"warn"`` warns once for each mistake when it is seen, and sums up at the end; ``"raise"``
+            raises :class:`~gradlint.runtime.session.FindingError`; ``"collect"`` only fills ``findings``; a
+            callable is given each new finding, and what it raises reaches the training.
+        select: codes, prefixes of codes, or names of the rules to use instead of the default ones.
+        ignore: codes, prefixes of codes, or names of the rules to leave out.
+        exact: not supported yet; must be False.
+
+    Raises:
+        ModuleNotFoundError: torch is not installed.
+        ValueError: ``on_finding``, ``select`` or ``ignore`` names nothing that exists.
+        TypeError: something watched is neither a module nor an optimizer.
+    """
+    made: Guard = _session().Guard(*watched, on_finding=on_finding, select=select, ignore=ignore, exact=exact)
+    return made
+
+
+def _session() -> Any:
+    try:
+        import torch  # noqa: F401  whether it is there decides between a hint and a real error
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            "gradlint.guard watches PyTorch, which is not installed: pip install 'gradlint[runtime]'", name="torch"
+        ) from None
+    from . import session
+
+    return session
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Guard", "FindingError", "FindingWarning"):
+        return getattr(_session(), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,97 @@
+"""Places in the running program: the first frame of the user's own code, located only when a finding needs it."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+import re
+import sys
+from types import CodeType, FrameType
+
+import torch
+
+import gradlint
+from gradlint.finding import Location
+
+_FRAMEWORKS = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]"
+    r"(?:torch|torchvision|functorch|lightning|lightning_fabric|pytorch_lightning|accelerate|transformers)[/\\]"
+)
+_OWN = tuple(
+    os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, gradlint.__file__, __file__) if path
+)
+_GENERATED = ("<frozen ", "<eval_with_key>", "<torch_package")
+
+_foreign: dict[str, bool] = {}  # by file name: whether its frames are passed over
+
+
+def _is_foreign(filename: str) -> bool:
+    verdict = _foreign.get(filename)
+    if verdict is None:
+        path = filename if filename.startswith("<") else os.path.abspath(filename)
+        verdict = path.startswith(_OWN + _GENERATED) or _FRAMEWORKS.search(path) is not None
+        _foreign[filename] = verdict
+    return verdict
+
+
+class FrameSite:
+    """An instruction of a code object: where a call of the user's program was when something happened."""
+
+    __slots__ = ("_hash", "code", "lasti", "line")
+
+    def __init__(self, code: CodeType, lasti: int, line: int) -> None:
+        self.code = code
+        self.lasti = lasti
+        self.line = line
+        self._hash = hash((id(code), lasti))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrameSite) and self.code is other.code and self.lasti == other.lasti
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __lt__(self, other: FrameSite) -> bool:
+        return (self.code.co_filename, self.line, self.lasti) < (other.code.co_filename, other.line, other.lasti)
+
+    def __repr__(self) -> str:
+        return f"FrameSite({self.code.co_filename}:{self.line})"
+
+    def locate(self) -> Location:
+        """The expression that was being evaluated, as a range of its source text."""
+        filename = self.code.co_filename
+        start, end, first, last = next(
+            itertools.islice(self.code.co_positions(), self.lasti // 2, None), (None, None, None, None)
+        )
+        if start is None or end is None or first is None or last is None:
+            return Location(filename, self.line or 1, 1, self.line or 1, 1)
+        return Location(filename, start, _column(filename, start, first), end, _column(filename, end, last))
+
+
+def _column(filename: str, row: int, offset: int) -> int:
+    """The column of a byte offset: positions of code count UTF-8 bytes, locations count characters."""
+    text = linecache.getline(filename, row).encode("utf-8")
+    return len(text[:offset].decode("utf-8", "replace")) + 1 if text else offset + 1
+
+
+def user_site(depth: int = 1) -> FrameSite:
+    """Where the user's program is now: the innermost frame outside torch, the known frameworks and gradlint.
+
+    When every frame is theirs (a callback in a device thread), the outermost frame stands in.
+
+    Args:
+        depth: how many frames to pass over without looking, counted from the caller.
+    """
+    frame: FrameType | None = sys._getframe(depth)
+    last = frame
+    while frame is not None:
+        code = frame.f_code
+        foreign = _foreign.get(code.co_filename)
+        if foreign is None:
+            foreign = _is_foreign(code.co_filename)
+        if not foreign:
+            return FrameSite(code, frame.f_lasti, frame.f_lineno)
+        last, frame = frame, frame.f_back
+    assert last is not None
+    return FrameSite(last.f_code, last.f_lasti, last.f_lineno)

@@ -1,0 +1,254 @@
+"""What happens to the gradients of parameters: accumulated, applied, cleared.
+
+Accumulation and clearing cannot be hooked cheaply, so they are read off: the identity and version of every
+gradient are compared before and after each backward pass and step.  Parameters are held weakly and looked up by
+id, because tensors compare elementwise.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+
+import torch
+from torch.optim import Optimizer
+from torch.utils._python_dispatch import _disable_current_modes
+
+from gradlint.events import Backward, Cleared, Event, Step
+
+from .cohorts import Cohorts, Subject
+from .frames import FrameSite
+from .interception import BackwardCall, StepCall
+from .judging import Judge
+
+EVENTS: frozenset[type[Event]] = frozenset({Backward, Step, Cleared})
+
+
+class Gradient(Subject):
+    """The gradient of one parameter, as it was when it was last looked at."""
+
+    __slots__ = ("added", "doubt", "grad", "parameter", "spent", "version")
+
+    def __init__(self, parameter: torch.Tensor) -> None:
+        self.parameter = weakref.ref(parameter)
+        self.grad: weakref.ref[torch.Tensor] | None = None
+        self.version = 0
+        self.spent = False  # applied by a step, and not known to have been cleared since
+        self.added = False  # a backward pass has added to it since
+        self.doubt: torch.Tensor | None = None  # its norm before that pass: zero means it had been cleared
+
+    def remember(self, grad: torch.Tensor) -> None:
+        """Take ``grad`` as it is now for what is known."""
+        self.grad = weakref.ref(grad)
+        self.version = version(grad)
+
+    def clear(self) -> None:
+        """Nothing of what was applied is left."""
+        self.spent = self.added = False
+        self.doubt = None
+
+
+class GradientHistory:
+    """Reports backward passes, steps and clearings to the protocols over gradients."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._cohorts: Cohorts[Gradient] = Cohorts(judge, judge.follows(*EVENTS))
+        self._judge = judge
+        self._gradients: dict[int, Gradient] = {}
+        self._order: list[Gradient] = []
+        self._last_backward: Backward | None = None
+
+    def watch(self, parameters: Iterable[torch.Tensor]) -> list[Gradient]:
+        """The gradients of these parameters; those not yet known are followed from now on."""
+        return [self._gradient(parameter)[0] for parameter in parameters]
+
+    def _gradient(self, parameter: torch.Tensor) -> tuple[Gradient, bool]:
+        gradient = self._gradients.get(id(parameter))
+        if gradient is not None and gradient.parameter() is parameter:
+            return gradient, False
+        gradient = self._gradients[id(parameter)] = Gradient(parameter)
+        self._order.append(gradient)
+        self._cohorts.add(gradient)
+        return gradient, True
+
+    # --- what is told by the interception --------------------------------------------------------------------
+
+    def backward_begins(self, call: BackwardCall) -> None:
+        if not call.accumulates:
+            return
+        self._forget_dead()
+        self._find_clearings(self._order, call.site)
+        doubtful = _present(gradient for gradient in self._order if gradient.spent and not gradient.added)
+        for (gradient, _), norm in zip(doubtful, norms([grad for _, grad in doubtful]), strict=True):
+            gradient.doubt = norm
+
+    def backward_ended(self, call: BackwardCall) -> None:
+        if not call.accumulates:
+            return
+        assert call.event is not None  # the witness of backward passes comes first
+        self._last_backward = event = call.event
+        self._find_accumulations(self._order, event)
+
+    def step_begins(self, call: StepCall) -> None:
+        gradients = self._of(call.optimizer)
+        if call.closure:
+            return
+        if call.within is not None and call.within.event is not None:
+            self._find_accumulations(gradients, call.within.event)
+        else:
+            self._find_clearings(gradients, call.site)
+        self._step(call, gradients)
+
+    def step_ended(self, call: StepCall) -> None:
+        gradients = self._of(call.optimizer)
+        if call.closure:
+            self._find_clearings(gradients, call.site)
+            self._step(call, gradients)
+        cleared = []
+        for gradient in gradients:
+            parameter = gradient.parameter()
+            grad = None if parameter is None else parameter.grad
+            if grad is None:
+                if gradient.grad is not None:
+                    cleared.append(gradient)
+                gradient.grad = None
+                gradient.clear()
+            else:
+                gradient.remember(grad)
+                gradient.spent, gradient.added, gradient.doubt = True, False, None
+        self._send(Cleared(site=call.site), cleared)
+
+    # --- reading off -----------------------------------------------------------------------------------------
+
+    def _of(self, optimizer: Optimizer) -> list[Gradient]:
+        """The gradients an optimizer owns.  One met for the first time was filled by the last backward pass."""
+        gradients, filled = [], []
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                gradient, new = self._gradient(parameter)
+                gradients.append(gradient)
+                if new and parameter.grad is not None:
+                    gradient.remember(parameter.grad)
+                    filled.append(gradient)
+        if self._last_backward is not None:
+            self._send(self._last_backward, filled)
+        return gradients
+
+    def _find_clearings(self, gradients: list[Gradient], site: FrameSite) -> None:
+        """Before a backward pass or a step: which gradients were dropped, replaced or zeroed since last seen."""
+        cleared = []
+        for gradient in gradients:
+            parameter = gradient.parameter()
+            if parameter is None:
+                continue
+            grad, before = parameter.grad, gradient.grad
+            if before is None:
+                if grad is not None:
+                    gradient.remember(grad)  # assigned by hand
+                continue
+            if grad is None:
+                gradient.grad = None
+            elif before() is grad:
+                now = version(grad)
+                if now == gradient.version:
+                    continue
+                gradient.version = now
+                if not gradient.spent or gradient.added:
+                    continue  # clipped or unscaled, it is still what was accumulated
+            else:
+                gradient.remember(grad)
+            gradient.clear()
+            cleared.append(gradient)
+        self._send(Cleared(site=site), cleared)
+
+    def _find_accumulations(self, gradients: list[Gradient], event: Backward) -> None:
+        """After a backward pass, or in a hook within it: which gradients it has added to."""
+        reached, cleared = [], []
+        for gradient in gradients:
+            parameter = gradient.parameter()
+            if parameter is None:
+                continue
+            grad, before = parameter.grad, gradient.grad
+            if grad is None:
+                if before is not None:
+                    gradient.grad = None
+                    gradient.clear()
+                    cleared.append(gradient)
+                continue
+            if before is not None and before() is grad and version(grad) == gradient.version:
+                continue
+            gradient.remember(grad)
+            gradient.added = True
+            reached.append(gradient)
+        self._send(event, reached)
+        self._send(Cleared(site=event.site), cleared)
+
+    def _step(self, call: StepCall, gradients: list[Gradient]) -> None:
+        self._settle_doubts(gradients, call.site)
+        applied = [gradient for gradient in gradients if gradient.grad is not None]
+        self._send(Step(site=call.site, optimizer=type(call.optimizer).__name__), applied)
+
+    def _settle_doubts(self, gradients: list[Gradient], site: FrameSite) -> None:
+        """Before spent gradients are said to be applied again: were they zeroed where no version shows it?
+
+        Only here are values read from the device, and only on suspicion.
+        """
+        present = _present(gradient for gradient in gradients if gradient.spent and gradient.added)
+        was_zero = _zeros([(gradient, gradient.doubt) for gradient, _ in present if gradient.doubt is not None])
+        now = norms([grad for _, grad in present])
+        is_zero = _zeros([(gradient, norm) for (gradient, _), norm in zip(present, now, strict=True)])
+        if was_zero or is_zero:
+            for gradient in was_zero + is_zero:
+                gradient.clear()
+            self._send(Cleared(site=site), set(was_zero + is_zero))
+            if self._last_backward is not None:
+                self._send(self._last_backward, [gradient for gradient in was_zero if gradient not in is_zero])
+
+    def _send(self, event: Event, gradients: Iterable[Gradient]) -> None:
+        if gradients:
+            self._cohorts.send(event, gradients)
+
+    def _forget_dead(self) -> None:
+        dead = [gradient for gradient in self._order if gradient.parameter() is None]
+        if dead:
+            self._order = [gradient for gradient in self._order if gradient.parameter() is not None]
+            self._gradients = {id(gradient.parameter()): gradient for gradient in self._order}
+            self._cohorts.drop(dead)
+
+
+def _present(gradients: Iterable[Gradient]) -> list[tuple[Gradient, torch.Tensor]]:
+    return [
+        (gradient, grad)
+        for gradient in gradients
+        if gradient.grad is not None and (grad := gradient.grad()) is not None
+    ]
+
+
+def version(tensor: torch.Tensor) -> int:
+    """How often a tensor was changed in place; for a sharded one, its local part is what gradients are added to."""
+    local = tensor if type(tensor) is torch.Tensor else getattr(tensor, "_local_tensor", tensor)
+    try:
+        return int(local._version)
+    except RuntimeError:  # inference tensors do not count
+        return -1
+
+
+def norms(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The norm of each tensor, left on its device; unseen by function and dispatch modes."""
+    if not tensors:
+        return []
+    with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
+        values = [_values(getattr(tensor, "_local_tensor", tensor)) for tensor in tensors]
+        return [torch.linalg.vector_norm(value) for value in values]
+
+
+def _values(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    return tensor._values() if tensor.is_sparse else tensor
+
+
+def _zeros(pairs: list[tuple[Gradient, torch.Tensor]]) -> list[Gradient]:
+    if not pairs:
+        return []
+    with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
+        return [gradient for gradient, norm in pairs if norm.item() == 0]

@@ -1,0 +1,256 @@
+"""The one place where torch is patched: process-wide, once, for all active guards, and undone with the last one.
+
+Watched are the autograd engine's entry in ``torch.autograd`` (both ``backward()`` and ``grad()`` go through it, under
+whatever name they were imported), the global optimizer hooks and the global module hooks.  Instances carry
+nothing, so that models and optimizers can be copied and pickled inside a guard.
+
+A guard is told what happens in the thread it was entered in: looking at a gradient while a backward pass of another
+thread accumulates into it is a data race.  Hooks that run in the engine's own threads belong to the pass they run in.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.modules.module import (
+    _global_forward_hooks_with_kwargs,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from gradlint.events import Backward
+from gradlint.finding import Finding
+
+from .frames import FrameSite, user_site
+
+if TYPE_CHECKING:
+    from .session import Guard
+
+
+@dataclass(slots=True, eq=False)
+class BackwardCall:
+    """One run of the autograd engine, asked for by the user's program."""
+
+    site: FrameSite
+    roots: tuple[Any, ...]
+    inputs: tuple[Any, ...]
+    retain: bool
+    create: bool
+    accumulates: bool
+    guards: tuple[Guard, ...]
+    error: BaseException | None = None
+    explained: list[Finding] = field(default_factory=list)  #: what the error is about
+    event: Backward | None = None  #: as the witness of backward passes describes it
+    thread: int = field(default_factory=threading.get_ident)
+
+
+@dataclass(slots=True, eq=False)
+class StepCall:
+    """One ``step()`` of an optimizer.  With a closure, the gradients are made inside."""
+
+    site: FrameSite
+    optimizer: Optimizer
+    closure: bool
+    within: BackwardCall | None  #: the backward pass this step runs inside of
+    guards: tuple[Guard, ...]
+
+
+@dataclass(slots=True, eq=False)
+class ForwardCall:
+    """One finished call of an outermost module."""
+
+    site: FrameSite
+    module: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+
+
+class _Thread(threading.local):
+    """What is under way in one thread."""
+
+    def __init__(self) -> None:
+        self.outermost: int | None = None  # id of the module whose call is under way
+        self.steps: list[tuple[int, int, StepCall | None]] = []  # (optimizer id, frame id, call)
+
+
+@dataclass(slots=True)
+class _Patch:
+    """What is installed, and for whom."""
+
+    guards: tuple[Guard, ...] = ()
+    handles: list[Any] = field(default_factory=list)
+    running: list[BackwardCall] = field(default_factory=list)
+    before: Callable[..., Any] | None = None  #: the entry to the engine that ours replaces
+    engine: Callable[..., Any] | None = None  #: ours
+
+
+_lock = threading.RLock()
+_patch = _Patch()
+_thread = _Thread()
+_autograd: Any = torch.autograd  # its entry to the engine is private
+
+
+def activate(guard: Guard) -> None:
+    """Let ``guard`` see what happens from now on."""
+    with _lock:
+        if not _patch.guards:
+            _install()
+        _patch.guards = (*_patch.guards, guard)
+
+
+def deactivate(guard: Guard) -> None:
+    """Let ``guard`` see nothing more; the last one takes the patch with it.  Guards may leave in any order."""
+    with _lock:
+        _patch.guards = tuple(other for other in _patch.guards if other is not guard)
+        if not _patch.guards:
+            _uninstall()
+
+
+def inside_backward() -> bool:
+    """Whether this thread is executing part of a backward pass (a hook, a recomputed forward)."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _watching() -> tuple[Guard, ...]:
+    """The guards of this thread."""
+    thread = threading.get_ident()
+    return tuple(guard for guard in _patch.guards if guard.thread == thread)
+
+
+def _install() -> None:
+    _patch.before = _autograd._engine_run_backward
+    _patch.engine = _autograd._engine_run_backward = _entry(_patch.before)
+    _patch.handles = [
+        register_optimizer_step_pre_hook(_step_begins),
+        register_optimizer_step_post_hook(_step_ended),
+        register_module_forward_pre_hook(_forward_begins),
+        register_module_forward_hook(_forward_ended, with_kwargs=True),
+    ]
+
+
+def _uninstall() -> None:
+    for handle in _patch.handles:
+        handle.remove()
+        _global_forward_hooks_with_kwargs.pop(handle.id, None)  # torch forgets to
+    # Somebody else's later patch may call ours: taking ours out would take theirs out too.  Left in, it only passes on.
+    if _autograd._engine_run_backward is _patch.engine:
+        _autograd._engine_run_backward = _patch.before
+    _patch.__init__()  # type: ignore[misc]  # back to how it began
+    _thread.__init__()  # type: ignore[misc]  # likewise, for this thread
+
+
+def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
+    """An entry to the autograd engine that tells the guards."""
+
+    def entry(
+        roots: Any, grads: Any, retain_graph: bool, create_graph: bool, inputs: Any = (), *args: Any, **kwargs: Any
+    ) -> Any:
+        guards = _watching() if _patch.engine is entry else ()
+        if not guards or torch.compiler.is_compiling() or inside_backward():
+            return engine(roots, grads, retain_graph, create_graph, inputs, *args, **kwargs)
+        call = BackwardCall(
+            site=user_site(2),
+            roots=tuple(roots),
+            inputs=tuple(inputs),
+            retain=bool(retain_graph),
+            create=bool(create_graph),
+            accumulates=bool(kwargs.get("accumulate_grad", False)),
+            guards=guards,
+        )
+        _thread.outermost = None  # a forward that raised has left it behind
+        for guard in guards:
+            guard.backward_begins(call)
+        _patch.running.append(call)
+        try:
+            return engine(roots, grads, retain_graph, create_graph, inputs, *args, **kwargs)
+        except BaseException as error:
+            call.error = error
+            raise
+        finally:
+            if call in _patch.running:
+                _patch.running.remove(call)
+            for guard in guards:
+                if guard.active:
+                    guard.backward_ended(call)
+            call.roots, call.inputs, call.error = (), (), None
+
+    return entry
+
+
+def _step_begins(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if torch.compiler.is_compiling():
+        return
+    _thread.outermost = None
+    steps = _thread.steps
+    while steps and not _is_running(steps[-1][1]):
+        steps.pop()  # that step raised
+    frame = id(sys._getframe(1))
+    if any(entry[0] == id(optimizer) for entry in steps):
+        steps.append((id(optimizer), frame, None))  # super().step(): still the same step
+        return
+    closure = len(args) > 1 and args[1] is not None or kwargs.get("closure") is not None
+    within = _pass_under_way() if inside_backward() else None
+    guards = _watching() if within is None else within.guards
+    call = StepCall(within.site if within else user_site(2), optimizer, closure, within, guards)
+    steps.append((id(optimizer), frame, call))
+    for guard in guards:
+        guard.step_begins(call)
+
+
+def _step_ended(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if torch.compiler.is_compiling():
+        return
+    steps = _thread.steps
+    while steps:
+        key, _, call = steps.pop()
+        if key == id(optimizer):
+            break
+    else:
+        return
+    if call is not None:
+        for guard in call.guards:
+            if guard.active:
+                guard.step_ended(call)
+
+
+def _pass_under_way() -> BackwardCall | None:
+    """The pass that a hook runs in.  In one of the engine's own threads it is known if there is only one."""
+    mine = [call for call in _patch.running if call.thread == threading.get_ident()] or _patch.running
+    return mine[-1] if len(mine) == 1 else None
+
+
+def _is_running(frame_id: int) -> bool:
+    frame = sys._getframe(1)
+    while frame is not None:
+        if id(frame) == frame_id:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]  # the outermost frame has none
+    return False
+
+
+def _forward_begins(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+    if torch.compiler.is_compiling():
+        return
+    if _thread.outermost is None:
+        _thread.outermost = id(module)
+
+
+def _forward_ended(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    if torch.compiler.is_compiling():
+        return
+    if _thread.outermost != id(module):
+        return
+    _thread.outermost = None
+    guards = _watching()
+    if guards:
+        call = ForwardCall(user_site(2), module, args, kwargs, output)
+        for guard in guards:
+            guard.forward_ended(call)

@@ -1,0 +1,104 @@
+"""The rules at work: selection, the checks of events, and findings told once however often they are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gradlint.events import Event
+from gradlint.finding import Finding, Site
+from gradlint.protocol import Protocol
+from gradlint.rule import Rule, Violation, all_rules
+
+Followed = tuple[Rule, Protocol]
+
+
+def selected(select: Iterable[str] | None, ignore: Iterable[str] | None) -> tuple[type[Rule], ...]:
+    """The rules to use: the default ones or those of ``select``, without those of ``ignore``.
+
+    Raises:
+        ValueError: an entry is no code, prefix or name of a rule.
+    """
+    chosen = [rule for rule in all_rules() if rule.default()] if select is None else _named("select", select)
+    left_out = [] if ignore is None else _named("ignore", ignore)
+    return tuple(rule for rule in chosen if rule not in left_out)
+
+
+def _named(option: str, entries: Iterable[str]) -> list[type[Rule]]:
+    named = set()
+    for entry in [entries] if isinstance(entries, str) else entries:
+        rules = [rule for rule in all_rules() if entry == "ALL" or rule.name == entry or rule.code.startswith(entry)]
+        if not entry or not rules:
+            raise ValueError(f"{option}: no rule has the code, prefix or name {entry!r}")
+        named.update(rules)
+    return [rule for rule in all_rules() if rule in named]
+
+
+class Judge:
+    """Shows events to rules and keeps what they find."""
+
+    def __init__(self, rules: Iterable[type[Rule]]) -> None:
+        self.rules = tuple(rule() for rule in rules)
+        self._checks = {
+            kind: [(rule, getattr(rule, check)) for rule in self.rules for check in rule.checks.get(kind, ())]
+            for kind in {kind for rule in self.rules for kind in rule.checks}
+        }
+        self._findings: list[Finding] = []
+        self._counts: list[int] = []
+        self._known: dict[tuple[str, Site], int] = {}
+        self._undelivered: list[int] = []
+        self._last: tuple[int, Event] | None = None
+
+    def follows(self, *kinds: type[Event]) -> tuple[Followed, ...]:
+        """The protocols that listen to any of these types of events, with their rules."""
+        return tuple(
+            (rule, protocol)
+            for rule in self.rules
+            for protocol in rule.protocols
+            if not protocol.events.isdisjoint(kinds)
+        )
+
+    def listens(self, *kinds: type[Event]) -> bool:
+        """Whether any rule is interested in any of these types of events."""
+        return any(not rule.listens().isdisjoint(kinds) for rule in self.rules)
+
+    def send(self, event: Event) -> list[Finding]:
+        """Show an event to the checks that listen to its type; the findings, new and known, that it gives."""
+        return [
+            self.report(rule, violation, event)
+            for rule, check in self._checks.get(type(event), ())
+            for violation in check(event)
+        ]
+
+    def report(self, rule: Rule, violation: Violation, event: Event) -> Finding:
+        """Keep a finding, or count it once more."""
+        key = (rule.code, violation.at)
+        index = self._known.get(key)
+        if index is None:
+            index = self._keep(rule.finding(violation))
+            self._known[key] = index
+        if self._last is None or self._last[0] != index or self._last[1] is not event:
+            self._counts[index] += 1
+            self._last = (index, event)
+        return self._findings[index]
+
+    def _keep(self, finding: Finding) -> int:
+        for index, other in enumerate(self._findings):
+            if (other.code, other.location) == (finding.code, finding.location):
+                return index
+        self._findings.append(finding)
+        self._counts.append(0)
+        self._undelivered.append(len(self._findings) - 1)
+        return len(self._findings) - 1
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings so far, in the order in which they were first seen."""
+        return [replace(finding, count=count) for finding, count in zip(self._findings, self._counts, strict=True)]
+
+    def fresh(self) -> list[Finding]:
+        """The findings first seen since this was last asked."""
+        if not self._undelivered:
+            return []
+        indices, self._undelivered = self._undelivered, []
+        return [self._findings[index] for index in indices]

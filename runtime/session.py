@@ -1,0 +1,251 @@
+"""The guard: one watched stretch of a program."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+import torch
+from torch.optim import Optimizer
+
+from gradlint.finding import Finding
+
+from . import OnFinding, interception
+from .frames import user_site
+from .gradients import EVENTS as GRADIENT_EVENTS
+from .gradients import GradientHistory
+from .inputs import EVENTS as INPUT_EVENTS
+from .inputs import InputGradients
+from .interception import BackwardCall, ForwardCall, StepCall
+from .judging import Judge, selected
+from .passes import BackwardPasses
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HANDLERS = ("backward_begins", "backward_ended", "step_begins", "step_ended", "forward_ended", "finish")
+
+
+class FindingWarning(UserWarning):
+    """The category of the warnings a guard gives."""
+
+
+class FindingError(RuntimeError):
+    """Raised by a guard with ``on_finding="raise"``; ``finding`` says what was found."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+class Guard:
+    """Watches from ``__enter__`` to ``__exit__``; see :func:`gradlint.runtime.guard` for the arguments."""
+
+    def __init__(
+        self,
+        *watched: Any,
+        on_finding: OnFinding = "warn",
+        select: Iterable[str] | None = None,
+        ignore: Iterable[str] | None = None,
+        exact: bool | float = False,
+    ) -> None:
+        for thing in watched:
+            if not isinstance(thing, (torch.nn.Module, Optimizer)):
+                raise TypeError(f"guard() watches modules and optimizers, not {type(thing).__name__}")
+        if not callable(on_finding) and on_finding not in ("warn", "raise", "collect"):
+            raise ValueError(f"on_finding is 'warn', 'raise', 'collect' or a callable, not {on_finding!r}")
+        if exact is not False:
+            raise ValueError("exact is not supported yet")
+        self._watched = [weakref.ref(thing) for thing in watched]
+        self._on_finding = on_finding
+        self._judge = Judge(selected(select, ignore))
+        self._lock = threading.RLock()
+        self.thread = 0  #: the thread that is watched
+        self._depth = 0
+        self._handlers: dict[str, list[Callable[[Any], None]]] = {}
+        self._told = 0
+        self._failed = False
+
+    @property
+    def active(self) -> bool:
+        """Whether the guard is watching."""
+        return self._depth > 0
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found so far, each mistake once, with how often it was seen."""
+        return self._judge.findings
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self.thread = threading.get_ident()
+                self._prepare()
+                interception.activate(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        with self._lock:
+            if self._depth != 1:
+                self._depth = max(0, self._depth - 1)
+                return False
+            interception.deactivate(self)
+            self._notify("finish", user_site(2))
+            self._depth = 0
+            self._handlers = {}
+        try:
+            self._deliver(raising=error is None)
+        finally:
+            self._sum_up()
+        return False
+
+    def __call__(self, function: F) -> F:
+        """Decorate ``function``: each call of it is watched; the findings of all calls add up."""
+        wrapper: Any
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def wrapper(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return await function(*args, **kwargs)
+
+        elif inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return (yield from function(*args, **kwargs))
+
+        else:
+
+            @functools.wraps(function)
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return function(*args, **kwargs)
+
+        return wrapper  # type: ignore[no-any-return]  # it has the signature of the function it wraps
+
+    def __repr__(self) -> str:
+        return f"<gradlint.guard: {'active' if self.active else 'not active'}, {len(self.findings)} findings>"
+
+    # --- watching ----------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Build the witnesses that the selected rules need."""
+        judge = self._judge
+        witnesses: list[object] = []
+        if judge.listens(*GRADIENT_EVENTS):
+            witnesses.append(BackwardPasses(judge))
+        if judge.follows(*GRADIENT_EVENTS):
+            history = GradientHistory(judge)
+            history.watch(_parameters(thing for reference in self._watched if (thing := reference()) is not None))
+            witnesses.append(history)
+        if judge.follows(*INPUT_EVENTS):
+            witnesses.append(InputGradients(judge))
+        self._handlers = {
+            name: [handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None]
+            for name in _HANDLERS
+        }
+
+    def backward_begins(self, call: BackwardCall) -> None:
+        """The autograd engine is about to run."""
+        self._observe("backward_begins", call)
+
+    def backward_ended(self, call: BackwardCall) -> None:
+        """The autograd engine has run, or raised."""
+        self._observe("backward_ended", call, raising=call.error is None)
+        for finding in call.explained:
+            _explain(call.error, finding)
+        call.explained = []
+
+    def step_begins(self, call: StepCall) -> None:
+        """An optimizer is about to step."""
+        self._observe("step_begins", call)
+
+    def step_ended(self, call: StepCall) -> None:
+        """An optimizer has stepped."""
+        self._observe("step_ended", call)
+
+    def forward_ended(self, call: ForwardCall) -> None:
+        """An outermost module has returned."""
+        self._observe("forward_ended", call)
+
+    def _observe(self, name: str, call: object, raising: bool = True) -> None:
+        if not self._handlers.get(name):
+            return
+        with self._lock:
+            self._notify(name, call)
+        self._deliver(raising)
+
+    def _notify(self, name: str, call: object) -> None:
+        with torch._C.DisableTorchFunction():  # the user's own modes do not see what a guard looks at
+            for handler in list(self._handlers.get(name, ())):
+                try:
+                    handler(call)
+                except Exception as error:  # noqa: BLE001  whatever goes wrong in a witness, the training goes on
+                    self._give_up(handler, error)
+
+    def _give_up(self, handler: Any, error: Exception) -> None:
+        """A witness failed: do without it, and say so once."""
+        witness = handler.__self__
+        for name, handlers in self._handlers.items():
+            self._handlers[name] = [other for other in handlers if other.__self__ is not witness]  # type: ignore[attr-defined]  # all are bound methods
+        if not self._failed:
+            self._failed = True
+            print(
+                f"gradlint: the guard failed in {type(witness).__name__} ({type(error).__name__}: {error}); "
+                "it goes on without it, and the training is not affected",
+                file=sys.stderr,
+            )
+
+    # --- telling -----------------------------------------------------------------------------------------------
+
+    def _deliver(self, raising: bool) -> None:
+        for finding in self._judge.fresh():
+            if callable(self._on_finding):
+                self._on_finding(finding)
+            elif self._on_finding == "warn":
+                where = finding.location
+                warnings.warn_explicit(str(finding), FindingWarning, where.filename, where.row, registry={})
+            elif self._on_finding == "raise" and raising:
+                raise FindingError(finding)
+
+    def _sum_up(self) -> None:
+        findings = self.findings
+        if self._on_finding != "warn" or len(findings) == self._told:
+            return
+        self._told = len(findings)
+        counts = Counter({(finding.code, finding.name): 0 for finding in findings})
+        for finding in findings:
+            counts[finding.code, finding.name] += 1
+        what = ", ".join(f"{count} {code} [{name}]" for (code, name), count in sorted(counts.items()))
+        noun = "finding" if len(findings) == 1 else "findings"
+        print(f"gradlint: {len(findings)} {noun} while training: {what}", file=sys.stderr)
+
+
+def _parameters(watched: Iterable[Any]) -> list[torch.Tensor]:
+    parameters: dict[int, torch.Tensor] = {}
+    for thing in watched:
+        if isinstance(thing, Optimizer):
+            found = [parameter for group in thing.param_groups for parameter in group["params"]]
+        else:
+            found = list(thing.parameters())
+        parameters.update((id(parameter), parameter) for parameter in found)
+    return list(parameters.values())
+
+
+def _explain(error: BaseException | None, finding: Finding) -> None:
+    """Let an error of the user's program say what it is about."""
+    note = f"gradlint: {finding}"
+    if error is not None and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)

@@ -1,0 +1,52 @@
+"""The examples of the manual pages, executed under a guard: flagged with their code, clean in the correct form."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+from gradlint.runtime import EVENTS
+
+import gradlint
+from gradlint.finding import Finding
+from gradlint.rule import Rule, all_rules
+
+PREAMBLE = (Path(__file__).parents[1] / "preamble.py").read_text(encoding="utf-8")
+WITNESSED = [rule for rule in all_rules() if rule.listens() & EVENTS]
+
+each_rule = pytest.mark.parametrize("rule", WITNESSED, ids=lambda rule: rule.code)
+
+
+def snippet(rule: type[Rule], heading: str) -> str:
+    """The Python block under a heading of the manual page."""
+    found = re.search(rf"^## {heading}\n```python\n(.*?)```$", rule.page(), re.DOTALL | re.MULTILINE)
+    assert found
+    return found[1]
+
+
+def watched(path: Path, source: str, rule: type[Rule]) -> list[Finding]:
+    """What the default rules, and this one, find while ``source`` runs after the preamble."""
+    path.write_text(PREAMBLE + "\n\n" + source, encoding="utf-8")
+    namespace = {"__name__": "example"}
+    select = [other.code for other in all_rules() if other.default() or other is rule]
+    with gradlint.guard(on_finding="collect", select=select) as guard, contextlib.suppress(RuntimeError):
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)  # noqa: S102  what is tested
+    return guard.findings
+
+
+def test_the_core_rules_have_a_runtime_witness() -> None:
+    assert {"GL109", "GL201", "GL203"} <= {rule.code for rule in WITNESSED}
+
+
+@each_rule
+def test_the_example_is_flagged(rule: type[Rule], tmp_path: Path) -> None:
+    findings = watched(tmp_path / "example.py", snippet(rule, "Example"), rule)
+    assert [finding.code for finding in findings] == [rule.code]
+    assert findings[0].location.row > PREAMBLE.count("\n") + 1
+
+
+@each_rule
+def test_the_correct_form_is_clean(rule: type[Rule], tmp_path: Path) -> None:
+    assert watched(tmp_path / "example.py", snippet(rule, "Use instead"), rule) == []
