@@ -7,6 +7,7 @@ import linecache
 import os
 import re
 import sys
+from pathlib import Path
 from types import CodeType, FrameType
 
 import torch
@@ -18,9 +19,7 @@ _FRAMEWORKS = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]"
     r"(?:torch|torchvision|functorch|lightning|lightning_fabric|pytorch_lightning|accelerate|transformers)[/\\]"
 )
-_OWN = tuple(
-    os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, gradlint.__file__, __file__) if path
-)
+_OWN = tuple(f"{Path(path).resolve().parent}{os.sep}" for path in (torch.__file__, gradlint.__file__, __file__))
 _GENERATED = ("<frozen ", "<eval_with_key>", "<torch_package")
 
 _foreign: dict[str, bool] = {}  # by file name: whether its frames are passed over
@@ -29,7 +28,7 @@ _foreign: dict[str, bool] = {}  # by file name: whether its frames are passed ov
 def _is_foreign(filename: str) -> bool:
     verdict = _foreign.get(filename)
     if verdict is None:
-        path = filename if filename.startswith("<") else os.path.abspath(filename)
+        path = filename if filename.startswith("<") else str(Path(filename).resolve())
         verdict = path.startswith(_OWN + _GENERATED) or _FRAMEWORKS.search(path) is not None
         _foreign[filename] = verdict
     return verdict

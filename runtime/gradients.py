@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
-from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 
 from gradlint.events import Backward, Cleared, Event, Step
@@ -20,6 +20,9 @@ from .cohorts import Cohorts, Subject
 from .frames import FrameSite
 from .interception import BackwardCall, StepCall
 from .judging import Judge
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 EVENTS: frozenset[type[Event]] = frozenset({Backward, Step, Cleared})
 

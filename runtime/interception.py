@@ -22,7 +22,6 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from gradlint.events import Backward
@@ -31,6 +30,8 @@ from gradlint.finding import Finding
 from .frames import FrameSite, user_site
 
 if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
     from .session import Guard
 
 
@@ -196,7 +197,7 @@ def _step_begins(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, 
     if any(entry[0] == id(optimizer) for entry in steps):
         steps.append((id(optimizer), frame, None))  # super().step(): still the same step
         return
-    closure = len(args) > 1 and args[1] is not None or kwargs.get("closure") is not None
+    closure = (len(args) > 1 and args[1] is not None) or kwargs.get("closure") is not None
     within = _pass_under_way() if inside_backward() else None
     guards = _watching() if within is None else within.guards
     call = StepCall(within.site if within else user_site(2), optimizer, closure, within, guards)

@@ -202,10 +202,9 @@ class Guard:
             self._handlers[name] = [other for other in handlers if other.__self__ is not witness]  # type: ignore[attr-defined]  # all are bound methods
         if not self._failed:
             self._failed = True
-            print(
+            sys.stderr.write(
                 f"gradlint: the guard failed in {type(witness).__name__} ({type(error).__name__}: {error}); "
-                "it goes on without it, and the training is not affected",
-                file=sys.stderr,
+                "it goes on without it, and the training is not affected\n"
             )
 
     # --- telling -----------------------------------------------------------------------------------------------
@@ -230,7 +229,7 @@ class Guard:
             counts[finding.code, finding.name] += 1
         what = ", ".join(f"{count} {code} [{name}]" for (code, name), count in sorted(counts.items()))
         noun = "finding" if len(findings) == 1 else "findings"
-        print(f"gradlint: {len(findings)} {noun} while training: {what}", file=sys.stderr)
+        sys.stderr.write(f"gradlint: {len(findings)} {noun} while training: {what}\n")
 
 
 def _parameters(watched: Iterable[Any]) -> list[torch.Tensor]:

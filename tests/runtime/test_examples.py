@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from gradlint.runtime import EVENTS
 
 import gradlint
 from gradlint.finding import Finding
 from gradlint.rule import Rule, all_rules
+from gradlint.runtime import EVENTS
 
 PREAMBLE = (Path(__file__).parents[1] / "preamble.py").read_text(encoding="utf-8")
 WITNESSED = [rule for rule in all_rules() if rule.listens() & EVENTS]

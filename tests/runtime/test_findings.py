@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from gradlint.runtime import Guard
 from torch import nn
 
 import gradlint
 from gradlint.finding import Finding, Severity
+from gradlint.runtime import Guard
 
 
 def line(offset: int = 0) -> int:

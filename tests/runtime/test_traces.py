@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 import torch
-from gradlint.runtime import Guard, interception
 from torch import nn
 from torch.nn.modules import module as module_hooks
 from torch.optim import optimizer as optimizer_hooks
 from torch.overrides import TorchFunctionMode
 
 import gradlint
+from gradlint.runtime import Guard, interception
 
 ENGINE = torch.autograd._engine_run_backward
 
@@ -115,7 +115,7 @@ def test_models_are_copied_and_saved_inside_a_guard(tmp_path: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with watch(model, optimizer):
         train(model, optimizer)
-        copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+        copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]  # noqa: S301  its own dump
         torch.save(model, tmp_path / "model.pt")
         copies.append(torch.load(tmp_path / "model.pt", weights_only=False))
         copy.deepcopy(optimizer)
