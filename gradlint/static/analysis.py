@@ -1,0 +1,297 @@
+"""The analysis of a project: which code is executed, in which order, and what is reported of it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable, Iterator, Sequence as AbstractSequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gradlint import events
+from gradlint.finding import Finding, Location
+from gradlint.rule import Rule
+from gradlint.source import SourceError
+from gradlint.static.context import Arguments, Context
+from gradlint.static.interpreter import BudgetExceeded, Interpreter
+from gradlint.static.project import Module, Project
+from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.values import Class, Const, Frame, Function, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Value
+from gradlint.static.witness import Witness
+from gradlint.static.world import World, join, reduce
+
+_RECURSION = 6_000
+
+
+@dataclass(slots=True)
+class Analysis:
+    """What an analysis found."""
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  #: what could not be followed, for ``--verbose``
+
+
+def analyze(project: Project, targets: AbstractSequence[Path], rules: AbstractSequence[type[Rule]]) -> Analysis:
+    """Check files.
+
+    Args:
+        project: the files that may be followed.
+        targets: the files that findings are wanted for.
+        rules: the rules to check.
+
+    Returns:
+        The findings in the targets, sorted.  Files that cannot be parsed are passed over.
+    """
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _Analyzer(project, targets, rules).run()
+    finally:
+        sys.setrecursionlimit(limit)
+        if collecting:
+            gc.enable()
+
+
+class _Analyzer:
+    def __init__(self, project: Project, targets: AbstractSequence[Path], rules: AbstractSequence[type[Rule]]) -> None:
+        self.project = project
+        self.targets = [Path(t) for t in targets]
+        self.rules = {rule.code: rule for rule in rules}
+        self.witness = Witness(rules)
+        self.machine = Interpreter(project, self.witness)
+        self.found: dict[tuple[str, Location], Finding] = {}
+        self.notes: list[str] = []
+
+    def run(self) -> Analysis:
+        modules = list(self._modules())
+        for module in modules:
+            self._entry(f"{module.path}", lambda m=module: self._module(m))
+        for module in modules:
+            self._entry(f"{module.path}", lambda m=module: self._main(m))
+        pending = [unit for module in modules for unit in _definitions(module.units)]
+        referenced = self._referenced(modules, pending)
+        for unit in sorted(pending, key=lambda u: u.name in referenced):
+            self._definition(unit, None if unit.name in referenced else True)
+        wanted = {str(Path(t).resolve()) for t in self.targets}
+        findings = [f for f in self.found.values() if str(Path(f.location.filename).resolve()) in wanted]
+        return Analysis(sorted(self._superseded(findings), key=lambda f: f.sort_key), self.notes)
+
+    def _modules(self) -> Iterator[Module]:
+        paths = list(dict.fromkeys([*self.targets, *self.project.importers_of(self.targets)]))
+        for path in paths:
+            try:
+                yield self.project.module(path)
+            except SourceError:
+                continue
+
+    # --- entry points
+
+    def _entry(self, name: str, act: object) -> None:
+        """Run one entry point; what it proves is kept, unless it exceeds its budget."""
+        self.machine.steps = 0
+        try:
+            act()  # type: ignore[operator]
+        except BudgetExceeded:
+            self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
+            self.witness.proven()
+        except RecursionError:
+            self.notes.append(f"{name}: nested too deeply to follow")
+            self.witness.proven()
+        for rule, violation in self.witness.proven():
+            finding = rule.finding(violation)
+            key = (finding.code, finding.location)
+            known = self.found.get(key)
+            if known is None or len(finding.related) < len(known.related):
+                self.found[key] = finding
+
+    def _module(self, module: Module) -> None:
+        world = World()
+        frame = self.machine.enter_module(module, world)
+        if frame is not None:
+            self._done([world], Context(module, module.units[0], frame) if module.units else None, set())
+
+    def _main(self, module: Module) -> None:
+        """The ``if __name__ == "__main__"`` parts of a module."""
+        units = [u for u in module.units if isinstance(u, StatementUnit) and "__name__" in u.words]
+        if not units:
+            return
+        world = World()
+        frame = self.machine.enter_module(module, world)
+        if frame is None:
+            return
+        world.write(frame).vars["__name__"] = Const("__main__")
+        ctx = Context(module, units[0], frame).at("main", module)
+        ends = self.machine.run_units(list(units), [world], ctx).normal
+        self._done(ends, ctx, set())
+
+    def _definition(self, unit: FunctionUnit | ClassUnit, grad: bool | None) -> None:
+        name = f"{unit.module.path}:{unit.row}"
+        if isinstance(unit, FunctionUnit):
+            if unit not in self.machine.called:
+                self._entry(name, lambda: self._function(unit, grad))
+            return
+        self._entry(name, lambda: self._class(unit))
+
+    def _start(self, unit: Unit) -> tuple[World, Context] | None:
+        world = World()
+        frame = self.machine.enter_module(unit.module, world)
+        if frame is None:
+            return None
+        return world, Context(unit.module, unit, frame).at("entry", unit)
+
+    def _function(self, unit: FunctionUnit, grad: bool | None) -> None:
+        start = self._start(unit)
+        if start is None:
+            return
+        world, ctx = start
+        variables = world.heap[ctx.frame]
+        assert isinstance(variables, Frame)
+        value = variables.vars.get(unit.name)
+        if not isinstance(value, Function):
+            value = self.machine.definitions.function(unit, ctx)
+        if grad is None:
+            world.grad = None
+        self._call(value, world, ctx, None)
+
+    def _class(self, unit: ClassUnit) -> None:
+        methods = [m for m in unit.methods.values() if m not in self.machine.called]
+        if unit in self.machine.built and not methods:
+            return
+        start = self._start(unit)
+        if start is None:
+            return
+        world, ctx = start
+        variables = world.heap[ctx.frame]
+        assert isinstance(variables, Frame)
+        cls = variables.vars.get(unit.name)
+        if not isinstance(cls, Class):
+            cls = self.machine.seen_classes.get(unit)
+        if cls is None or cls.scope not in world.heap:
+            return
+        site = unit.site(unit.node)
+        args = Arguments(open=True)
+        results = self.machine.calls.instantiate(cls, args, world, ctx, site)
+        if not results:
+            return
+        end, instance = results[0]
+        for other, _ in results[1:]:
+            end = join(end, other)
+        if not isinstance(instance, Ref):
+            return
+        obj = end.get(instance, Instance)
+        if obj is not None and obj.kind in ("module", "lightning"):
+            for ref in self.machine.modules.walk(instance, end):
+                end.write(ref.id).training = None
+        for method in sorted(methods, key=lambda m: (m.name.startswith("_"), m.row)):
+            if method in self.machine.called or method.name == "__init__":
+                continue
+            function = self.machine.definitions.attribute(cls, method.name, end)
+            if isinstance(function, Function):
+                trial = end.copy()
+                here = ctx.at("method", method)
+                if obj is not None and obj.kind == "lightning" and method.name == "training_step":
+                    self._repeat(function, trial, here, instance)
+                else:
+                    self._call(function, trial, here, instance)
+
+    def _repeat(self, function: Function, world: World, ctx: Context, receiver: Value) -> None:
+        """A framework calls this method again and again."""
+        worlds = [world]
+        for number in range(4):
+            here = ctx.at("again", number, peeled=True)
+            results = [r for w in worlds for r in self._results(function, w, here, receiver)]
+            worlds = reduce([w for w, _ in results], 4)
+
+    def _results(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> list[tuple[World, Value]]:
+        site = function.unit.site(function.unit.node)
+        return self.machine.calls.function(function, Arguments(open=True), world, ctx, site, receiver)
+
+    def _call(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:
+        before = set(world.heap)
+        results = self._results(function, world, ctx, receiver)
+        escaped: set[int] = set()
+        for end, value in results:
+            escaped |= _reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
+        self._done([end for end, _ in results], ctx, escaped | before)
+
+    def _done(self, worlds: Iterable[World], ctx: Context | None, escaped: set[int]) -> None:
+        """The end of an entry point: gradients of inputs that nothing else can reach are never read."""
+        if ctx is None or not self.witness.listened(events.InputDone):
+            return
+        for world in worlds:
+            for key in sorted(world.heap):
+                group = world.heap[key]
+                if isinstance(group, Group) and group.tokens and key not in escaped and group.made_at is not None:
+                    event = events.InputDone(site=group.made_at, touches={key: True}, asked_at=group.made_at)
+                    self.witness.send(event, world, ctx)
+
+    # --- what is referenced, what is superseded
+
+    def _referenced(self, modules: list[Module], pending: list[FunctionUnit | ClassUnit]) -> set[str]:
+        """Names of functions that some other code of these modules mentions."""
+        names = {unit.name for unit in pending if isinstance(unit, FunctionUnit)}
+        found: set[str] = set()
+        for module in modules:
+            for unit in _leaves(module.units):
+                own = unit.name if isinstance(unit, FunctionUnit) else None
+                found |= {name for name in names & unit.words if name != own}
+        return found
+
+    def _superseded(self, findings: list[Finding]) -> list[Finding]:
+        """Each mistake told once: a rule silences those it supersedes at the same cause."""
+        silenced: set[int] = set()
+        for finding in findings:
+            weaker = self.rules[finding.code].supersedes
+            if not weaker:
+                continue
+            places = [finding.location, *([finding.cause] if finding.cause else [])]
+            for other in findings:
+                if other.code in weaker and any(_within(other.location, place) for place in places):
+                    silenced.add(id(other))
+        return [finding for finding in findings if id(finding) not in silenced]
+
+
+def _within(inner: Location, outer: Location) -> bool:
+    if (inner.filename, inner.cell) != (outer.filename, outer.cell):
+        return False
+    return (outer.row, outer.column) <= (inner.row, inner.column) and (inner.end_row, inner.end_column) <= (
+        outer.end_row, outer.end_column,
+    )
+
+
+def _definitions(units: Iterable[Unit]) -> Iterator[FunctionUnit | ClassUnit]:
+    for unit in units:
+        if isinstance(unit, (FunctionUnit, ClassUnit)):
+            yield unit
+
+
+def _leaves(units: Iterable[Unit]) -> Iterator[Unit]:
+    for unit in units:
+        if isinstance(unit, ClassUnit):
+            yield from _leaves(unit.body)
+        else:
+            yield unit
+
+
+def _reachable(values: Iterable[Value], w: World) -> set[int]:
+    """The ids of all objects that can be reached from values."""
+    seen: set[int] = set()
+    queue = list(values)
+    while queue:
+        value = w.resolve(queue.pop())
+        if not isinstance(value, Ref) or value.id in seen:
+            continue
+        seen.add(value.id)
+        obj: Object | None = w.heap.get(value.id)
+        if isinstance(obj, Tensor):
+            seen |= obj.groups
+        elif isinstance(obj, Instance):
+            seen |= obj.groups
+            queue += obj.attrs.values()
+        elif isinstance(obj, Sequence):
+            queue += [*obj.items, *([obj.tail] if obj.tail is not None else [])]
+        elif isinstance(obj, Mapping):
+            queue += [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
+    return seen

@@ -1,0 +1,185 @@
+"""Attributes: reads and writes ``owner.name`` for every kind of value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint.static.context import Arguments, Context
+from gradlint.static.torch_table import canonical
+from gradlint.static.values import (
+    Bound,
+    Choice,
+    Class,
+    Const,
+    External,
+    Frame,
+    Function,
+    Instance,
+    Mapping,
+    Namespace,
+    Ref,
+    Sequence,
+    Super,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_CONTAINER_METHODS = frozenset(
+    "append extend insert pop remove clear copy items keys values get update setdefault sort reverse index count "
+    "add discard popitem popleft appendleft union split join format strip lower upper startswith endswith find".split()
+)
+
+
+class Attributes:
+    """Reads and writes attributes."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def get(self, owner: Value, name: str, w: World, ctx: Context, site: Site) -> Value:
+        """The value of ``owner.name``."""
+        owner = w.resolve(owner)
+        if isinstance(owner, Unknown):
+            return self._of_unknown(owner, name, w, ctx, site)
+        if isinstance(owner, Ref):
+            return self._of_object(owner, name, w, ctx, site)
+        if isinstance(owner, External):
+            if owner.name.startswith("builtins.") and name.startswith("__"):
+                return Unknown(("attribute", owner, name), name)
+            return External(canonical(f"{owner.name}.{name}"))
+        if isinstance(owner, Namespace):
+            return self.m.imports.member(owner.module, name, w, ctx)
+        if isinstance(owner, Class):
+            return self._of_class(owner, name, w, ctx)
+        if isinstance(owner, Super):
+            return self._of_super(owner, name, w, ctx, site)
+        if isinstance(owner, Choice):
+            results = []
+            for alternative in owner.alternatives:
+                world = w.copy()
+                results.append((world, self.get(alternative, name, world, ctx, site)))
+            return self.m.calls.joined(results, w)
+        if isinstance(owner, Const):
+            return Bound(owner, name)
+        if isinstance(owner, Function) and name == "__name__":
+            return Const(owner.unit.name)
+        if isinstance(owner, Bound) and owner.function is None:
+            return Unknown(("attribute", owner.receiver, owner.name, name), name)
+        return Unknown(("attribute", owner, name), name)
+
+    def _of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value:
+        if name in ("data", "grad"):
+            special = self.m.tensors.attribute_of_unknown(owner, name, w, ctx, site)
+            if special is not None:
+                return special
+        return w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps))
+
+    def _of_object(self, owner: Ref, name: str, w: World, ctx: Context, site: Site) -> Value:
+        obj = w.heap.get(owner.id)
+        if isinstance(obj, Tensor):
+            return self.m.tensors.attribute(owner, obj, name, w, ctx, site)
+        if isinstance(obj, Sequence):
+            if name in obj.fields:
+                return obj.items[obj.fields.index(name)]
+            return Bound(owner, name)
+        if isinstance(obj, Mapping):
+            key = Const(name)
+            if name not in _CONTAINER_METHODS and key in obj.items:
+                return obj.items[key]
+            return Bound(owner, name)
+        if isinstance(obj, Instance):
+            return self._of_instance(owner, obj, name, w, ctx, site)
+        return Unknown(("attribute", owner, name), name)
+
+    def _of_instance(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value:
+        value = obj.attrs.get(name)
+        if value is not None:
+            return w.resolve(value)
+        if obj.cls is not None:
+            found = self.m.definitions.attribute(obj.cls, name, w)
+            if found is not None:
+                return self._bind(found, owner, obj.cls, w, ctx, site)
+        known = self.m.modules.attribute(owner, obj, name, w, ctx, site)
+        if known is not None:
+            return known
+        if obj.cls is not None:
+            late = self.m.late_attribute(owner, obj.cls, name, w, ctx)
+            if late is not None:
+                return late
+        return w.resolve(Unknown(("attribute", owner, name), name))
+
+    def _bind(self, found: Value, owner: Value, cls: Class, w: World, ctx: Context, site: Site) -> Value:
+        if not isinstance(found, Function):
+            return found
+        if found.kind == "property":
+            return self.m.calls.joined(self.m.calls.function(found, Arguments(), w, ctx, site, owner), w)
+        if found.kind == "static" or found.owner is None:
+            return found
+        return Bound(cls if found.kind == "class" else owner, found.unit.name, found)
+
+    def _of_class(self, owner: Class, name: str, w: World, ctx: Context) -> Value:
+        found = self.m.definitions.attribute(owner, name, w)
+        if isinstance(found, Function) and found.kind == "class":
+            return Bound(owner, name, found)
+        if found is not None:
+            return found
+        if name == "__name__":
+            return Const(owner.unit.name)
+        if name == "apply" and self.m.definitions.kind(owner) == "function":
+            return Bound(owner, "apply")
+        return Unknown(("attribute", owner, name), name)
+
+    def _of_super(self, owner: Super, name: str, w: World, ctx: Context, site: Site) -> Value:
+        receiver = owner.receiver
+        cls = receiver if isinstance(receiver, Class) else getattr(w.get(receiver, Instance), "cls", None)
+        if isinstance(cls, Class):
+            found = self.m.definitions.attribute(cls, name, w, after=owner.cls)
+            if found is not None:
+                return self._bind(found, receiver, cls, w, ctx, site)
+        return Bound(owner, name)
+
+    def set(self, owner: Value, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """Assign ``owner.name = value``."""
+        owner = w.resolve(owner)
+        if isinstance(owner, Ref):
+            obj = w.heap.get(owner.id)
+            if isinstance(obj, Tensor):
+                self.m.tensors.set_attribute(owner, name, value, w, ctx, site)
+            elif isinstance(obj, Instance):
+                setter = self._setter(obj, name, w)
+                if setter is not None:
+                    self.m.calls.joined(self.m.calls.function(setter, Arguments([value]), w, ctx, site, owner), w)
+                else:
+                    self.m.modules.set_attribute(owner, name, value, w, ctx, site)
+            elif isinstance(obj, Mapping):
+                w.write(owner.id).items[Const(name)] = value
+        elif isinstance(owner, Unknown):
+            if name in ("data", "grad", "requires_grad"):
+                if self.m.tensors.set_attribute_of_unknown(owner, name, value, w, ctx, site):
+                    return
+            w.bound[("attribute", owner.key, name)] = value
+        elif isinstance(owner, Namespace):
+            frame = w.modules.get(owner.module)
+            if frame is not None:
+                w.write(frame).vars[name] = value
+        elif isinstance(owner, Class):
+            w.write(owner.scope).vars[name] = value
+        elif isinstance(owner, Choice):
+            for alternative in owner.alternatives:
+                current = self.get(alternative, name, w, ctx, site)
+                self.set(alternative, name, self.m.join_values(current, value, w), w, ctx, site)
+
+    def _setter(self, obj: Instance, name: str, w: World) -> Function | None:
+        if obj.cls is None:
+            return None
+        found = self.m.definitions.attribute(obj.cls, f"{name}.setter", w)
+        return found if isinstance(found, Function) else None
+
+
+__all__ = ["Attributes", "Frame", "fresh"]

@@ -1,0 +1,373 @@
+"""Calls: follows functions, methods and classes of the project with their real arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.context import Arguments, Context
+from gradlint.static.flow import MAX_EXITS, Results
+from gradlint.static.units import FunctionUnit
+from gradlint.static.values import (
+    NONE,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    External,
+    Frame,
+    Function,
+    Instance,
+    Lambda,
+    Mapping,
+    Partial,
+    Ref,
+    Sequence,
+    Super,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh, join_results, reduce_results
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+MAX_DEPTH = 28
+MAX_RECURSION = 2
+
+
+class Calls:
+    """Binds arguments and executes bodies."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def joined(self, results: Results, w: World) -> Value:
+        """Go on in ``w`` with the join of all the ways a call may have ended."""
+        if not results:
+            return Unknown(("never", fresh()))
+        world, value = join_results(results)
+        w.become(world)
+        return w.resolve(value)
+
+    # --- from syntax
+
+    def call_node(self, node: cst.Call, w: World, ctx: Context) -> Results:
+        """Evaluate a call expression."""
+        site = ctx.site(node)
+        if isinstance(node.func, cst.Attribute):
+            receiver = w.resolve(self.m.eval(node.func.value, w, ctx))
+            args = self.arguments(node, w, ctx)
+            receiver = w.resolve(receiver)
+            return self.method(receiver, node.func.attr.value, args, w, ctx, site)
+        if isinstance(node.func, cst.Name) and node.func.value == "super":
+            return [(w, self._super(node, w, ctx))]
+        callee = w.resolve(self.m.eval(node.func, w, ctx))
+        args = self.arguments(node, w, ctx)
+        return self.call(callee, args, w, ctx, site)
+
+    def arguments(self, node: cst.Call, w: World, ctx: Context) -> Arguments:
+        """Evaluate the arguments of a call, unpacking known ``*args`` and ``**kwargs``."""
+        args = Arguments()
+        for arg in node.args:
+            value = w.resolve(self.m.eval(arg.value, w, ctx))
+            if arg.star == "*":
+                items = self.m.python.iterate(value, w, ctx, ctx.site(arg.value))
+                if items.known is None:
+                    args.open = True
+                else:
+                    args.positional += items.known
+            elif arg.star == "**":
+                mapping = w.get(value, Mapping)
+                if mapping is None or mapping.tail is not None:
+                    args.open = True
+                if mapping is not None:
+                    for key, item in mapping.items.items():
+                        if isinstance(key, Const) and isinstance(key.value, str):
+                            args.keywords[key.value] = item
+            elif arg.keyword is not None:
+                args.keywords[arg.keyword.value] = value
+            else:
+                args.positional.append(value)
+        return args
+
+    def _super(self, node: cst.Call, w: World, ctx: Context) -> Value:
+        here: Context | None = ctx
+        while here is not None and here.owner is None:
+            here = here.parent
+        if here is None or here.receiver is None or here.owner is None:
+            return Unknown(("super", fresh()))
+        owner = here.owner
+        if len(node.args) == 2:
+            named = w.resolve(self.m.eval(node.args[0].value, w, ctx))
+            if isinstance(named, Class):
+                owner = named
+        return Super(owner, here.receiver)
+
+    # --- by value
+
+    def method(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call ``receiver.name(...)``."""
+        if isinstance(receiver, Choice):
+            return self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
+        if isinstance(receiver, (Unknown, Const)):
+            attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
+            if isinstance(attribute, (Unknown, Bound)):
+                return [(w, self.m.methods.call(receiver, name, args, w, ctx, site))]
+            return self.call(attribute, args, w, ctx, site)
+        attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
+        if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
+            return [(w, self.m.methods.call(receiver, name, args, w, ctx, site))]
+        return self.call(attribute, args, w, ctx, site)
+
+    def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call any value."""
+        callee = w.resolve(callee)
+        if isinstance(callee, Choice):
+            return self._each(callee, w, lambda value, world: self.call(value, args, world, ctx, site))
+        if isinstance(callee, Function):
+            return self.function(callee, args, w, ctx, site)
+        if isinstance(callee, Bound):
+            if callee.function is None:
+                return [(w, self.m.methods.call(callee.receiver, callee.name, args, w, ctx, site))]
+            return self.function(callee.function, args, w, ctx, site, callee.receiver)
+        if isinstance(callee, Class):
+            return self.instantiate(callee, args, w, ctx, site)
+        if isinstance(callee, Lambda):
+            return self._lambda(callee, args, w, ctx, site)
+        if isinstance(callee, Partial):
+            merged = Arguments(
+                [*callee.args, *args.positional], {**dict(callee.kwargs), **args.keywords}, args.open
+            )
+            return self.call(callee.function, merged, w, ctx, site)
+        if isinstance(callee, External):
+            return self.m.externals.call(callee.name, args, w, ctx, site)
+        if isinstance(callee, Ref):
+            return self._instance(callee, args, w, ctx, site)
+        return [(w, self.m.unknown_call(callee, args, w, ctx, site))]
+
+    def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
+        results: Results = []
+        for alternative in choice.alternatives:
+            world = w.copy()
+            world.bound[choice.key] = alternative
+            results += act(alternative, world)
+        return reduce_results(results, MAX_EXITS)
+
+    def _instance(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        obj = w.get(callee, Instance)
+        if obj is None:
+            return [(w, self.m.unknown_call(callee, args, w, ctx, site))]
+        if obj.kind in ("module", "lightning", "loss"):
+            return self.m.modules.call(callee, args, w, ctx, site)
+        if obj.cls is not None:
+            method = self.m.definitions.attribute(obj.cls, "__call__", w)
+            if isinstance(method, Function):
+                return self.function(method, args, w, ctx, site, callee)
+        if obj.kind == "decorator":
+            return [(w, args.get(0) or NONE)]
+        return [(w, self.m.unknown_call(callee, args, w, ctx, site))]
+
+    # --- bodies
+
+    def function(
+        self, fn: Function, args: Arguments, w: World, ctx: Context, site: Site, receiver: Value | None = None
+    ) -> Results:
+        """Execute the body of a function of the project."""
+        unit = fn.unit
+        self.m.called.add(unit)
+        if fn.kind == "context":
+            bound = [receiver, *args.positional] if receiver is not None else args.positional
+            return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
+        if ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION:
+            return [(w, self.m.unknown_call(fn, args, w, ctx, site))]
+        if receiver is not None and fn.kind != "static":
+            args = Arguments([receiver, *args.positional], args.keywords, args.open)
+        frame = w.new(Frame({}, fn.frame))
+        here = Context(
+            unit.module, unit, frame.id, ctx.at(site).key, ctx.depth + 1, ctx, fn, fn.owner,
+            receiver, ctx.in_forward or self._is_forward(fn, receiver, w), ctx.peeled,
+        )
+        self.bind(fn, args, w, here)
+        before = w.grad
+        if fn.grad is not None:
+            w.grad = fn.grad
+        if self.m.is_generator(unit):
+            results = self._generator(unit, w, here)
+        else:
+            results = self._body(unit, w, here)
+        if fn.grad is not None:
+            for world, _ in results:
+                world.grad = before
+        if not self.m.captures(unit):
+            for world, _ in results:
+                world.heap.pop(frame.id, None)
+        return results
+
+    def _body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
+        body = unit.node.body.body
+        out = self.m.flow.block(body, [w], here)
+        results = out.returns + [(world, NONE) for world in out.normal]
+        if not results and self.m.is_abstract(unit):
+            return [(w, Unknown(("abstract", fresh())))]
+        return reduce_results(results, MAX_EXITS)
+
+    def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
+        yields: list[tuple[Value, Site]] = []
+        here = replace(here, yields=yields)
+        results = self._body(unit, w, here)
+        if not results:
+            return results
+        world, _ = join_results(results)
+        new = Sequence()
+        if self.m.has_loop(unit):
+            for value, _site in yields:
+                new.tail = value if new.tail is None else self.m.join_values(new.tail, value, world)
+        else:
+            new.items = [value for value, _ in yields]
+            new.sites = [None] * len(yields)
+        return [(world, world.new(new))]
+
+    def _is_forward(self, fn: Function, receiver: Value | None, w: World) -> bool:
+        obj = w.get(receiver, Instance) if receiver is not None else None
+        return obj is not None and obj.kind in ("module", "lightning") and fn.unit.name not in (
+            "__init__", "training_step", "configure_optimizers", "reset_parameters", "fit", "train_step", "step",
+        )
+
+    def bind(self, fn: Function, args: Arguments, w: World, here: Context) -> None:
+        """Bind the arguments of a call to the parameters of its frame."""
+        params = fn.unit.node.params
+        variables = w.write(here.frame).vars
+        keywords = dict(args.keywords)
+        position = 0
+        for param in (*params.posonly_params, *params.params):
+            name = param.name.value
+            if position < len(args.positional):
+                variables[name] = args.positional[position]
+            elif name in keywords:
+                variables[name] = keywords.pop(name)
+            else:
+                variables[name] = self._default(fn, param, args.open, w, here)
+            position += 1
+        if isinstance(params.star_arg, cst.Param):
+            rest = args.positional[position:]
+            tail = Unknown(("args", fresh())) if args.open else None
+            sequence = Sequence(list(rest), [None] * len(rest), tail, None, False)
+            variables[params.star_arg.name.value] = w.new(sequence)
+        for param in params.kwonly_params:
+            name = param.name.value
+            if name in keywords:
+                variables[name] = keywords.pop(name)
+            else:
+                variables[name] = self._default(fn, param, args.open, w, here)
+        if params.star_kwarg is not None:
+            tail = Unknown(("kwargs", fresh())) if args.open else None
+            items: dict[Value, Value] = {Const(key): value for key, value in keywords.items()}
+            variables[params.star_kwarg.name.value] = w.new(Mapping(items, tail))
+
+    def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
+        name = param.name.value
+        if param.default is None or open_:
+            return Unknown(("param", fn.unit, name, here.key), name)
+        scope = replace(here, frame=fn.frame, function=None, parent=None)
+        return self.m.eval(param.default, w, scope)
+
+    def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        if ctx.depth >= MAX_DEPTH:
+            return [(w, Unknown(("lambda", fresh())))]
+        variables: dict[str, Value] = {}
+        params = fn.node.params
+        for position, param in enumerate((*params.posonly_params, *params.params, *params.kwonly_params)):
+            name = param.name.value
+            given = args.get(position, name)
+            if given is None:
+                given = self.m.eval(param.default, w, ctx) if param.default else Unknown(("param", fresh()), name)
+            variables[name] = given
+        if isinstance(params.star_arg, cst.Param):
+            variables[params.star_arg.name.value] = Unknown(("args", fresh()))
+        if params.star_kwarg is not None:
+            variables[params.star_kwarg.name.value] = Unknown(("kwargs", fresh()))
+        frame = w.new(Frame(variables, fn.frame))
+        here = Context(
+            fn.unit.module, fn.unit, frame.id, ctx.at(site).key, ctx.depth + 1, ctx,
+            in_forward=ctx.in_forward, peeled=ctx.peeled,
+        )
+        return self.m.flow.value(fn.node.body, w, here)
+
+    # --- classes
+
+    def instantiate(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Build an instance of a class of the project."""
+        kind = self.m.definitions.kind(cls)
+        self.m.built.add(cls.unit)
+        if kind == "namedtuple":
+            return [(w, self._named_tuple(cls, args, w, ctx))]
+        ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site))
+        self.m.modules.prepare(ref, cls, args, w, ctx, site)
+        init = self.m.definitions.attribute(cls, "__init__", w)
+        if isinstance(init, Function):
+            ends = self.function(init, args, w, ctx, site, ref)
+            return [(world, ref) for world, _ in ends]
+        if self.m.definitions.is_dataclass(cls):
+            self._fill(ref, cls, args, w)
+        return [(w, ref)]
+
+    def _fill(self, ref: Ref, cls: Class, args: Arguments, w: World) -> None:
+        obj = w.write(ref.id)
+        for position, name in enumerate(self.m.definitions.annotated_fields(cls)):
+            given = args.get(position, name)
+            if given is None:
+                given = self.m.definitions.attribute(cls, name, w)
+            if given is not None:
+                obj.attrs[name] = given
+
+    def _named_tuple(self, cls: Class, args: Arguments, w: World, ctx: Context) -> Value:
+        names = self.m.definitions.annotated_fields(cls)
+        items: list[Value] = []
+        for position, name in enumerate(names):
+            given = args.get(position, name) or self.m.definitions.attribute(cls, name, w)
+            items.append(given or Unknown(("field", fresh()), name))
+        return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))
+
+    # --- context managers
+
+    def enter(self, manager: Value, body: Callable[[World, Value], None], w: World, ctx: Context) -> list[World]:
+        """Run a with-body inside a context manager; returns the worlds in which the statement ends."""
+        if isinstance(manager, Partial) and isinstance(manager.function, Function):
+            fn = manager.function
+            if fn.kind == "context":
+                return self._generator_manager(fn, manager, body, w, ctx)
+        obj = w.get(manager, Instance)
+        if obj is not None and obj.cls is not None:
+            enter = self.m.definitions.attribute(obj.cls, "__enter__", w)
+            leave = self.m.definitions.attribute(obj.cls, "__exit__", w)
+            site = ctx.unit.site(ctx.unit.node)
+            value: Value = manager
+            if isinstance(enter, Function):
+                value = self.joined(self.function(enter, Arguments(), w, ctx, site, manager), w)
+            body(w, value)
+            if isinstance(leave, Function):
+                exits = Arguments([NONE, NONE, NONE])
+                return [world for world, _ in self.function(leave, exits, w, ctx, site, manager)]
+            return [w]
+        body(w, manager)
+        return [w]
+
+    def _generator_manager(
+        self, fn: Function, manager: Partial, body: Callable[[World, Value], None], w: World, ctx: Context
+    ) -> list[World]:
+        unit = fn.unit
+        frame = w.new(Frame({}, fn.frame))
+        receiver = manager.args[0] if fn.owner is not None and manager.args else None
+        here = Context(
+            unit.module, unit, frame.id, ctx.at("with", unit).key, ctx.depth + 1, ctx, fn, fn.owner, receiver,
+            ctx.in_forward, ctx.peeled, on_yield=body,
+        )
+        self.m.called.add(unit)
+        self.bind(fn, Arguments(list(manager.args), dict(manager.kwargs)), w, here)
+        return [world for world, _ in self._body(unit, w, here)]
+

@@ -1,0 +1,89 @@
+"""Where execution stands: the frame, the unit, and the key that tells one context from another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.values import Class, Function, Value
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.project import Module
+    from gradlint.static.units import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The place in the program that is being executed.
+
+    ``key`` is the call string with the number of each loop iteration on the way: what happens under the same
+    key in several worlds are alternatives of the same moment.
+    """
+
+    module: Module
+    unit: Unit
+    frame: int
+    key: int = 0
+    depth: int = 0
+    parent: Context | None = None
+    function: Function | None = None
+    owner: Class | None = None  #: the class whose method this is, for ``super()``
+    receiver: Value | None = None
+    in_forward: bool = False  #: within the forward of a module
+    peeled: bool = False  #: inside a loop whose iterations stand for any number of them
+    yields: list[tuple[Value, Site]] | None = None
+    on_yield: Callable[[World, Value], None] | None = None
+
+    def site(self, node: cst.CSTNode) -> Site:
+        """The place of a node of the unit that is being executed."""
+        return self.unit.site(node)
+
+    def frames(self) -> Iterator[int]:
+        """The frames on the call stack, innermost first."""
+        here: Context | None = self
+        while here is not None:
+            yield here.frame
+            here = here.parent
+
+    def at(self, *step: Hashable, peeled: bool | None = None) -> Context:
+        """This context one step further: a call site, or the n-th iteration of a loop."""
+        return replace(self, key=_intern(self.key, step), peeled=self.peeled if peeled is None else peeled)
+
+    def calls(self, function: object) -> int:
+        """How often ``function`` is on the call stack."""
+        count, here = 0, self
+        while here is not None:
+            count += here.function is not None and here.function.unit is function
+            here = here.parent  # type: ignore[assignment]
+        return count
+
+
+_keys: dict[tuple[int, Hashable], int] = {}
+
+
+def _intern(parent: int, step: Hashable) -> int:
+    return _keys.setdefault((parent, step), len(_keys) + 1)
+
+
+@dataclass(slots=True)
+class Arguments:
+    """Evaluated arguments of a call."""
+
+    positional: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+    open: bool = False  #: there may be more, through an unknown ``*args`` or ``**kwargs``
+
+    def get(self, position: int, name: str = "") -> Value | None:
+        """The argument at ``position`` or by ``name``, None when it is not given (or not known to be)."""
+        if name and name in self.keywords:
+            return self.keywords[name]
+        return self.positional[position] if 0 <= position < len(self.positional) else None
+
+    def __iter__(self) -> Iterator[Value]:
+        yield from self.positional
+        yield from self.keywords.values()

@@ -1,0 +1,227 @@
+"""Definitions: functions, classes and their decorators; look-up along base classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.context import Arguments, Context
+from gradlint.static.torch_table import (
+    DATASET_BASES,
+    FUNCTION_BASES,
+    GRAD_MODES,
+    LAYERS,
+    LIGHTNING_BASES,
+    LOSSES,
+    MODULE_BASES,
+    OPTIMIZERS,
+)
+from gradlint.static.units import ClassUnit, FunctionUnit, Unit
+from gradlint.static.values import NONE, Class, Const, External, Frame, Function, Instance, Ref, Value
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.static.interpreter import Interpreter
+    from gradlint.static.project import Module
+
+_KINDS = {
+    "builtins.staticmethod": "static",
+    "builtins.classmethod": "class",
+    "builtins.property": "property",
+    "functools.cached_property": "property",
+    "abc.abstractproperty": "property",
+    "contextlib.contextmanager": "context",
+    "contextlib.asynccontextmanager": "context",
+}
+
+
+class Definitions:
+    """Turns definitions into values."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    # --- defining
+
+    def define(self, unit: FunctionUnit | ClassUnit, w: World, ctx: Context) -> None:
+        """Bind the function or class that ``unit`` defines."""
+        if isinstance(unit, FunctionUnit):
+            value = self.decorate(unit, self.function(unit, ctx), w, ctx)
+        else:
+            value = self.klass(unit, w, ctx)
+            self.m.seen_classes[unit] = value
+            for decorator in reversed(unit.decorators):
+                value = self._apply(decorator, value, w, replace(ctx, unit=unit))
+        self.m.names.assign(unit.name, value, w, ctx)
+
+    def define_node(self, node: cst.FunctionDef | cst.ClassDef, w: World, ctx: Context) -> None:
+        """Define a function or class nested in a unit that is parsed already."""
+        self.define(self.m.nested(node, ctx.unit), w, ctx)
+
+    def function(self, unit: FunctionUnit, ctx: Context, owner: Class | None = None) -> Function:
+        """The bare function, before its decorators."""
+        frame = ctx.frame
+        if owner is not None:
+            frame = owner.frame
+        return Function(unit, frame, owner=owner)
+
+    def klass(self, unit: ClassUnit, w: World, ctx: Context) -> Class:
+        """The class, its body executed."""
+        here = replace(ctx, unit=unit)
+        bases = tuple(
+            w.resolve(self.m.eval(base.value, w, here)) for base in unit.bases if base.keyword is None and not base.star
+        )
+        scope = w.new(Frame({}, ctx.frame))
+        value = Class(unit, bases, scope.id, ctx.frame)
+        inside = replace(ctx, unit=unit, frame=scope.id)
+        for part in unit.body:
+            if isinstance(part, FunctionUnit):
+                method = self.decorate(part, self.function(part, ctx, value), w, replace(inside, unit=part))
+                w.write(scope.id).vars[part.name] = method
+            else:
+                self.m.execute_unit(part, w, inside)
+        return value
+
+    def decorate(self, unit: FunctionUnit, function: Function, w: World, ctx: Context) -> Value:
+        """The function as its decorators leave it."""
+        value: Value = function
+        for decorator in reversed(unit.decorators):
+            value = self._apply(decorator, value, w, replace(ctx, unit=unit))
+        return value
+
+    def _apply(self, node: cst.BaseExpression, value: Value, w: World, ctx: Context) -> Value:
+        if isinstance(node, cst.Attribute) and node.attr.value in ("setter", "deleter"):
+            return value
+        decorator = w.resolve(self.m.eval(node, w, ctx))
+        if isinstance(decorator, External):
+            if isinstance(value, Function):
+                kind = _KINDS.get(decorator.name)
+                if kind is not None:
+                    return replace(value, kind=kind)
+                if GRAD_MODES.get(decorator.name) in ("off", "on"):
+                    return replace(value, grad=GRAD_MODES[decorator.name] == "on")
+            return value
+        instance = w.get(decorator, Instance)
+        if instance is not None and instance.kind == "gradmode" and isinstance(value, Function):
+            return replace(value, grad=instance.grad)
+        if isinstance(decorator, (Function, Class)):
+            result = self.m.calls.joined(
+                self.m.calls.call(decorator, Arguments([value]), w, ctx, ctx.site(node)), w
+            )
+            return value if result == NONE or self.m.is_unknown(result) else result
+        return value
+
+    # --- names that are defined further down, or in a module that is still being executed
+
+    def late(self, name: str, w: World, ctx: Context) -> Value | None:
+        """A function or class of the module that has not been reached by execution."""
+        frame = w.modules.get(ctx.module)
+        return None if frame is None else self.of_module(ctx.module, frame, name, w)
+
+    def of_module(self, module: Module, frame: int, name: str, w: World) -> Value | None:
+        """A definition of ``module`` by name, without executing the module."""
+        for unit in module.units:
+            if isinstance(unit, (FunctionUnit, ClassUnit)) and unit.name == name:
+                self.define(unit, w, Context(module, unit, frame))
+                frame_object = w.heap[frame]
+                assert isinstance(frame_object, Frame)
+                return frame_object.vars.get(name)
+        return None
+
+    # --- classes
+
+    def attribute(self, cls: Class, name: str, w: World, after: Class | None = None) -> Value | None:
+        """``name`` in the class or its bases of the project; with ``after``, only in what follows that class."""
+        for candidate in self.mro(cls, after):
+            frame = w.heap.get(candidate.scope)
+            if isinstance(frame, Frame) and name in frame.vars:
+                return frame.vars[name]
+        return None
+
+    def mro(self, cls: Class, after: Class | None = None) -> Iterator[Class]:
+        """The class and its bases of the project, each once, left to right and bases after all their subclasses."""
+        order: list[Class] = []
+
+        def visit(here: Class) -> None:
+            if here in order:
+                order.remove(here)
+            order.append(here)
+            for base in here.bases:
+                if isinstance(base, Class) and base is not here:
+                    visit(base)
+
+        visit(cls)
+        if after is not None:
+            order = order[order.index(after) + 1 :] if after in order else []
+        return iter(order)
+
+    def external_bases(self, cls: Class) -> Iterator[str]:
+        """The canonical names of the bases that are not of the project."""
+        for here in self.mro(cls):
+            for base in here.bases:
+                if isinstance(base, External):
+                    yield base.name
+
+    def kind(self, cls: Class) -> str:
+        """What instances of the class are: "module", "lightning", "optimizer", "loss", "function", "" …"""
+        known = self.m.class_kinds.get(cls.unit)
+        if known is None:
+            known = self.m.class_kinds[cls.unit] = self._kind(cls)
+        return known
+
+    def _kind(self, cls: Class) -> str:
+        for base in self.external_bases(cls):
+            if base in LIGHTNING_BASES:
+                return "lightning"
+            if base in MODULE_BASES or base in LAYERS or base in LOSSES:
+                return "module"
+            if base in OPTIMIZERS or base == "torch.optim.Optimizer":
+                return "optimizer"
+            if base in FUNCTION_BASES:
+                return "function"
+            if base in DATASET_BASES:
+                return "dataset"
+            if base in ("typing.NamedTuple", "builtins.dict", "builtins.Exception") or base.startswith("enum."):
+                return base.rpartition(".")[2].lower()
+        return ""
+
+    def is_dataclass(self, cls: Class) -> bool:
+        """Whether the class gets its ``__init__`` from its annotated fields."""
+        decorated = any("dataclass" in _words(d) for here in self.mro(cls) for d in here.unit.decorators)
+        return decorated or "NamedTuple" in {b.rpartition(".")[2] for b in self.external_bases(cls)} or any(
+            base.endswith("ModelOutput") for base in self.external_bases(cls)
+        )
+
+    def annotated_fields(self, cls: Class) -> list[str]:
+        """The annotated names in the bodies of the class and its bases, in order."""
+        names: list[str] = []
+        for here in reversed(list(self.mro(cls))):
+            for part in here.unit.body:
+                names += [name for name in _annotated(part) if name not in names]
+        return names
+
+    def instance_ref(self, value: Value) -> Ref | None:
+        """The reference itself, when the value is one."""
+        return value if isinstance(value, Ref) else None
+
+
+def _words(node: cst.CSTNode) -> str:
+    if isinstance(node, cst.Call):
+        return _words(node.func)
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _annotated(unit: Unit) -> Iterator[str]:
+    node = unit.node
+    if isinstance(node, cst.SimpleStatementLine):
+        for part in node.body:
+            if isinstance(part, cst.AnnAssign) and isinstance(part.target, cst.Name):
+                yield part.target.value
+
+
+__all__ = ["Const", "Definitions"]

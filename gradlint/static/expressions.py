@@ -1,0 +1,510 @@
+"""Expressions: evaluates them to abstract values, in place in one world."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from gradlint.static.context import Context
+from gradlint.static.values import (
+    NONE,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    External,
+    Function,
+    Lambda,
+    Mapping,
+    Object,
+    Partial,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.static.interpreter import Interpreter
+
+_BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+    cst.Add: ("+", operator.add),
+    cst.Subtract: ("-", operator.sub),
+    cst.Multiply: ("*", operator.mul),
+    cst.Divide: ("/", operator.truediv),
+    cst.FloorDivide: ("//", operator.floordiv),
+    cst.Modulo: ("%", operator.mod),
+    cst.Power: ("**", operator.pow),
+    cst.MatrixMultiply: ("@", operator.matmul),
+    cst.BitAnd: ("&", operator.and_),
+    cst.BitOr: ("|", operator.or_),
+    cst.BitXor: ("^", operator.xor),
+    cst.LeftShift: ("<<", operator.lshift),
+    cst.RightShift: (">>", operator.rshift),
+}
+_AUGMENTED: dict[type, str] = {
+    cst.AddAssign: "+",
+    cst.SubtractAssign: "-",
+    cst.MultiplyAssign: "*",
+    cst.DivideAssign: "/",
+    cst.FloorDivideAssign: "//",
+    cst.ModuloAssign: "%",
+    cst.PowerAssign: "**",
+    cst.MatrixMultiplyAssign: "@",
+    cst.BitAndAssign: "&",
+    cst.BitOrAssign: "|",
+    cst.BitXorAssign: "^",
+    cst.LeftShiftAssign: "<<",
+    cst.RightShiftAssign: ">>",
+}
+_BY_SYMBOL = {symbol: function for symbol, function in _BINARY.values()}
+_COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+    cst.Equal: ("==", operator.eq),
+    cst.NotEqual: ("!=", operator.ne),
+    cst.LessThan: ("<", operator.lt),
+    cst.LessThanEqual: ("<=", operator.le),
+    cst.GreaterThan: (">", operator.gt),
+    cst.GreaterThanEqual: (">=", operator.ge),
+}
+_MODE_WORDS = ("training", "train", "is_train", "eval", "is_training", "istrain", "mc_dropout", "deterministic")
+
+
+class Expressions:
+    """Evaluates expressions.  Worlds that a nested call forks are joined again before evaluation goes on."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+        self._table: dict[type, Callable[[Any, World, Context], Value]] = {
+            cst.Name: self._name,
+            cst.Attribute: self._attribute,
+            cst.Call: self._call,
+            cst.Subscript: self._subscript,
+            cst.Integer: self._literal,
+            cst.Float: self._literal,
+            cst.Imaginary: self._literal,
+            cst.SimpleString: self._literal,
+            cst.ConcatenatedString: self._concatenated,
+            cst.FormattedString: self._formatted,
+            cst.BinaryOperation: self._binary,
+            cst.UnaryOperation: self._unary,
+            cst.BooleanOperation: self._boolean,
+            cst.Comparison: self._comparison,
+            cst.IfExp: self._conditional,
+            cst.Tuple: self._sequence,
+            cst.List: self._sequence,
+            cst.Set: self._sequence,
+            cst.Dict: self._dict,
+            cst.ListComp: self._comprehension,
+            cst.SetComp: self._comprehension,
+            cst.GeneratorExp: self._comprehension,
+            cst.DictComp: self._comprehension,
+            cst.Lambda: self._lambda,
+            cst.NamedExpr: self._walrus,
+            cst.Await: lambda node, w, ctx: self.m.eval(node.expression, w, ctx),
+            cst.Yield: self._yield,
+            cst.Ellipsis: lambda node, w, ctx: Const(...),
+            cst.StarredElement: lambda node, w, ctx: self.m.eval(node.value, w, ctx),
+        }
+
+    def evaluate(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
+        """The value of an expression; whatever is not understood is unknown."""
+        handler = self._table.get(type(node))
+        if handler is None:
+            return Unknown(("expression", fresh()))
+        return handler(node, w, ctx)
+
+    # --- leaves
+
+    def _name(self, node: cst.Name, w: World, ctx: Context) -> Value:
+        return w.resolve(self.m.names.lookup(node.value, w, ctx))
+
+    def _literal(self, node: cst.Integer | cst.Float | cst.SimpleString, w: World, ctx: Context) -> Value:
+        try:
+            return Const(node.evaluated_value)
+        except (ValueError, SyntaxError):
+            return Unknown(("literal", node))
+
+    def _concatenated(self, node: cst.ConcatenatedString, w: World, ctx: Context) -> Value:
+        value = node.evaluated_value
+        return Const(value) if value is not None else Unknown(("string", fresh()))
+
+    def _formatted(self, node: cst.FormattedString, w: World, ctx: Context) -> Value:
+        texts = []
+        for part in node.parts:
+            if isinstance(part, cst.FormattedStringExpression):
+                value = w.resolve(self.m.eval(part.expression, w, ctx))
+                known = isinstance(value, Const) and part.conversion is None and part.format_spec is None
+                texts.append(str(value.value) if known and isinstance(value, Const) else None)
+            else:
+                texts.append(part.value)
+        if None in texts:
+            return Unknown(("string", fresh()))
+        return Const("".join(text for text in texts if text is not None))
+
+    def _lambda(self, node: cst.Lambda, w: World, ctx: Context) -> Value:
+        return Lambda(node, ctx.unit, ctx.frame)
+
+    def _walrus(self, node: cst.NamedExpr, w: World, ctx: Context) -> Value:
+        value = self.m.eval(node.value, w, ctx)
+        self.m.flow.bind(node.target, value, w, ctx, node)
+        return value
+
+    def _yield(self, node: cst.Yield, w: World, ctx: Context) -> Value:
+        value: Value = NONE
+        if isinstance(node.value, cst.From):
+            value = self.m.python.element(self.m.eval(node.value.item, w, ctx), w, ctx)
+        elif node.value is not None:
+            value = self.m.eval(node.value, w, ctx)
+        if ctx.on_yield is not None:
+            ctx.on_yield(w, value)
+        elif ctx.yields is not None:
+            ctx.yields.append((value, ctx.site(node)))
+        return NONE
+
+    # --- access and calls
+
+    def _attribute(self, node: cst.Attribute, w: World, ctx: Context) -> Value:
+        owner = self.m.eval(node.value, w, ctx)
+        return w.resolve(self.m.attributes.get(owner, node.attr.value, w, ctx, ctx.site(node)))
+
+    def _call(self, node: cst.Call, w: World, ctx: Context) -> Value:
+        return self.m.calls.joined(self.m.calls.call_node(node, w, ctx), w)
+
+    def _subscript(self, node: cst.Subscript, w: World, ctx: Context) -> Value:
+        owner = self.m.eval(node.value, w, ctx)
+        return w.resolve(self.m.python.get_item(owner, self.index(node, w, ctx), w, ctx, ctx.site(node)))
+
+    def index(self, node: cst.Subscript, w: World, ctx: Context) -> Value | slice | None:
+        """The index of a subscript: a value, a slice of constants, or None where there is more to it."""
+        values = []
+        for element in node.slice:
+            part = element.slice
+            if isinstance(part, cst.Index):
+                values.append(w.resolve(self.m.eval(part.value, w, ctx)))
+                continue
+            bounds = [self.m.eval(b, w, ctx) if b else NONE for b in (part.lower, part.upper, part.step)]
+            if len(node.slice) == 1 and all(isinstance(b, Const) for b in bounds):
+                return slice(*(b.value for b in bounds if isinstance(b, Const)))
+        return values[0] if len(node.slice) == 1 and len(values) == 1 else None
+
+    # --- operators
+
+    def _binary(self, node: cst.BinaryOperation, w: World, ctx: Context) -> Value:
+        left = self.m.eval(node.left, w, ctx)
+        right = self.m.eval(node.right, w, ctx)
+        symbol = _BINARY[type(node.operator)][0]
+        return self.operate(symbol, left, right, w, ctx, node)
+
+    def operate(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, node: cst.CSTNode) -> Value:
+        """``left symbol right``."""
+        left, right = w.resolve(left), w.resolve(right)
+        if isinstance(left, Const) and isinstance(right, Const):
+            return self._fold(symbol, left, right)
+        if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
+            return self.m.tensors.arithmetic(symbol, left, right, w, ctx, ctx.site(node))
+        if w.get(left, Object) is not None or w.get(right, Object) is not None:
+            return self.m.python.operate(symbol, left, right, w, ctx)
+        deps = _deps(left) | _deps(right)
+        return Unknown(("binary", symbol, key_of(left), key_of(right)), deps=deps)
+
+    def _fold(self, symbol: str, left: Const, right: Const) -> Value:
+        a, b = left.value, right.value
+        huge = symbol in ("**", "<<") and not (isinstance(b, (int, float)) and abs(b) < 100)
+        long = symbol == "*" and (isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)))
+        if huge or long:
+            return Unknown(("binary", symbol, key_of(left), key_of(right)))
+        try:
+            return Const(_BY_SYMBOL[symbol](a, b))
+        except (TypeError, ValueError, ArithmeticError):
+            return Unknown(("binary", symbol, key_of(left), key_of(right)))
+
+    def _unary(self, node: cst.UnaryOperation, w: World, ctx: Context) -> Value:
+        value = w.resolve(self.m.eval(node.expression, w, ctx))
+        if isinstance(node.operator, cst.Not):
+            truth, key, flipped = self.truth(value, w)
+            if truth is not None:
+                return Const(not truth)
+            return Unknown(("not", key)) if key is not None else Unknown(("not", fresh()))
+        if isinstance(value, Const) and isinstance(value.value, (int, float)):
+            return Const(-value.value) if isinstance(node.operator, cst.Minus) else value
+        if w.get(value, Tensor) is not None:
+            return self.m.tensors.arithmetic("neg", value, NONE, w, ctx, ctx.site(node))
+        return Unknown(("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
+
+    def _boolean(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
+        left = w.resolve(self.m.eval(node.left, w, ctx))
+        truth, key, flipped = self.truth(left, w)
+        is_or = isinstance(node.operator, cst.Or)
+        if truth is None and key is not None and key in w.assumed:
+            truth = w.assumed[key] is not flipped
+        if truth is not None:
+            return left if truth is is_or else self.m.eval(node.right, w, ctx)
+        # Evaluated for what it does; it may be skipped, so what it does is joined with not doing it.
+        other = w.copy()
+        right = self.m.eval(node.right, other, ctx)
+        return self.m.calls.joined([(w.copy(), left), (other, right)], w)
+
+    def _comparison(self, node: cst.Comparison, w: World, ctx: Context) -> Value:
+        left = w.resolve(self.m.eval(node.left, w, ctx))
+        if len(node.comparisons) != 1:
+            for part in node.comparisons:
+                self.m.eval(part.comparator, w, ctx)
+            return Unknown(("comparison", fresh()))
+        part = node.comparisons[0]
+        right = w.resolve(self.m.eval(part.comparator, w, ctx))
+        kind = type(part.operator)
+        if kind in (cst.Is, cst.IsNot):
+            return self._identity(left, right, kind is cst.IsNot, w)
+        if kind in (cst.In, cst.NotIn):
+            found = self.m.python.contains(right, left, w)
+            if found is not None:
+                return Const(found is (kind is cst.In))
+            key = ("in", key_of(left), key_of(right))
+            return Unknown(key) if kind is cst.In else Unknown(("not", key))
+        symbol, function = _COMPARE[kind]
+        if isinstance(left, Const) and isinstance(right, Const):
+            try:
+                return Const(bool(function(left.value, right.value)))
+            except TypeError:
+                return Unknown(("comparison", fresh()))
+        if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
+            return self.m.tensors.compare(left, right, w, ctx, ctx.site(node))
+        if symbol == "==" and isinstance(left, (External, Class)) and isinstance(right, (External, Class)):
+            return Const(left == right)
+        if symbol == "!=":
+            return Unknown(("not", ("==", key_of(left), key_of(right))))
+        return Unknown((symbol, key_of(left), key_of(right)))
+
+    def _identity(self, left: Value, right: Value, negated: bool, w: World) -> Value:
+        known: bool | None = None
+        if isinstance(left, Const) and isinstance(right, Const):
+            known = left == right
+        elif isinstance(left, Const) or isinstance(right, Const):
+            other = right if isinstance(left, Const) else left
+            known = None if isinstance(other, (Unknown, Choice)) else False
+        elif isinstance(left, Ref) and isinstance(right, Ref):
+            known = left == right
+        elif isinstance(left, (External, Class)) and isinstance(right, (External, Class)):
+            known = left == right
+        if known is not None:
+            return Const(known is not negated)
+        key = ("is", key_of(left), key_of(right))
+        return Unknown(("not", key)) if negated else Unknown(key)
+
+    def _conditional(self, node: cst.IfExp, w: World, ctx: Context) -> Value:
+        if self.mentions_mode(node.test):
+            value = w.resolve(self.m.eval(node.test, w, ctx))
+            chosen = node.body if self.truth(value, w)[0] is not False else node.orelse
+            result = w.resolve(self.m.eval(chosen, w, ctx))
+            if isinstance(result, (Const, Unknown)):
+                return Unknown(("mode", fresh()), "mode", _deps(result))
+            return result
+        results = []
+        for taken, world in self.m.flow.decide(node.test, w, ctx):
+            results.append((world, self.m.eval(node.body if taken else node.orelse, world, ctx)))
+        return self.m.calls.joined(results, w)
+
+    # --- displays and comprehensions
+
+    def _sequence(self, node: cst.Tuple | cst.List | cst.Set, w: World, ctx: Context) -> Value:
+        new = Sequence(mutable=not isinstance(node, cst.Tuple))
+        for element in node.elements:
+            value = self.m.eval(element.value, w, ctx)
+            if isinstance(element, cst.StarredElement):
+                other = self.m.python.iterate(value, w, ctx, ctx.site(element))
+                if other.known is not None and new.tail is None:
+                    new.items += other.known
+                    new.sites += [None] * len(other.known)
+                else:
+                    new.tail = other.element(w, ctx)
+            elif new.tail is not None:
+                new.tail = self.m.join_values(new.tail, value, w)
+            else:
+                new.items.append(value)
+                new.sites.append(ctx.site(element.value))
+        return w.new(new)
+
+    def _dict(self, node: cst.Dict, w: World, ctx: Context) -> Value:
+        ref = w.new(Mapping())
+        for element in node.elements:
+            value = self.m.eval(element.value, w, ctx)
+            if isinstance(element, cst.DictElement):
+                key = w.resolve(self.m.eval(element.key, w, ctx))
+                self.m.python.set_item(ref, key, value, w, ctx, ctx.site(element.value))
+            else:
+                self.m.python.update(ref, value, w, ctx)
+        return ref
+
+    def _comprehension(
+        self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp, w: World, ctx: Context
+    ) -> Value:
+        is_dict = isinstance(node, cst.DictComp)
+        ref = w.new(Mapping() if is_dict else Sequence(mutable=True))
+        self._generate(node, node.for_in, ref, w, ctx, exact=True)
+        return ref
+
+    def _generate(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
+        iterable = self.m.eval(clause.iter, w, ctx)
+        items = self.m.python.iterate(iterable, w, ctx, ctx.site(clause.iter))
+        if items.known is not None:
+            rounds = [(value, ctx.at(id(clause), n)) for n, value in enumerate(items.known)]
+        else:
+            exact = False
+            contexts = [ctx.at(id(clause), n, peeled=True) for n in range(2)]
+            rounds = [(None, here) for here in contexts]  # type: ignore[misc]
+        for value, here in rounds:
+            if value is None:
+                value = items.element(w, here)
+            self.m.flow.bind(clause.target, value, w, here, clause.target)
+            certain = exact
+            skipped = False
+            for condition in clause.ifs:
+                test = w.resolve(self.m.eval(condition.test, w, here))
+                truth, key, _ = self.truth(test, w)
+                skipped = skipped or truth is False
+                certain = certain and truth is True
+            if skipped:
+                continue
+            if clause.inner_for_in is not None:
+                self._generate(node, clause.inner_for_in, ref, w, here, certain)
+                continue
+            self._collect(node, ref, w, here, certain)
+
+    def _collect(self, node: Any, ref: Ref, w: World, ctx: Context, certain: bool) -> None:
+        if isinstance(node, cst.DictComp):
+            key = w.resolve(self.m.eval(node.key, w, ctx))
+            value = self.m.eval(node.value, w, ctx)
+            self.m.python.set_item(ref, key, value, w, ctx, ctx.site(node.value))
+            return
+        value = self.m.eval(node.elt, w, ctx)
+        self.m.python.append(ref, value, w, ctx, ctx.site(node.elt), certain)
+
+    # --- augmented assignment
+
+    def augment(self, node: cst.AugAssign, w: World, ctx: Context) -> None:
+        """``target op= value``: in place for tensors and lists, a new value otherwise."""
+        value = w.resolve(self.m.eval(node.value, w, ctx))
+        current = w.resolve(self.m.eval(_as_expression(node.target), w, ctx))
+        symbol = _AUGMENTED[type(node.operator)]
+        if isinstance(node.target, cst.Subscript):
+            owner = w.resolve(self.m.eval(node.target.value, w, ctx))
+            if w.get(owner, Tensor) is not None:
+                self.m.tensors.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
+                return
+        if w.get(current, Tensor) is not None:
+            self.m.tensors.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
+            return
+        sequence = w.get(current, Sequence)
+        if sequence is not None and symbol == "+" and sequence.mutable:
+            self.m.python.extend(current, value, w, ctx, ctx.site(node.value))
+            return
+        if ctx.peeled and isinstance(current, Const) and isinstance(value, Const) and not isinstance(value.value, str):
+            result: Value = Unknown(("counter", fresh()))
+        else:
+            result = self.operate(symbol, current, value, w, ctx, node)
+            if w.get(result, Tensor) is not None:
+                self.m.tensors.accumulated(node, current, result, value, w, ctx)
+        self.m.flow.bind(node.target, result, w, ctx, node)
+
+    # --- conditions
+
+    def truth(self, value: Value, w: World) -> tuple[bool | None, Hashable | None, bool]:
+        """(known truth, key to remember an assumption by, whether the key means the opposite)."""
+        if isinstance(value, Const):
+            return bool(value.value), None, False
+        if isinstance(value, (External, Class, Function, Bound, Lambda, Partial)):
+            return True, None, False
+        if isinstance(value, Ref):
+            return self.m.python.truth(value, w), ("truth", value), False
+        if isinstance(value, Unknown):
+            key, flipped = value.key, False
+            while isinstance(key, tuple) and len(key) == 2 and key[0] == "not":
+                key, flipped = key[1], not flipped
+            return None, key, flipped
+        if isinstance(value, Choice):
+            truths = {self.truth(v, w)[0] for v in value.alternatives}
+            return (truths.pop() if len(truths) == 1 else None), ("truth", value.key), False
+        return None, None, False
+
+    def refine(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
+        """Learn from a condition: ``isinstance(m, nn.Linear)``, ``type(m) == nn.Linear``, ``x is None``."""
+        if isinstance(test, cst.Call) and taken and len(test.args) == 2:
+            if isinstance(test.func, cst.Name) and test.func.value == "isinstance":
+                subject = w.resolve(self.m.eval(test.args[0].value, w, ctx))
+                kind = w.resolve(self.m.eval(test.args[1].value, w, ctx))
+                self.m.modules.assume_class(subject, kind, w, ctx.site(test))
+        elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+            part = test.comparisons[0]
+            if isinstance(part.operator, (cst.Is, cst.Equal)) is taken and isinstance(
+                part.operator, (cst.Is, cst.Equal, cst.IsNot, cst.NotEqual)
+            ):
+                subject = w.resolve(self.m.eval(test.left, w, ctx))
+                other = w.resolve(self.m.eval(part.comparator, w, ctx))
+                if isinstance(subject, Unknown) and isinstance(other, Const):
+                    w.bound[subject.key] = other
+                elif isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "type":
+                    self.m.modules.assume_class(subject.key[1], other, w, ctx.site(test))
+
+    def choices_in(self, node: cst.CSTNode, w: World, ctx: Context) -> Iterator[Choice]:
+        """The choices that a condition reads through plain names, attributes and comparisons of them."""
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            value = w.resolve(self.m.eval(node, w, ctx)) if _plain(node) else NONE
+            if isinstance(value, Choice):
+                yield value
+        elif isinstance(node, cst.Comparison):
+            yield from self.choices_in(node.left, w, ctx)
+            for part in node.comparisons:
+                yield from self.choices_in(part.comparator, w, ctx)
+        elif isinstance(node, cst.Call):
+            for arg in node.args:
+                yield from self.choices_in(arg.value, w, ctx)
+
+    def captured(self, pattern: cst.CSTNode) -> Iterator[str]:
+        """The names a match pattern binds."""
+        for child in pattern.children:
+            yield from self.captured(child)
+        if isinstance(pattern, (cst.MatchAs, cst.MatchStar)) and pattern.name is not None:
+            yield pattern.name.value
+
+    def mentions_mode(self, node: cst.CSTNode) -> bool:
+        """Whether a condition asks for training or evaluation mode."""
+        if isinstance(node, cst.Name):
+            return node.value.lower() in _MODE_WORDS
+        if isinstance(node, cst.Attribute):
+            return node.attr.value.lower() in _MODE_WORDS
+        if isinstance(node, (cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget)):
+            return any(self.mentions_mode(child) for child in node.children)
+        return False
+
+    def always_true(self, test: cst.BaseExpression) -> bool:
+        """Whether a ``while`` condition can only be left by ``break``."""
+        return (isinstance(test, cst.Name) and test.value == "True") or (
+            isinstance(test, cst.Integer) and test.value != "0"
+        )
+
+
+def _plain(node: cst.CSTNode) -> bool:
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return isinstance(node, cst.Name)
+
+
+def _deps(value: Value) -> frozenset[int]:
+    return value.deps if isinstance(value, Unknown) else frozenset()
+
+
+def _as_expression(target: cst.CSTNode) -> cst.BaseExpression:
+    assert isinstance(target, cst.BaseExpression)  # the grammar: a name, attribute or subscript
+    return target
+
+
+def key_of(value: Value) -> Hashable:
+    """The identity of a value, as part of the identity of what is computed from it."""
+    if isinstance(value, (Unknown, Choice)):
+        return value.key
+    return value

@@ -1,0 +1,454 @@
+"""Control flow: executes statements over worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence as AbstractSequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.context import Context
+from gradlint.static.values import NONE, Choice, Const, External, Instance, Unknown, Value
+from gradlint.static.world import World, fresh, join, reduce, signature
+
+if TYPE_CHECKING:
+    from gradlint.static.interpreter import Interpreter
+
+MAX_WORLDS = 6  #: kept apart at one point of the program
+MAX_EXITS = 4  #: worlds in which a loop or a function may be left
+MAX_PEELED = 5  #: iterations of a loop, after which the result is unknown
+
+Results = list[tuple[World, Value]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a block may have ended."""
+
+    normal: list[World] = field(default_factory=list)
+    breaks: list[World] = field(default_factory=list)
+    continues: list[World] = field(default_factory=list)
+    returns: Results = field(default_factory=list)
+
+    def absorb(self, other: Outcome) -> None:
+        """Take over the ways ``other`` was left, apart from its normal end."""
+        self.breaks += other.breaks
+        self.continues += other.continues
+        self.returns += other.returns
+
+
+class Flow:
+    """Executes statements.  Every method takes a world it may change and tells how execution may go on."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+        self._compound: dict[type, Callable[..., Outcome]] = {
+            cst.If: self._if,
+            cst.For: self._for,
+            cst.While: self._while,
+            cst.With: self._with,
+            cst.Try: self._try,
+            cst.TryStar: self._try,
+            cst.Match: self._match,
+            cst.FunctionDef: self._define,
+            cst.ClassDef: self._define,
+            cst.SimpleStatementLine: self._line,
+            cst.SimpleStatementSuite: self._line,
+            cst.IndentedBlock: self._line,
+        }
+        self._small: dict[type, Callable[..., list[World]]] = {
+            cst.Expr: self._expression,
+            cst.Assign: self._assign,
+            cst.AnnAssign: self._annotated,
+            cst.AugAssign: self._augmented,
+            cst.Del: self._delete,
+            cst.Import: self._import,
+            cst.ImportFrom: self._import,
+            cst.Global: self._global,
+            cst.Nonlocal: self._global,
+            cst.Assert: self._assert,
+        }
+
+    # --- blocks
+
+    def block(self, statements: AbstractSequence[cst.CSTNode], worlds: list[World], ctx: Context) -> Outcome:
+        """Execute statements one after the other, each in every world that reaches it."""
+        out = Outcome(list(worlds))
+        for statement in statements:
+            if not out.normal:
+                break
+            reached, out.normal = out.normal, []
+            for world in reached:
+                self.statement(statement, world, ctx, out)
+            if len(out.normal) > 1:
+                out.normal = reduce(out.normal, MAX_WORLDS)
+        return out
+
+    def statement(self, node: cst.CSTNode, w: World, ctx: Context, out: Outcome) -> None:
+        """Execute one statement in one world, adding to ``out``."""
+        self.m.tick()
+        small = self._small.get(type(node))
+        if small is not None:
+            out.normal += small(node, w, ctx)
+            return
+        compound = self._compound.get(type(node))
+        if compound is not None:
+            result = compound(node, w, ctx)
+            out.normal += result.normal
+            out.absorb(result)
+        elif isinstance(node, cst.Return):
+            out.returns += self.value(node.value, w, ctx) if node.value else [(w, NONE)]
+        elif isinstance(node, cst.Raise):
+            if node.exc is not None:
+                self.m.eval(node.exc, w, ctx)
+        elif isinstance(node, cst.Break):
+            out.breaks.append(w)
+        elif isinstance(node, cst.Continue):
+            out.continues.append(w)
+        else:
+            out.normal.append(w)
+
+    def _line(self, node: cst.SimpleStatementLine, w: World, ctx: Context) -> Outcome:
+        return self.block(node.body, [w], ctx)
+
+    def value(self, node: cst.BaseExpression, w: World, ctx: Context) -> Results:
+        """Evaluate an expression at the top of a statement: a call there may fork the world."""
+        if isinstance(node, cst.Call):
+            return self.m.calls.call_node(node, w, ctx)
+        return [(w, self.m.eval(node, w, ctx))]
+
+    # --- simple statements
+
+    def _expression(self, node: cst.Expr, w: World, ctx: Context) -> list[World]:
+        results = self.value(node.value, w, ctx)
+        for world, value in results:
+            self.m.tensors.discarded(node.value, value, world, ctx)
+        return [world for world, _ in results]
+
+    def _assign(self, node: cst.Assign, w: World, ctx: Context) -> list[World]:
+        results = self.value(node.value, w, ctx)
+        for world, value in results:
+            for target in node.targets:
+                self.bind(target.target, value, world, ctx, node)
+        return [world for world, _ in results]
+
+    def _annotated(self, node: cst.AnnAssign, w: World, ctx: Context) -> list[World]:
+        if node.value is None:
+            return [w]
+        results = self.value(node.value, w, ctx)
+        for world, value in results:
+            self.bind(node.target, value, world, ctx, node)
+        return [world for world, _ in results]
+
+    def _augmented(self, node: cst.AugAssign, w: World, ctx: Context) -> list[World]:
+        self.m.expressions.augment(node, w, ctx)
+        return [w]
+
+    def _delete(self, node: cst.Del, w: World, ctx: Context) -> list[World]:
+        if isinstance(node.target, cst.Name):
+            w.write(ctx.frame).vars.pop(node.target.value, None)
+        return [w]
+
+    def _import(self, node: cst.Import | cst.ImportFrom, w: World, ctx: Context) -> list[World]:
+        self.m.imports.execute(node, w, ctx)
+        return [w]
+
+    def _global(self, node: cst.Global | cst.Nonlocal, w: World, ctx: Context) -> list[World]:
+        frame = w.write(ctx.frame)
+        kind = "global" if isinstance(node, cst.Global) else "nonlocal"
+        for item in node.names:
+            frame.vars[f"{kind} {item.name.value}"] = NONE
+        return [w]
+
+    def _assert(self, node: cst.Assert, w: World, ctx: Context) -> list[World]:
+        return [world for taken, world in self.decide(node.test, w, ctx) if taken]
+
+    def bind(self, target: cst.CSTNode, value: Value, w: World, ctx: Context, node: cst.CSTNode) -> None:
+        """Assign ``value`` to a target: a name, attribute, subscript, or a tuple of targets."""
+        if isinstance(target, cst.Name):
+            self.m.names.assign(target.value, value, w, ctx)
+        elif isinstance(target, cst.Attribute):
+            owner = self.m.eval(target.value, w, ctx)
+            self.m.attributes.set(owner, target.attr.value, value, w, ctx, ctx.site(node))
+        elif isinstance(target, cst.Subscript):
+            owner = self.m.eval(target.value, w, ctx)
+            index = self.m.expressions.index(target, w, ctx)
+            self.m.python.set_item(owner, index, value, w, ctx, ctx.site(node))
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            starred = [isinstance(element, cst.StarredElement) for element in target.elements]
+            values = self.m.python.unpack(value, len(starred), starred, w, ctx)
+            for element, item in zip(target.elements, values):
+                self.bind(element.value, item, w, ctx, node)
+        elif isinstance(target, cst.StarredElement):
+            self.bind(target.value, value, w, ctx, node)
+
+    def _define(self, node: cst.FunctionDef | cst.ClassDef, w: World, ctx: Context) -> Outcome:
+        self.m.definitions.define_node(node, w, ctx)
+        return Outcome([w])
+
+    # --- branches
+
+    def decide(self, test: cst.BaseExpression, w: World, ctx: Context) -> list[tuple[bool, World]]:
+        """The ways a condition may turn out, each with the world in which it does."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            return [(not taken, world) for taken, world in self.decide(test.expression, w, ctx)]
+        if isinstance(test, cst.BooleanOperation):
+            stop = isinstance(test.operator, cst.Or)
+            out = []
+            for taken, world in self.decide(test.left, w, ctx):
+                out += [(stop, world)] if taken is stop else self.decide(test.right, world, ctx)
+            return out
+        ways = []
+        for world in self._split(test, w, ctx):
+            value = world.resolve(self.m.eval(test, world, ctx))
+            truth, key, flipped = self.m.expressions.truth(value, world)
+            if truth is None and key is not None:
+                assumed = world.assumed.get(key)
+                truth = None if assumed is None else assumed is not flipped
+            if truth is not None:
+                ways.append((truth, world))
+                continue
+            other = world.copy()
+            if key is not None:
+                world.assumed[key], other.assumed[key] = not flipped, flipped
+            self.m.expressions.refine(test, True, world, ctx)
+            self.m.expressions.refine(test, False, other, ctx)
+            ways += [(True, world), (False, other)]
+        return ways
+
+    def _split(self, test: cst.BaseExpression, w: World, ctx: Context) -> list[World]:
+        """One world for each alternative of the choices a condition looks at directly."""
+        worlds = [w]
+        for name in self.m.expressions.choices_in(test, w, ctx):
+            split = []
+            for world in worlds:
+                for alternative in name.alternatives:
+                    branch = world.copy()
+                    branch.bound[name.key] = alternative
+                    split.append(branch)
+            worlds = split if len(split) <= MAX_WORLDS else worlds
+        return worlds
+
+    def _if(self, node: cst.If, w: World, ctx: Context) -> Outcome:
+        out = Outcome()
+        mode = self.m.expressions.mentions_mode(node.test)
+        for taken, world in self.decide(node.test, w, ctx):
+            body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
+            if body is None:
+                out.normal.append(world)
+                continue
+            before = world.module_checked
+            world.module_checked = before or mode
+            branch = Outcome()
+            self.statement(body, world, ctx, branch)
+            for end in branch.normal:
+                end.module_checked = before
+            out.normal += branch.normal
+            out.absorb(branch)
+        return out
+
+    def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:
+        subject = w.resolve(self.m.eval(node.subject, w, ctx))
+        out = Outcome()
+        for case in node.cases:
+            pattern = case.pattern
+            if isinstance(pattern, cst.MatchValue) and isinstance(subject, Const):
+                value = self.m.eval(pattern.value, w, ctx)
+                if isinstance(value, Const):
+                    if value != subject:
+                        continue
+                    out.absorb(branch := self.block(case.body.body, [w], ctx))
+                    out.normal += branch.normal
+                    return out
+            world = w.copy()
+            for name in self.m.expressions.captured(pattern):
+                self.m.names.assign(name, Unknown(("match", fresh()), name), world, ctx)
+            out.absorb(branch := self.block(case.body.body, [world], ctx))
+            out.normal += branch.normal
+            if isinstance(pattern, cst.MatchAs) and pattern.pattern is None and case.guard is None:
+                return out
+        out.normal.append(w)
+        return out
+
+    # --- loops
+
+    def _for(self, node: cst.For, w: World, ctx: Context) -> Outcome:
+        iterable = self.m.eval(node.iter, w, ctx)
+        items = self.m.python.iterate(iterable, w, ctx, ctx.site(node.iter))
+        if items.known is not None:
+            return self._unrolled(node, items.known, w, ctx)
+
+        def start(world: World, here: Context) -> None:
+            self.bind(node.target, items.element(world, here), world, here, node.target)
+
+        return self._peeled(node, [w], ctx, start)
+
+    def _unrolled(self, node: cst.For, values: list[Value], w: World, ctx: Context) -> Outcome:
+        out = Outcome()
+        worlds = [w]
+        for number, value in enumerate(values):
+            here = ctx.at(id(node), number)
+            for world in worlds:
+                self.bind(node.target, value, world, here, node.target)
+            body = self.block(node.body.body, worlds, here)
+            out.breaks += body.breaks
+            out.returns += body.returns
+            worlds = reduce(body.normal + body.continues, MAX_WORLDS)
+            if not worlds:
+                break
+        return self._leave(node, worlds, out, ctx)
+
+    def _peeled(
+        self, node: cst.For | cst.While, worlds: list[World], ctx: Context, start: Callable[[World, Context], None]
+    ) -> Outcome:
+        """Execute a loop iteration by iteration until nothing new can happen; it runs at least once."""
+        out = Outcome()
+        ends: list[World] = []
+        seen = set()
+        roots = list(ctx.frames())
+        for number in range(MAX_PEELED):
+            here = ctx.at(id(node), number, peeled=True)
+            for world in worlds:
+                start(world, here)
+            body = self.block(node.body.body, worlds, here)
+            out.breaks += body.breaks
+            out.returns += body.returns
+            worlds = []
+            for world in reduce(body.normal + body.continues, MAX_WORLDS):
+                mark = signature(world, roots)
+                if mark not in seen:
+                    seen.add(mark)
+                    ends.append(world)
+                    worlds.append(world.copy())
+            if isinstance(node, cst.While):
+                worlds = [end for world in worlds for taken, end in self.decide(node.test, world, ctx) if taken]
+            if not worlds:
+                break
+        if isinstance(node, cst.While) and self.m.expressions.always_true(node.test):
+            ends = []
+        return self._leave(node, reduce(ends, MAX_EXITS), out, ctx)
+
+    def _leave(self, node: cst.For | cst.While, ends: list[World], out: Outcome, ctx: Context) -> Outcome:
+        """The end of a loop: its ``else`` runs where it was not left by ``break``."""
+        if node.orelse is not None and ends:
+            last = self.block(node.orelse.body.body, ends, ctx)
+            out.normal = last.normal
+            out.returns += last.returns
+            left, out.breaks, out.continues = out.breaks, last.breaks, last.continues
+        else:
+            out.normal, left, out.breaks = ends, out.breaks, []
+        out.normal = reduce(out.normal + left, MAX_EXITS)
+        out.returns = out.returns
+        return out
+
+    def _while(self, node: cst.While, w: World, ctx: Context) -> Outcome:
+        worlds = [world for taken, world in self.decide(node.test, w, ctx) if taken]
+        if not worlds:
+            return Outcome([w])
+        return self._peeled(node, worlds, ctx, lambda world, here: None)
+
+    # --- with and try
+
+    def _with(self, node: cst.With, w: World, ctx: Context) -> Outcome:
+        return self._with_items(list(node.items), node, w, ctx)
+
+    def _with_items(self, items: list[cst.WithItem], node: cst.With, w: World, ctx: Context) -> Outcome:
+        if not items:
+            return self.block(node.body.body, [w], ctx)
+        item = items[0]
+        before = w.grad
+        manager = w.resolve(self.m.eval(item.item, w, ctx))
+        if isinstance(manager, Choice):
+            out = Outcome()
+            for alternative in manager.alternatives:
+                world = w.copy()
+                world.bound[manager.key] = alternative
+                branch = self._with_manager(alternative, before, items, node, world, ctx)
+                out.normal += branch.normal
+                out.absorb(branch)
+            return out
+        return self._with_manager(manager, before, items, node, w, ctx)
+
+    def _with_manager(
+        self, manager: Value, before: bool | None, items: list[cst.WithItem], node: cst.With, w: World, ctx: Context
+    ) -> Outcome:
+        item = items[0]
+        inner = Outcome()
+
+        def body(world: World, value: Value) -> None:
+            if item.asname is not None:
+                self.bind(item.asname.name, value, world, ctx, item.asname.name)
+            result = self._with_items(items[1:], node, world, ctx)
+            inner.absorb(result)
+            if result.normal:
+                end = result.normal[0]
+                for other in result.normal[1:]:
+                    end = join(end, other)
+                world.become(end)
+            else:
+                world.assumed["dead"] = True
+
+        obj = w.get(manager, Instance)
+        if obj is not None and obj.kind == "gradmode":
+            w.grad = obj.grad
+            body(w, manager)
+            ends = [w]
+            for world in [w, *inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
+                world.grad = before
+        else:
+            ends = self.m.calls.enter(manager, body, w, ctx)
+            for world in [*inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
+                world.grad = before
+        inner.normal = [end for end in ends if not end.assumed.pop("dead", False)]
+        return inner
+
+    def _try(self, node: cst.Try, w: World, ctx: Context) -> Outcome:
+        entry = w.copy()
+        out = self.block(node.body.body, [w], ctx)
+        if node.orelse is not None and out.normal:
+            rest = self.block(node.orelse.body.body, out.normal, ctx)
+            out.normal = rest.normal
+            out.absorb(rest)
+        for handler in node.handlers:
+            if self._only_import_error(handler, node):
+                continue
+            world = entry.copy()
+            if handler.name is not None:
+                self.bind(handler.name.name, Unknown(("except", fresh()), "error"), world, ctx, handler)
+            caught = self.block(handler.body.body, [world], ctx)
+            out.normal += caught.normal
+            out.absorb(caught)
+        if not out.normal and not node.handlers:
+            out.normal = []
+        out.normal = reduce(out.normal, MAX_WORLDS)
+        if node.finalbody is not None:
+            out = self._finally(node.finalbody, out, ctx)
+        return out
+
+    def _finally(self, final: cst.Finally, out: Outcome, ctx: Context) -> Outcome:
+        done = self.block(final.body.body, out.normal, ctx)
+        result = Outcome(done.normal)
+        result.absorb(done)
+        for world in out.breaks:
+            result.breaks += self.block(final.body.body, [world], ctx).normal
+        for world in out.continues:
+            result.continues += self.block(final.body.body, [world], ctx).normal
+        for world, value in out.returns:
+            result.returns += [(end, value) for end in self.block(final.body.body, [world], ctx).normal]
+        return result
+
+    def _only_import_error(self, handler: cst.ExceptHandler | cst.ExceptStarHandler, node: cst.Try) -> bool:
+        """``except ImportError`` stands for another installation: the first alternative is the usual one."""
+        names = ("ImportError", "ModuleNotFoundError", "NameError")
+        kind = handler.type
+        if not any(isinstance(s, cst.SimpleStatementLine) and isinstance(s.body[0], (cst.Import, cst.ImportFrom))
+                   for s in node.body.body):
+            return False
+        if kind is None:
+            return True
+        elements = [e.value for e in kind.elements] if isinstance(kind, cst.Tuple) else [kind]
+        return all(isinstance(e, cst.Name) and e.value in (*names, "Exception") for e in elements)
+
+
+__all__ = ["Flow", "MAX_EXITS", "MAX_WORLDS", "Outcome", "Results", "External"]

@@ -1,0 +1,436 @@
+"""The abstract interpreter: ties its parts together, and keeps execution within bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.attributes import Attributes
+from gradlint.static.calls import Calls
+from gradlint.static.context import Arguments, Context
+from gradlint.static.definitions import Definitions
+from gradlint.static.expressions import Expressions
+from gradlint.static.externals import Externals
+from gradlint.static.flow import MAX_WORLDS, Flow, Outcome
+from gradlint.static.methods import Methods
+from gradlint.static.modules import Modules
+from gradlint.static.names import Imports, Names
+from gradlint.static.python import Python
+from gradlint.static.tensors import Tensors
+from gradlint.static.torch_table import METHODS
+from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.values import (
+    NONE,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    Frame,
+    Function,
+    Group,
+    Instance,
+    Mapping,
+    Namespace,
+    Object,
+    Ref,
+    Segment,
+    Sequence,
+    Super,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.witness import Witness
+from gradlint.static.world import MAX_ALTERNATIVES, World, fresh, join, join_tensors, reduce
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.project import Module, Project
+
+MAX_STEPS = 60_000  #: statements executed for one entry point
+_TENSOR_METHODS = frozenset(
+    "softmax log_softmax sigmoid argmax unsqueeze squeeze view permute transpose contiguous detach item numpy sum mean "
+    "backward cuda cpu long float size clamp masked_fill expand_as expand chunk topk matmul bmm".split()
+)
+
+
+class BudgetExceeded(Exception):
+    """An entry point took more steps than it may."""
+
+
+class Interpreter:
+    """Executes the modules of a project abstractly and lets a witness watch."""
+
+    def __init__(self, project: Project, witness: Witness) -> None:
+        self.project = project
+        self.witness = witness
+        self.names = Names(self)
+        self.imports = Imports(self)
+        self.definitions = Definitions(self)
+        self.expressions = Expressions(self)
+        self.flow = Flow(self)
+        self.attributes = Attributes(self)
+        self.python = Python(self)
+        self.calls = Calls(self)
+        self.tensors = Tensors(self)
+        self.modules = Modules(self)
+        self.methods = Methods(self)
+        self.externals = Externals(self)
+        self.called: set[Unit] = set()  #: functions that were executed
+        self.built: set[Unit] = set()  #: classes that were instantiated
+        self.class_kinds: dict[Unit, str] = {}
+        self.seen_classes: dict[Unit, Class] = {}
+        self.steps = 0
+        self._images: dict[Module, World | None] = {}
+        self._nested: dict[int, FunctionUnit | ClassUnit] = {}
+        self._features: dict[Unit, frozenset[str]] = {}
+        self._late: set[tuple[Unit, str]] = set()
+        self._evaluate = self.expressions.evaluate
+
+    def tick(self) -> None:
+        """Count a step."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise BudgetExceeded
+
+    def eval(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
+        """The value of an expression."""
+        return self._evaluate(node, w, ctx)
+
+    def is_unknown(self, value: Value) -> bool:
+        """Whether nothing is known of a value."""
+        return isinstance(value, Unknown)
+
+    def is_tensor_method(self, name: str) -> bool:
+        """Whether a method name says that its receiver is a tensor."""
+        return name in _TENSOR_METHODS and name in METHODS
+
+    # --- units
+
+    def nested(self, node: cst.FunctionDef | cst.ClassDef, parent: Unit) -> FunctionUnit | ClassUnit:
+        """The unit of a definition inside another one."""
+        unit = self._nested.get(id(node))
+        if unit is None:
+            kind = FunctionUnit if isinstance(node, cst.FunctionDef) else ClassUnit
+            unit = self._nested[id(node)] = kind.from_node(node, parent)  # type: ignore[arg-type]
+        return unit
+
+    def execute_unit(self, unit: Unit, w: World, ctx: Context) -> None:
+        """Execute one unit in place."""
+        ends = self.run_units([unit], [w], ctx).normal
+        if ends:
+            end = ends[0]
+            for other in ends[1:]:
+                end = join(end, other)
+            w.become(end)
+
+    def run_units(self, units: list[Unit], worlds: list[World], ctx: Context) -> Outcome:
+        """Execute units one after the other, as :meth:`Flow.block` does statements."""
+        from dataclasses import replace
+
+        out = Outcome(list(worlds))
+        for unit in units:
+            here = replace(ctx, unit=unit)
+            reached, out.normal = out.normal, []
+            for world in reached:
+                if isinstance(unit, (FunctionUnit, ClassUnit)):
+                    self.definitions.define(unit, world, here)
+                    out.normal.append(world)
+                elif isinstance(unit, StatementUnit):
+                    self.flow.statement(unit.node, world, here, out)
+            if len(out.normal) > 1:
+                out.normal = reduce(out.normal, MAX_WORLDS)
+        return out
+
+    def _features_of(self, unit: FunctionUnit) -> frozenset[str]:
+        known = self._features.get(unit)
+        if known is None:
+            found: set[str] = set()
+            _scan(unit.node.body, found)
+            body = [s for s in unit.node.body.body if not _is_docstring(s)]
+            if len(body) == 1 and _raises(body[0]):
+                found.add("abstract")
+            known = self._features[unit] = frozenset(found)
+        return known
+
+    def is_generator(self, unit: FunctionUnit) -> bool:
+        """Whether a function contains ``yield``."""
+        return "yield" in unit.words and "yield" in self._features_of(unit)
+
+    def captures(self, unit: FunctionUnit) -> bool:
+        """Whether a function defines others, which may outlive its call."""
+        return "def" in self._features_of(unit)
+
+    def has_loop(self, unit: FunctionUnit) -> bool:
+        """Whether a function contains a loop."""
+        return "loop" in self._features_of(unit)
+
+    def is_abstract(self, unit: FunctionUnit) -> bool:
+        """Whether a function does nothing but raise."""
+        return "abstract" in self._features_of(unit)
+
+    # --- modules of the project
+
+    def enter_module(self, module: Module, w: World) -> int | None:
+        """Import a module of the project; None while it is being imported already (a cycle)."""
+        frame = w.modules.get(module)
+        if frame is not None:
+            return frame
+        if module not in self._images:
+            self._images[module] = None
+            self._images[module] = self._execute_module(module)
+        image = self._images[module]
+        if image is None:
+            return None
+        for key, obj in image.heap.items():
+            w.heap.setdefault(key, obj)
+        for other, key in image.modules.items():
+            w.modules.setdefault(other, key)
+        for name, value in image.bound.items():
+            w.bound.setdefault(name, value)
+        return w.modules[module]
+
+    def _execute_module(self, module: Module) -> World:
+        w = World()
+        frame = w.new(Frame({"__name__": Const(module.name or module.path.stem)}))
+        w.modules[module] = frame.id
+        if not module.units:
+            return w
+        ctx = Context(module, module.units[0], frame.id)
+        ctx = ctx.at("module", module)
+        ends = self.run_units(list(module.units), [w], ctx).normal
+        image = ends[0] if ends else w
+        for other in ends[1:]:
+            image = join(image, other)
+        image.token = object()
+        return image
+
+    def any_member(self, owner: Namespace, w: World, ctx: Context) -> Value:
+        """``getattr(module, name)`` with an unknown name: one of its classes or functions, if they are few."""
+        values: list[Value] = []
+        for unit in owner.module.units:
+            if isinstance(unit, (FunctionUnit, ClassUnit)):
+                values.append(self.imports.member(owner.module, unit.name, w, ctx))
+        if 0 < len(values) <= MAX_ALTERNATIVES:
+            return Choice(("member", owner.module.path), tuple(values)) if len(values) > 1 else values[0]
+        return Unknown(("member", fresh()))
+
+    # --- what cannot be followed
+
+    def unknown_call(
+        self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site, method: str = ""
+    ) -> Value:
+        """Call something that cannot be followed: it may do anything to the objects it is given."""
+        given = list(args)
+        if isinstance(callee, Ref):
+            given.append(callee)
+        deps: set[int] = set(callee.deps) if isinstance(callee, Unknown) else set()
+        touched: set[int] = set()
+        inputs: set[int] = set()
+        for value in given:
+            self._escape(w.resolve(value), w, deps, touched, inputs, 3)
+        live = {g for g in touched if getattr(w.heap.get(g), "tokens", None)}
+        if live:
+            self.witness.cleared(live, "call", w, ctx, site, certain=False)
+        if inputs:
+            self.witness.read(inputs, w, ctx, site)
+        return Unknown(("call", fresh()), method, frozenset(deps))
+
+    def _escape(
+        self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int
+    ) -> None:
+        obj = w.get(value, Object)
+        if isinstance(value, Unknown):
+            deps |= value.deps
+        elif isinstance(obj, Tensor):
+            deps |= obj.deps
+            if not obj.is_parameter:
+                inputs |= obj.groups
+            else:
+                touched |= obj.groups
+        elif isinstance(obj, Instance) and isinstance(value, Ref):
+            if obj.kind in ("module", "lightning", "loss"):
+                groups = self.modules.groups(value, w)
+                deps |= groups
+                touched |= groups
+            else:
+                touched |= obj.groups
+            if depth and obj.kind not in ("loss",):
+                for attr in list(obj.attrs.values()):
+                    inner = w.get(w.resolve(attr), Instance)
+                    if inner is not None and inner.kind in ("optimizer", "module", "lightning") and depth > 1:
+                        self._escape(w.resolve(attr), w, deps, touched, inputs, depth - 2)
+        elif isinstance(obj, (Sequence, Mapping)) and depth and isinstance(value, Ref):
+            parts = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
+            parts += [obj.tail] if obj.tail is not None else []
+            for part in parts:
+                self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
+            if obj.tail is None and (isinstance(obj, Mapping) or obj.mutable):
+                w.write(value.id).tail = None
+        elif isinstance(value, Bound):
+            self._escape(w.resolve(value.receiver), w, deps, touched, inputs, depth - 1 if depth else 0)
+
+    # --- joining and copying values
+
+    def join_values(self, a: Value, b: Value, w: World) -> Value:
+        """A value that is one of two, in the same world."""
+        a, b = w.resolve(a), w.resolve(b)
+        if a == b:
+            return a
+        left, right = w.get(a, Object), w.get(b, Object)
+        if isinstance(left, Tensor) and isinstance(right, Tensor):
+            joined = join_tensors(left, right)
+            joined.requires_grad = (
+                answer if (answer := self.tensors.requires_grad(a, w)) is self.tensors.requires_grad(b, w) else None
+            )
+            return w.new(joined)
+        if isinstance(left, Sequence) and isinstance(right, Sequence) and len(left.items) == len(right.items):
+            items = [self.join_values(x, y, w) for x, y in zip(left.items, right.items)]
+            tail = left.tail if right.tail is None else right.tail
+            if left.tail is not None and right.tail is not None:
+                tail = self.join_values(left.tail, right.tail, w)
+            return w.new(Sequence(items, list(left.sites), tail, left.tail_site, left.mutable, left.fields))
+        if isinstance(a, Unknown) or isinstance(b, Unknown):
+            deps = self.tensors.deps(a, w) | self.tensors.deps(b, w)
+            return Unknown(("join", fresh()), deps=deps)
+        flat = [*(a.alternatives if isinstance(a, Choice) else (a,)), *(b.alternatives if isinstance(b, Choice) else (b,))]
+        alternatives = tuple(dict.fromkeys(flat))
+        if len(alternatives) <= MAX_ALTERNATIVES:
+            return Choice(fresh(), alternatives)
+        return Unknown(("join", fresh()))
+
+    def clone(self, value: Value, w: World) -> Value:
+        """``copy.deepcopy(value)``: new objects, new parameter groups."""
+        memo: dict[int, int] = {}
+
+        def copy(value: Value) -> Value:
+            value = w.resolve(value)
+            if not isinstance(value, Ref):
+                return value
+            if value.id in memo:
+                return Ref(memo[value.id])
+            obj = w.heap.get(value.id)
+            if obj is None or isinstance(obj, (Frame, Segment)):
+                return value
+            new = obj.copy()
+            ref = w.new(new)
+            memo[value.id] = ref.id
+            if isinstance(new, Group):
+                new.tokens = {}
+            if isinstance(new, (Instance, Tensor)):
+                new.groups = frozenset(group(g) for g in new.groups)
+            if isinstance(new, Tensor):
+                new.deps = new.groups or new.deps
+                new.tokens = {}
+            if isinstance(new, Instance):
+                new.attrs = {name: copy(v) for name, v in new.attrs.items()}
+            elif isinstance(new, Sequence):
+                new.items = [copy(v) for v in new.items]
+                new.tail = copy(new.tail) if new.tail is not None else None
+            elif isinstance(new, Mapping):
+                new.items = {k: copy(v) for k, v in new.items.items()}
+                new.tail = copy(new.tail) if new.tail is not None else None
+            return ref
+
+        def group(key: int) -> int:
+            ref = copy(Ref(key))
+            assert isinstance(ref, Ref)
+            return ref.id
+
+        return copy(value)
+
+    # --- attributes that other methods set, and Lightning's optimizers
+
+    def late_attribute(self, owner: Ref, cls: Class, name: str, w: World, ctx: Context) -> Value | None:
+        """An attribute that a method which has not run would set: what it would be."""
+        for here in self.definitions.mro(cls):
+            for method in here.unit.methods.values():
+                if name not in method.assigned_attributes or (method, name) in self._late or ctx.calls(method):
+                    continue
+                function = self.definitions.attribute(cls, method.name, w)
+                if not isinstance(function, Function) or function.unit is not method:
+                    continue
+                value = self._scratch(owner, function, name, w, ctx)
+                if value is not None:
+                    return value
+        return None
+
+    def _scratch(self, owner: Ref, function: Function, name: str, w: World, ctx: Context) -> Value | None:
+        self._late.add((function.unit, name))
+        was_called = function.unit in self.called
+        muted, self.witness.muted = self.witness.muted, True
+        scratch = w.copy()
+        try:
+            results = self.calls.function(
+                function, Arguments(open=True), scratch, ctx, ctx.unit.site(ctx.unit.node), owner
+            )
+            if not results:
+                return None
+            self.calls.joined(results, scratch)
+        finally:
+            self.witness.muted = muted
+            self._late.discard((function.unit, name))
+            if not was_called:
+                self.called.discard(function.unit)
+        obj = scratch.get(owner, Instance)
+        value = obj.attrs.get(name) if obj is not None else None
+        if value is None:
+            return None
+        value = scratch.resolve(value)
+        for key, item in scratch.heap.items():
+            w.heap.setdefault(key, item)
+        w.write(owner.id).attrs[name] = value
+        return value
+
+    def configured_optimizers(self, receiver: Ref, obj: Instance, w: World, ctx: Context, site: Site) -> Value:
+        """``self.optimizers()`` of a Lightning module: what ``configure_optimizers`` returns."""
+        method = self.definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
+        if not isinstance(method, Function):
+            return Unknown(("optimizers", fresh()), "optimizers")
+        value = self.calls.joined(self.calls.function(method, Arguments(), w, ctx, site, receiver), w)
+        found = self._optimizers_in(value, w)
+        if len(found) == 1:
+            return found[0]
+        return w.new(Sequence(found, [None] * len(found))) if found else Unknown(("optimizers", fresh()), "optimizers")
+
+    def _optimizers_in(self, value: Value, w: World) -> list[Value]:
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance):
+            return [value] if obj.kind == "optimizer" else []
+        if isinstance(obj, Sequence):
+            return [o for item in obj.items for o in self._optimizers_in(item, w)]
+        if isinstance(obj, Mapping):
+            return [o for key in (Const("optimizer"),) if key in obj.items for o in self._optimizers_in(obj.items[key], w)]
+        return []
+
+
+def _is_docstring(node: cst.CSTNode) -> bool:
+    return (
+        isinstance(node, cst.SimpleStatementLine)
+        and isinstance(node.body[0], cst.Expr)
+        and isinstance(node.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+    )
+
+
+def _raises(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Raise) or (
+        isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Raise)
+    )
+
+
+def _scan(node: cst.CSTNode, found: set[str]) -> None:
+    """What kinds of constructs a body contains, not looking into nested definitions for ``yield``."""
+    for child in node.children:
+        if isinstance(child, (cst.Yield, cst.From)):
+            found.add("yield")
+        elif isinstance(child, (cst.For, cst.While, cst.CompFor)):
+            found.add("loop")
+        elif isinstance(child, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            found.add("def")
+            continue
+        _scan(child, found)
+
+
+__all__ = ["NONE", "BudgetExceeded", "Interpreter", "Super"]

@@ -1,0 +1,641 @@
+"""Methods by name: of tensors, modules, optimizers, containers, strings, and of objects that are unknown."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.static.context import Arguments, Context
+from gradlint.static.ops import Op
+from gradlint.static.torch_table import METHODS
+from gradlint.static.values import (
+    NONE,
+    Class,
+    Const,
+    External,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Segment,
+    Sequence,
+    Super,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_OPTIMIZER_NAME = re.compile(r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?")
+_SCALE = Op(saves="other", size="keeps", activation="keeps")
+_MODULE_ONLY = frozenset(
+    "parameters named_parameters modules named_modules children named_children state_dict load_state_dict "
+    "requires_grad_ half double bfloat16".split()
+)
+_STRING_METHODS = frozenset(
+    "lower upper strip lstrip rstrip startswith endswith replace title capitalize find count isdigit removeprefix".split()
+)
+
+
+class Methods:
+    """Calls of methods that are not of the project."""
+
+    MODULE_METHODS = frozenset(
+        "parameters named_parameters modules named_modules children named_children buffers named_buffers state_dict "
+        "load_state_dict train eval to cuda cpu half float double bfloat16 type apply zero_grad requires_grad_ "
+        "register_buffer register_parameter add_module register_module register_forward_hook share_memory forward "
+        "register_forward_pre_hook register_full_backward_hook get_submodule get_parameter append extend insert items "
+        "keys values manual_backward optimizers lr_schedulers log log_dict save_hyperparameters freeze unfreeze "
+        "compile toggle_optimizer untoggle_optimizer clip_gradients no_sync __init__ __call__ _get_name extra_repr "
+        "save_pretrained gradient_checkpointing_enable".split()
+    )
+    KINDS = frozenset(
+        "optimizer scheduler scaler loader gradmode array parameters param_groups accelerate engine device trainer".split()
+    )
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def call(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``receiver.name(...)`` where the method is not of the project."""
+        if isinstance(receiver, Super):
+            return self._super(receiver, name, args, w, ctx, site)
+        if isinstance(receiver, Ref):
+            obj = w.heap.get(receiver.id)
+            if isinstance(obj, Tensor):
+                return self._tensor(receiver, obj, name, args, w, ctx, site)
+            if isinstance(obj, Sequence):
+                return self._list(receiver, obj, name, args, w, ctx, site)
+            if isinstance(obj, Mapping):
+                return self._dict(receiver, obj, name, args, w, ctx, site)
+            if isinstance(obj, Instance):
+                return self._instance(receiver, obj, name, args, w, ctx, site)
+        if isinstance(receiver, Const):
+            return self._string(receiver, name, args, w, ctx, site)
+        if isinstance(receiver, Unknown):
+            return self._unknown(receiver, name, args, w, ctx, site)
+        if isinstance(receiver, Class) and name == "apply":
+            return self.m.externals.applied(receiver, args, w, ctx, site)
+        return self.m.unknown_call(receiver, args, w, ctx, site)
+
+    # --- tensors
+
+    def _tensor(
+        self, receiver: Ref, tensor: Tensor, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        tensors = self.m.tensors
+        if name == "backward":
+            self.backward(receiver, args, w, ctx, site)
+            return NONE
+        if name in ("requires_grad_", "requires_grad"):
+            flag = w.resolve(args.get(0, "requires_grad") or Const(True))
+            tensors.require_grad(receiver, bool(flag.value) if isinstance(flag, Const) else None, w, site)
+            return receiver
+        if name in ("retain_grad", "register_hook", "register_post_accumulate_grad_hook"):
+            self.m.witness.read(tensor.groups or tensor.deps, w, ctx, site)
+            return NONE
+        if name == "detach_":
+            new = w.write(receiver.id)
+            new.requires_grad, new.deps, new.segments, new.groups = False, frozenset(), frozenset(), frozenset()
+            new.is_leaf, new.open = True, False
+            return receiver
+        if name in ("numpy", "__array__"):
+            force = w.resolve(args.keywords.get("force", Const(False)))
+            if force != Const(True):
+                self.converted(receiver, f".{name}()", w, ctx, site)
+            return w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+        op = METHODS.get(name)
+        if op is None:
+            if name in ("size", "dim", "numel", "stride", "element_size", "is_contiguous", "data_ptr", "get_device"):
+                return Unknown((name, receiver))
+            if tensor.structured:
+                return tensors.view(receiver, w, site)
+            return self.m.unknown_call(receiver, args, w, ctx, site)
+        given = Arguments([receiver, *args.positional], args.keywords, args.open)
+        if op.inplace:
+            tensors.in_place(name, receiver, list(args), w, ctx, site)
+            return receiver
+        if name in ("argmax", "max", "topk", "sort") and op.result == "pair_by_dim":
+            return tensors.apply(op, given, w, ctx, site)
+        result = tensors.apply(op, given, w, ctx, site)
+        if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
+            self._same_storage(receiver, tensor, result, op, w)
+        return result
+
+    def _same_storage(self, receiver: Ref, tensor: Tensor, result: Value, op: Op, w: World) -> None:
+        """A conversion that may return the tensor itself keeps what it is a part of."""
+        if isinstance(result, Ref) and w.get(result, Tensor) is not None:
+            new: Tensor = w.write(result.id)
+            new.structured = tensor.structured
+            if tensor.is_gradient:
+                new.is_gradient = True
+            new.gradient_of = tensor.gradient_of
+            if tensor.integral and new.integral is None:
+                new.integral = True
+
+    def converted(self, value: Value, how: str, w: World, ctx: Context, site: Site, kept_at: Site | None = None) -> None:
+        """Tell the rules that a value was turned into a numpy array."""
+        value = w.resolve(value)
+        if w.get(value, Tensor) is None:
+            return
+        grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
+        view = self.m.tensors.view_of(value, w, kept_at=kept_at)
+        self.m.witness.send(
+            events.ConvertedToNumpy(site=site, tensor=view, how=how, grad_enabled=grad_enabled), w, ctx
+        )
+
+    def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
+        """A backward pass from ``root``: gradients are added, graphs are freed."""
+        root = w.resolve(root)
+        if isinstance(root, Unknown):
+            root = self.m.tensors.from_unknown(root, w, open=True)
+        if not isinstance(root, Ref):
+            return
+        tensor = w.get(root, Tensor)
+        if tensor is None:
+            return
+        self.m.tensors.prove(root, w)
+        retain = _flag(w.resolve(args.keywords.get("retain_graph", NONE)), w)
+        create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
+        if "retain_graph" not in args.keywords:
+            retain = create
+        view = self.m.tensors.view_of(root, w)
+        touches = self._reached(w.heap[root.id], w, certain)
+        self.m.witness.send(
+            events.Backward(
+                site=site, root=view, touches=touches, retain_graph=_fact(retain), create_graph=_fact(create),
+                gradient_given=known(bool(args.positional) or "gradient" in args.keywords),
+            ), w, ctx,
+        )
+        self.free(tensor, retain, w, site)
+
+    def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
+        """Free the graph of a tensor, unless it is retained."""
+        if retain:
+            return
+        for key in tensor.segments:
+            segment = w.heap.get(key)
+            if isinstance(segment, Segment) and not segment.freed:
+                new = w.write(key)
+                new.freed = True if retain is False else None
+                new.freed_at = site
+
+    def _reached(self, tensor: Object, w: World, certain: bool) -> dict[object, bool | None]:
+        """The parameter groups a backward pass adds to: known ones, and presumably those of opaque optimizers."""
+        assert isinstance(tensor, Tensor)
+        touches: dict[object, bool | None] = {}
+        for key in sorted(tensor.deps):
+            group = w.heap.get(key)
+            if isinstance(group, Group) and group.requires_grad is not False:
+                touches[key] = True if certain else None
+        if tensor.open:
+            for key in sorted(w.heap):
+                group = w.heap[key]
+                if isinstance(group, Group) and key not in touches and group.requires_grad is not False:
+                    if group.opaque or group.tokens:
+                        touches[key] = True if certain and group.opaque else None
+        return touches
+
+    # --- modules, optimizers and other instances
+
+    def _super(self, receiver: Super, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        obj = w.get(receiver.receiver, Instance)
+        if obj is None or not isinstance(receiver.receiver, Ref):
+            return Unknown(("super", fresh()))
+        if name == "__init__":
+            return self._super_init(receiver.receiver, obj, args, w, ctx, site)
+        if name == "forward" and obj.layer is not None:
+            return self.m.tensors.apply(obj.layer.op, args, w, ctx, site, parameters=obj.groups)
+        return self._instance(receiver.receiver, obj, name, args, w, ctx, site)
+
+    def _super_init(
+        self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """``super().__init__(...)`` of an optimizer takes the parameters; of ``nn.Sequential`` the layers."""
+        new = w.write(receiver.id)
+        if obj.kind == "optimizer":
+            new.groups |= self.m.modules.groups_in(args.get(0, "params") or NONE, w)
+        elif obj.layer is not None and obj.layer.container:
+            self.m.modules._fill(receiver, obj.layer, args, w, ctx, site)
+        return NONE
+
+    def _instance(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        if obj.kind in ("module", "lightning", "loss"):
+            return self._module(receiver, obj, name, args, w, ctx, site)
+        if obj.kind == "optimizer":
+            return self._optimizer(receiver, obj, name, args, w, ctx, site)
+        if obj.kind == "scaler":
+            return self._scaler(obj, name, args, w, ctx, site)
+        if obj.kind == "accelerate":
+            return self._accelerate(name, args, w, ctx, site)
+        if obj.kind in ("scheduler", "loader", "gradmode", "param_groups", "device"):
+            return Unknown(("result of known", fresh()))
+        if obj.kind == "array":
+            return w.new(Instance(name="numpy.ndarray", kind="array")) if name not in ("item", "tolist") else Unknown(
+                ("number", fresh())
+            )
+        if name in ("backward", "step", "zero_grad") or obj.cls is not None:
+            return self._unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
+        return self.m.unknown_call(receiver, args, w, ctx, site)
+
+    def _module(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        modules = self.m.modules
+        if name in ("parameters", "named_parameters"):
+            named = {"named": Const(True)} if name.startswith("named") else {}
+            return w.new(Instance(kind="parameters", groups=modules.groups(receiver, w), attrs=dict(named)))
+        if name in ("train", "eval"):
+            mode = w.resolve(args.get(0, "mode") or Const(True))
+            flag = False if name == "eval" else (bool(mode.value) if isinstance(mode, Const) else None)
+            for ref in modules.walk(receiver, w):
+                w.write(ref.id).training = flag
+            return receiver
+        if name in ("to", "cuda", "cpu"):
+            self._move(receiver, name, args, w)
+            return receiver
+        if name in ("half", "float", "double", "bfloat16", "type", "share_memory", "compile"):
+            return receiver
+        if name in ("modules", "children", "named_modules", "named_children"):
+            return self._submodules(receiver, obj, name, w, ctx)
+        if name == "apply":
+            function = args.get(0, "fn")
+            for ref in self._representatives(list(modules.walk(receiver, w)), w):
+                if function is not None:
+                    self.m.calls.joined(self.m.calls.call(function, Arguments([ref]), w, ctx.at(ref.id), site), w)
+            return receiver
+        if name == "zero_grad":
+            self.clear(modules.groups(receiver, w), obj.opaque, w, ctx, site)
+            return NONE
+        if name in ("requires_grad_", "freeze", "unfreeze"):
+            flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
+            for key in modules.groups(receiver, w):
+                w.write(key).requires_grad = bool(flag_value.value) if isinstance(flag_value, Const) else None
+            return receiver
+        return self._module_rest(receiver, obj, name, args, w, ctx, site)
+
+    def _module_rest(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        if name in ("add_module", "register_module", "register_parameter", "register_buffer"):
+            key, value = w.resolve(args.get(0, "name") or NONE), args.get(1, "module") or args.get(1, "param")
+            value = value or args.get(1, "tensor") or NONE
+            label = str(key.value) if isinstance(key, Const) else f"<{fresh()}>"
+            w.write(receiver.id).attrs[label] = value
+            return NONE
+        container = obj.layer.container if obj.layer is not None else ""
+        if container and name in ("append", "extend", "insert"):
+            return self._grow(receiver, obj, name, args, w, ctx, site)
+        if container and name in ("items", "values", "keys"):
+            pairs = [(Const(k), v) for k, v in obj.attrs.items() if not k.startswith("<")]
+            return self._dict(receiver, Mapping(dict(pairs)), name, args, w, ctx, site)
+        if name in ("forward", "__call__"):
+            return self.m.calls.joined(self.m.modules.call(receiver, args, w, ctx, site), w)
+        if name == "state_dict":
+            tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
+            return w.new(Mapping({}, w.new(tensor)))
+        if name == "manual_backward":
+            self.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
+            return NONE
+        if name == "optimizers":
+            return self.m.configured_optimizers(receiver, obj, w, ctx, site)
+        if name in self.MODULE_METHODS:
+            return Unknown(("module method", fresh()))
+        if obj.opaque or obj.cls is not None:
+            return self._unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
+        return self.m.unknown_call(receiver, args, w, ctx, site)
+
+    def _grow(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        new = w.write(receiver.id)
+        if name == "append":
+            added = [args.get(0) or NONE]
+        elif name == "insert":
+            added = [args.get(1) or NONE]
+        else:
+            items = self.m.python.iterate(args.get(0) or NONE, w, ctx, site)
+            added = items.known if items.known is not None else [items.element(w, ctx)]
+        for value in added:
+            if ctx.peeled and len(new.attrs) > 3:
+                new.attrs["<more>"] = Const(True)
+                return receiver
+            new.attrs[str(len(new.attrs))] = value
+            if ctx.peeled:
+                new.attrs["<more>"] = Const(True)
+        return receiver
+
+    def _move(self, receiver: Ref, name: str, args: Arguments, w: World) -> None:
+        from gradlint.static.tensors import device_of
+
+        device: str | None = {"cuda": "cuda", "cpu": "cpu"}.get(name)
+        if name == "to":
+            given = args.get(0, "device")
+            if given is None or getattr(w.resolve(given), "name", "").startswith("torch."):
+                return
+            device = device_of(w.resolve(given), w)
+        for ref in self.m.modules.walk(receiver, w):
+            module = w.write(ref.id)
+            module.device = device
+            for value in module.attrs.values():
+                tensor = w.get(w.resolve(value), Tensor)
+                if tensor is not None and tensor.is_parameter and isinstance(w.resolve(value), Ref):
+                    w.write(w.resolve(value).id).device = device
+
+    def _representatives(self, refs: list[Ref], w: World) -> list[Ref]:
+        """At most one module for each class of layer, when there are many."""
+        if len(refs) <= 8:
+            return refs
+        seen, out = set(), []
+        for ref in refs:
+            obj = w.heap[ref.id]
+            name = (obj.name, bool(obj.groups)) if isinstance(obj, Instance) else ("", False)
+            if name not in seen:
+                seen.add(name)
+                out.append(ref)
+        return out
+
+    def _submodules(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
+        modules = self.m.modules
+        refs = list(modules.walk(receiver, w)) if name.endswith("modules") else list(modules.children(obj, w))
+        opaque = any(getattr(w.heap[ref.id], "opaque", False) for ref in refs)
+        values: list[Value] = list(self._representatives(refs, w))
+        if opaque or obj.opaque:
+            values.append(Unknown(("module", fresh()), "module"))
+        if name.startswith("named"):
+            values = [
+                w.new(Sequence([Unknown(("name", fresh()), "name"), v], [None, None], None, None, False)) for v in values
+            ]
+        return w.new(Sequence(values, [None] * len(values)))
+
+    # --- optimizers
+
+    def clear(self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site) -> None:
+        """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
+        self.m.witness.cleared(groups, "zero_grad", w, ctx, site)
+        others = {
+            key for key, obj in w.heap.items()
+            if isinstance(obj, Group) and key not in groups and (opaque or obj.opaque) and obj.tokens
+        }
+        if others:
+            self.m.witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
+
+    def _optimizer(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        if name == "zero_grad":
+            # An opaque optimizer clears its own parameters; only the model behind it is not known.
+            self.m.witness.cleared(obj.groups, "zero_grad", w, ctx, site)
+            return NONE
+        if name == "step":
+            closure = args.get(0, "closure")
+            result: Value = NONE
+            if closure is not None and closure != NONE:
+                result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, ctx, site), w)
+            self.m.witness.step(obj.groups, obj.name, w, ctx, site)
+            return result
+        if name == "add_param_group":
+            groups = self.m.modules.groups_in(args.get(0, "param_group") or NONE, w)
+            w.write(receiver.id).groups |= groups
+            return NONE
+        if obj.cls is not None or name in ("first_step", "second_step"):
+            return self.m.unknown_call(receiver, args, w, ctx, site)
+        return Unknown(("optimizer method", fresh()))
+
+    def _scaler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        if name == "scale":
+            value = w.resolve(args.get(0) or NONE)
+            if isinstance(value, Unknown):
+                return value
+            return self.m.tensors.apply(_SCALE, Arguments([value]), w, ctx, site)
+        if name == "step":
+            self.stepped(args.get(0, "optimizer") or NONE, w, ctx, site)
+        return NONE
+
+    def stepped(self, optimizer: Value, w: World, ctx: Context, site: Site) -> None:
+        """A step of an optimizer that someone else makes."""
+        optimizer = w.resolve(optimizer)
+        if isinstance(optimizer, Unknown):
+            optimizer = self._opaque_optimizer(optimizer, w, site)
+        obj = w.get(optimizer, Instance)
+        if obj is not None and obj.kind == "optimizer":
+            self.m.witness.step(obj.groups, obj.name, w, ctx, site)
+
+    def _accelerate(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        if name in ("prepare", "setup"):
+            if len(args.positional) == 1:
+                return args.positional[0]
+            return w.new(Sequence(list(args.positional), [None] * len(args.positional), None, None, False))
+        if name in ("prepare_model", "prepare_optimizer", "prepare_data_loader", "setup_module", "setup_optimizers",
+                    "unwrap_model", "setup_dataloaders"):
+            return args.get(0) or NONE
+        if name == "backward":
+            self.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
+            return NONE
+        if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
+            return w.resolve(args.get(0) or NONE)
+        return Unknown(("accelerate", fresh()))
+
+    def _opaque_optimizer(self, value: Unknown, w: World, site: Site) -> Ref:
+        groups = value.deps or frozenset([w.new(Group(None, opaque=True, made_at=site)).id])
+        ref = w.new(Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True))
+        w.bound[value.key] = ref
+        return ref
+
+    # --- unknown receivers
+
+    def _unknown(
+        self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        if name == "backward":
+            if args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
+                self.backward(args.positional[0], Arguments(), w, ctx, site, certain=False)
+                return NONE
+            if not args.positional:
+                self.backward(receiver, args, w, ctx, site)
+            return NONE
+        if name == "step":
+            if looks_like_optimizer(receiver) and len(args.positional) <= 1:
+                optimizer = self._opaque_optimizer(receiver, w, site)
+                return self.call(optimizer, name, args, w, ctx, site)
+            if args.positional and looks_like_optimizer(w.resolve(args.positional[0])):
+                self.stepped(args.positional[0], w, ctx, site)
+                return NONE
+            return self.m.unknown_call(receiver, args, w, ctx, site)
+        if name == "zero_grad":
+            if looks_like_optimizer(receiver):
+                optimizer = self._opaque_optimizer(receiver, w, site)
+                return self.call(optimizer, name, args, w, ctx, site)
+            self.clear(receiver.deps, True, w, ctx, site)
+            return NONE
+        if name == "scale" and args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
+            return self.m.tensors.apply(_SCALE, Arguments([args.positional[0]]), w, ctx, site)
+        if name in _MODULE_ONLY and not (name == "requires_grad_" and not receiver.deps):
+            opaque = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps)
+            w.bound[receiver.key] = opaque
+            obj = w.get(opaque, Instance)
+            assert obj is not None
+            return self._module(opaque, obj, name, args, w, ctx, site)
+        if name == "requires_grad_":
+            tensor = self.m.tensors.from_unknown(receiver, w)
+            return self.call(tensor, name, args, w, ctx, site)
+        if name in ("train", "eval", "to", "cuda", "cpu", "detach", "clone", "float", "view", "reshape"):
+            return self._unknown_conversion(receiver, name, args, w, ctx, site)
+        if name in METHODS and (receiver.deps or self.m.is_tensor_method(name)):
+            return self._assumed_tensor(receiver, name, args, w, ctx, site)
+        return self.m.unknown_call(receiver, args, w, ctx, site, method=name)
+
+    def _unknown_conversion(
+        self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """``x.to(device)`` of a tensor, a module or a batch: unknown, but it says where the result is."""
+        if name in ("train", "eval"):
+            return receiver
+        return self._assumed_tensor(receiver, name, args, w, ctx, site)
+
+    def _assumed_tensor(
+        self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """A method that only tensors (or things like them) have: the result is what it would be of a tensor."""
+        op = METHODS[name]
+        if op.inplace or op.result not in ("tensor", "pair", "pair_by_dim"):
+            return Unknown(("result" if carried(receiver) else "number", fresh()), deps=receiver.deps)
+        given = Arguments([receiver, *args.positional], args.keywords, args.open)
+        value = self.m.tensors.apply(op, given, w, ctx, site)
+        if isinstance(value, Ref) and w.get(value, Tensor) is not None:
+            new: Tensor = w.write(value.id)
+            new.structured = True
+            if name in ("to", "cuda", "cpu") and new.requires_grad is None and not carried(receiver):
+                new.open = False
+        return value
+
+    # --- containers
+
+    def _list(
+        self, receiver: Ref, obj: Sequence, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        python = self.m.python
+        if name in ("append", "add", "appendleft"):
+            value = args.get(0) or NONE
+            python.append(receiver, value, w, ctx, site)
+            return NONE
+        if name == "extend":
+            python.extend(receiver, args.get(0) or NONE, w, ctx, site)
+            return NONE
+        if name == "insert":
+            python.append(receiver, args.get(1) or NONE, w, ctx, site, certain=False)
+            return NONE
+        if name == "clear":
+            new = w.write(receiver.id)
+            new.items, new.sites, new.tail, new.tail_site = [], [], None, None
+            return NONE
+        if name in ("pop", "popleft"):
+            if obj.tail is None and obj.items and not args.positional:
+                new = w.write(receiver.id)
+                at = 0 if name == "popleft" else len(new.items) - 1
+                new.sites.pop(at)
+                return w.resolve(new.items.pop(at))
+            return python.element(receiver, w, ctx)
+        if name in ("copy", "__iter__"):
+            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site))
+        if name in ("sort", "reverse", "remove"):
+            return NONE
+        return Unknown(("list method", fresh()))
+
+    def _dict(
+        self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        if name == "items":
+            pairs: list[Value] = [
+                w.new(Sequence([k, v], [None, None], None, None, False)) for k, v in obj.items.items()
+            ]
+            tail = None
+            if obj.tail is not None:
+                key = Unknown(("key", fresh()))
+                tail = w.new(Sequence([key, obj.tail], [None, None], None, None, False))
+            return w.new(Sequence(pairs, [None] * len(pairs), tail))
+        if name == "values":
+            return w.new(Sequence(list(obj.items.values()), [None] * len(obj.items), obj.tail))
+        if name == "keys":
+            tail = Unknown(("key", fresh())) if obj.tail is not None else None
+            return w.new(Sequence(list(obj.items), [None] * len(obj.items), tail))
+        if name in ("get", "pop", "setdefault", "__getitem__"):
+            return self._dict_get(receiver, obj, name, args, w, ctx, site)
+        if name == "update":
+            if args.positional:
+                self.m.python.update(receiver, args.positional[0], w, ctx)
+            for key_name, value in args.keywords.items():
+                w.write(receiver.id).items[Const(key_name)] = value
+            return NONE
+        if name == "copy":
+            return w.new(Mapping(dict(obj.items), obj.tail))
+        if name == "clear":
+            new = w.write(receiver.id)
+            new.items, new.tail = {}, None
+        return Unknown(("dict method", fresh()))
+
+    def _dict_get(
+        self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        key = w.resolve(args.get(0) or NONE)
+        default = w.resolve(args.get(1, "default") or NONE)
+        if isinstance(key, Const):
+            if key in obj.items:
+                value = obj.items[key]
+                if name == "pop":
+                    w.write(receiver.id).items.pop(key)
+                return w.resolve(value)
+            if obj.tail is None:
+                if name == "setdefault":
+                    w.write(receiver.id).items[key] = default
+                return default
+        value = self.m.python.get_item(receiver, key if isinstance(key, (Const, Unknown)) else None, w, ctx, site)
+        return value if name == "__getitem__" or default == NONE else self.m.join_values(value, default, w)
+
+    def _string(self, receiver: Const, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        values = [w.resolve(a) for a in args.positional]
+        if isinstance(receiver.value, str) and all(isinstance(v, Const) for v in values) and not args.keywords:
+            if name in _STRING_METHODS:
+                try:
+                    return Const(getattr(receiver.value, name)(*(v.value for v in values if isinstance(v, Const))))
+                except (TypeError, ValueError):
+                    return Unknown(("string", fresh()))
+            if name == "split" and len(values) <= 1:
+                parts: list[Value] = [Const(p) for p in receiver.value.split(*(v.value for v in values))]  # type: ignore[union-attr]
+                return w.new(Sequence(parts, [None] * len(parts)))
+        for value in values:
+            if w.get(value, Tensor) is not None:
+                continue
+        return Unknown(("string", fresh()))
+
+
+def looks_like_optimizer(value: Value) -> bool:
+    """Whether an unknown value has the name of an optimizer.  A name may create a subject; it proves nothing."""
+    return isinstance(value, Unknown) and bool(value.hint) and _OPTIMIZER_NAME.search(value.hint) is not None
+
+
+def carried(value: Unknown) -> bool:
+    """Whether an unknown value may carry a graph."""
+    from gradlint.static.tensors import carries_graph
+
+    return carries_graph(value)
+
+
+def _flag(value: Value, w: World) -> bool | None:
+    return bool(value.value) if isinstance(value, Const) else None
+
+
+def _fact(value: bool | None) -> Fact[bool]:
+    return unknown() if value is None else known(value)
+
+
+__all__ = ["External", "Methods", "looks_like_optimizer"]

@@ -1,0 +1,413 @@
+"""Modules, losses and optimizers: what they hold, what they do when called, what their attributes are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import known
+from gradlint.static.context import Arguments, Context
+from gradlint.static.flow import Results
+from gradlint.static.ops import Layer, Op
+from gradlint.static.python import Index, Items
+from gradlint.static.torch_table import LAYERS, LOSSES
+from gradlint.static.values import (
+    NONE,
+    Bound,
+    Class,
+    Const,
+    External,
+    Function,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_OPAQUE = Op(activation="clears", saves="input")
+_PARAMETERS = frozenset("weight bias weight_ih weight_hh bias_ih bias_hh in_proj_weight weight_ih_l0 weight_hh_l0".split())
+MODULES = ("module", "lightning", "loss")
+
+
+class Modules:
+    """Knows ``torch.nn`` objects and the project's subclasses of them."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    # --- building
+
+    def layer(self, name: str, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:
+        """An instance of a class of ``torch.nn``."""
+        obj = Instance(name=name, kind="module", layer=layer, made_at=site)
+        if layer.parameters:
+            obj.groups = frozenset([w.new(Group(True, made_at=site)).id])
+        if layer.dropout and ctx.in_forward:
+            obj.attrs["<built in forward>"] = Const(True)
+        ref = w.new(obj)
+        if layer.container:
+            self._fill(ref, layer, args, w, ctx, site)
+        elif layer.dropout:
+            probability = args.get(0, "p")
+            obj.attrs["p"] = probability if probability is not None else Const(0.5)
+        device = args.keywords.get("device")
+        if device is not None:
+            from gradlint.static.tensors import device_of
+
+            obj.device = device_of(w.resolve(device), w)
+        return ref
+
+    def _fill(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        obj = w.write(ref.id)
+        first = w.resolve(args.positional[0]) if args.positional else NONE
+        if layer.container == "wrapper":
+            obj.attrs["module"] = first
+            return
+        if layer.container == "dict" or (layer.container == "sequential" and w.get(first, Mapping) is not None):
+            mapping = w.get(first, Mapping)
+            for key, value in (mapping.items.items() if mapping else ()):
+                if isinstance(key, Const) and isinstance(key.value, str):
+                    obj.attrs[key.value] = value
+            return
+        values = list(args.positional)
+        if layer.container == "list":
+            items = self.m.python.iterate(first, w, ctx, site)
+            values = items.known if items.known is not None else []
+            if items.known is None and first != NONE:
+                values = [items.element(w, ctx)]
+                obj.attrs["<more>"] = Const(True)
+        elif args.open:
+            obj.attrs["<more>"] = Const(True)
+        for number, value in enumerate(values):
+            obj.attrs[str(number)] = value
+
+    def opaque(self, w: World, name: str, site: Site | None, requires_grad: bool | None, groups: Iterable[int] = ()) -> Ref:
+        """A module whose inside is not known, with one parameter group unless it is given some."""
+        members = frozenset(groups) or frozenset([w.new(Group(requires_grad, opaque=True, made_at=site)).id])
+        return w.new(Instance(name=name, kind="module", groups=members, opaque=True, training=None, device=None, made_at=site))
+
+    def prepare(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """Before ``__init__``: what an instance inherits from a layer or loss of torch."""
+        for base in self.m.definitions.external_bases(cls):
+            layer, loss = LAYERS.get(base), LOSSES.get(base)
+            obj = w.write(ref.id)
+            if loss is not None and obj.loss is None:
+                obj.loss = loss
+            elif layer is not None and obj.layer is None:
+                obj.layer = layer
+                if layer.parameters:
+                    obj.groups = frozenset([w.new(Group(True, made_at=site)).id])
+
+    def assume_class(self, subject: Value, kind: Value, w: World, site: Site) -> None:
+        """An unknown value turned out to be an instance of a class: ``isinstance(m, nn.Linear)``."""
+        classes = [kind]
+        sequence = w.get(kind, Sequence)
+        if sequence is not None and sequence.items:
+            classes = [w.resolve(item) for item in sequence.items]
+        if not isinstance(subject, Unknown) or not isinstance(classes[0], External):
+            return
+        name = classes[0].name
+        layer = LAYERS.get(name)
+        if layer is not None:
+            groups = frozenset([w.new(Group(None, opaque=True)).id]) if layer.parameters else frozenset()
+            w.bound[subject.key] = w.new(
+                Instance(name=name, kind="module", layer=layer, groups=groups, training=None, device=None, made_at=site)
+            )
+        elif name == "torch.Tensor":
+            self.m.tensors.from_unknown(subject, w)
+        elif name == "torch.nn.Parameter":
+            groups = frozenset([w.new(Group(None, opaque=True)).id])
+            self.m.tensors.from_unknown(subject, w, is_parameter=True, is_leaf=True, groups=groups, deps=groups)
+        elif name == "torch.nn.Module":
+            w.bound[subject.key] = self.opaque(w, subject.hint, site, None, subject.deps)
+
+    # --- what they hold
+
+    def children(self, obj: Instance, w: World) -> Iterator[Ref]:
+        """The modules registered directly on a module."""
+        for value in obj.attrs.values():
+            value = w.resolve(value)
+            if isinstance(value, Ref):
+                child = w.heap.get(value.id)
+                if isinstance(child, Instance) and child.kind in MODULES:
+                    yield value
+
+    def walk(self, ref: Ref, w: World) -> Iterator[Ref]:
+        """A module and all modules below it, each once."""
+        seen = {ref.id}
+        queue = [ref]
+        while queue:
+            here = queue.pop(0)
+            yield here
+            obj = w.heap.get(here.id)
+            if isinstance(obj, Instance):
+                for child in self.children(obj, w):
+                    if child.id not in seen:
+                        seen.add(child.id)
+                        queue.append(child)
+
+    def groups(self, ref: Ref, w: World) -> frozenset[int]:
+        """The parameter groups of a module and of all modules below it."""
+        found: set[int] = set()
+        for here in self.walk(ref, w):
+            obj = w.heap.get(here.id)
+            if isinstance(obj, Instance):
+                found |= obj.groups
+                for value in obj.attrs.values():
+                    tensor = w.get(w.resolve(value), Tensor)
+                    if tensor is not None and tensor.is_parameter:
+                        found |= tensor.groups
+        return frozenset(found)
+
+    def groups_in(self, value: Value, w: World, depth: int = 4) -> frozenset[int]:
+        """The parameter groups in what an optimizer is given: parameters, lists of them, dicts with "params"."""
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(obj, Tensor):
+            return obj.groups or obj.deps
+        if isinstance(obj, Instance):
+            if obj.kind in MODULES and isinstance(value, Ref):
+                return self.groups(value, w)
+            return obj.groups
+        if isinstance(obj, (Sequence, Mapping)) and depth:
+            parts = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
+            parts += [obj.tail] if obj.tail is not None else []
+            return frozenset().union(*(self.groups_in(part, w, depth - 1) for part in parts))
+        if isinstance(value, Unknown):
+            if value.deps:
+                return value.deps
+            key = ("parameters", value.key)
+            if key not in w.bound:
+                w.bound[key] = w.new(Instance(kind="parameters", groups=frozenset([w.new(Group(None, opaque=True)).id])))
+            return self.groups_in(w.bound[key], w)
+        return frozenset()
+
+    # --- attributes
+
+    def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
+        """An attribute that torch gives to a module, optimizer or other known object; None if it gives none."""
+        if obj.kind in MODULES:
+            if name == "training":
+                return Unknown(("training", owner), "training") if obj.training is None else Const(obj.training)
+            if name in _PARAMETERS and obj.groups and (obj.layer is not None or obj.opaque):
+                parameter = self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device)
+                w.write(owner.id).attrs[name] = parameter
+                return parameter
+            if name == "module" and (obj.opaque or obj.cls is None):
+                return owner
+            if name == "device":
+                return Const(obj.device) if obj.device == "cuda" else Unknown(("device", owner), "device")
+            if name in self.m.methods.MODULE_METHODS:
+                return Bound(owner, name)
+            if obj.opaque:
+                return w.resolve(Unknown(("attribute", owner, name), name, obj.groups))
+            return None
+        if name == "__class__":
+            return obj.cls or External(obj.name)
+        if obj.kind == "optimizer" and name == "param_groups":
+            return w.new(Instance(kind="param_groups", groups=obj.groups))
+        if obj.kind == "optimizer" and name == "base_optimizer":
+            return owner
+        if obj.kind in self.m.methods.KINDS and obj.cls is None:
+            return Bound(owner, name)
+        if obj.kind == "optimizer" and name in ("step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"):
+            return Bound(owner, name)
+        return None
+
+    def set_attribute(self, owner: Ref, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """``object.name = value``."""
+        obj = w.write(owner.id)
+        value = w.resolve(value)
+        if name == "training" and obj.kind in MODULES:
+            obj.training = value.value if isinstance(value, Const) else None
+            return
+        obj.attrs[name] = value
+
+    # --- containers and iteration
+
+    def iterate(self, value: Value, obj: Instance, w: World, ctx: Context, site: Site) -> Items | None:
+        """Iterating over modules, parameters and optimizers' groups."""
+        never = self.m.python._never
+        if obj.kind == "parameters":
+            groups = obj.groups
+            if not groups:
+                return Items([], never)
+            parameter: Value = self.m.tensors.parameter(groups, w, obj.made_at, None)
+            if obj.attrs.get("named"):
+                name = Unknown(("name", fresh()), "name")
+                parameter = w.new(Sequence([name, parameter], [None, None], None, None, False))
+            return Items([parameter], never)
+        if obj.kind == "param_groups":
+            parameters = w.new(Instance(kind="parameters", groups=obj.groups))
+            return Items([w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))], never)
+        if obj.layer is not None and obj.layer.container in ("sequential", "list") and "<more>" not in obj.attrs:
+            return Items([w.resolve(v) for v in obj.attrs.values()], never)
+        if obj.layer is not None and obj.layer.container == "list" and isinstance(value, Ref):
+            first = next(iter(obj.attrs.values()), None)
+            return Items([w.resolve(first)], never) if first is not None else None
+        if obj.layer is not None and obj.layer.container == "dict":
+            return Items([Const(k) for k in obj.attrs], never)
+        return None
+
+    def iterated(self, value: Value, obj: Instance, w: World, ctx: Context) -> Value | None:
+        """One item of an instance of a project's class, by its ``__getitem__`` or ``__iter__``; unknown data."""
+        return Unknown(("batch", fresh()), "batch") if obj.kind == "dataset" else None
+
+    def get_item(self, owner: Value, obj: Instance, index: Index, w: World, ctx: Context, site: Site) -> Value:
+        """``module[0]``, ``module_dict["head"]``, ``param_groups[0]``."""
+        if obj.kind == "param_groups":
+            parameters = w.new(Instance(kind="parameters", groups=obj.groups))
+            return w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))
+        if obj.kind == "parameters":
+            return self.m.tensors.parameter(obj.groups, w, obj.made_at, None) if obj.groups else NONE
+        if obj.layer is not None and obj.layer.container:
+            if isinstance(index, Const) and not isinstance(index.value, bool):
+                key = index.value
+                children = [k for k in obj.attrs if not k.startswith("<")]
+                if isinstance(key, int) and -len(children) <= key < len(children) and "<more>" not in obj.attrs:
+                    return w.resolve(obj.attrs[children[key]])
+                if key in obj.attrs:
+                    return w.resolve(obj.attrs[key])
+            if isinstance(index, slice) and "<more>" not in obj.attrs:
+                values = list(obj.attrs.values())[index]
+                attrs = {str(n): v for n, v in enumerate(values)}
+                return w.new(Instance(name=obj.name, kind="module", layer=obj.layer, attrs=attrs, made_at=site))
+            values = [w.resolve(v) for k, v in obj.attrs.items() if not k.startswith("<")]
+            if values:
+                value = values[0]
+                for other in values[1:]:
+                    value = self.m.join_values(value, other, w)
+                return value
+        if obj.cls is not None and isinstance(owner, Ref):
+            method = self.m.definitions.attribute(obj.cls, "__getitem__", w)
+            if isinstance(method, Function) and obj.kind != "dataset":
+                given = index if isinstance(index, (Const, Unknown, Ref)) else Unknown(("index", fresh()))
+                results = self.m.calls.function(method, Arguments([given]), w, ctx, site, owner)
+                return self.m.calls.joined(results, w)
+        return Unknown(("item", fresh()), "", obj.groups)
+
+    def set_item(self, owner: Ref, obj: Instance, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """``module_dict["head"] = layer``, ``sequential[-1] = layer``."""
+        if obj.layer is not None and obj.layer.container and isinstance(index, Const):
+            new = w.write(owner.id)
+            children = [k for k in obj.attrs if not k.startswith("<")]
+            key = index.value
+            if isinstance(key, int) and -len(children) <= key < len(children):
+                new.attrs[children[key]] = value
+            elif isinstance(key, str):
+                new.attrs[key] = value
+
+    # --- calling
+
+    def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """``module(...)``, ``criterion(...)``."""
+        obj = w.get(callee, Instance)
+        assert obj is not None
+        self._fed(obj, args, w, ctx, site)
+        if obj.cls is not None:
+            forward = self.m.definitions.attribute(obj.cls, "forward", w)
+            if forward is None:
+                forward = self.m.definitions.attribute(obj.cls, "__call__", w)
+            if isinstance(forward, Function):
+                return self.m.calls.function(forward, args, w, ctx, site, callee)
+        if obj.loss is not None:
+            return [(w, self.loss(obj.loss.name, obj.loss, obj, args, w, ctx, site))]
+        layer = obj.layer
+        if layer is not None and layer.container == "sequential" and "<more>" not in obj.attrs:
+            return self._chain(obj, args, w, ctx, site)
+        if layer is not None and layer.container == "wrapper":
+            return self.m.calls.call(obj.attrs.get("module", NONE), args, w, ctx, site)
+        if layer is not None and layer.container == "sequential":
+            parameters = self.groups(callee, w)
+            return [(w, self.m.tensors.apply(Op(activation="unknown"), args, w, ctx, site, parameters=parameters))]
+        if layer is not None:
+            return [(w, self._layer(obj, layer, args, w, ctx, site))]
+        value = self.m.tensors.apply(_OPAQUE, args, w, ctx, site, parameters=self.groups(callee, w))
+        tensor = w.get(value, Tensor)
+        if tensor is not None and isinstance(value, Ref):
+            new: Tensor = w.write(value.id)
+            new.structured, new.activation, new.device, new.integral = True, None, None, None
+            new.open = True
+        return [(w, value)]
+
+    def _chain(self, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        value = args.positional[0] if args.positional else Unknown(("input", fresh()))
+        for number, child in enumerate(list(obj.attrs.values())):
+            here = ctx.at(site, number)
+            child = w.resolve(child)
+            value = self.m.calls.joined(self.m.calls.call(child, Arguments([value]), w, here, site), w)
+            layer, tensor = w.get(child, Instance), w.get(value, Tensor)
+            if layer is not None and tensor is not None and tensor.activation_at == site and isinstance(value, Ref):
+                w.write(value.id).activation_at = layer.made_at
+        return [(w, value)]
+
+    def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        if layer.dropout and "<built in forward>" in obj.attrs:
+            probability = obj.attrs.get("p")
+            self.m.witness.send(
+                events.DropoutCalled(
+                    site=site, function=obj.name.replace("torch.nn", "nn"), training_given=known(False),
+                    in_module=known(True), mode_checked=known(w.module_checked),
+                    inert=known(probability in (Const(0), Const(0.0))),
+                ), w, ctx,
+            )
+        op_args = args
+        value = self.m.tensors.apply(layer.op, op_args, w, ctx, site, parameters=obj.groups, device=obj.device)
+        if obj.device != "cpu" and obj.device != "cuda" and isinstance(value, Ref):
+            tensor = w.get(value, Tensor)
+            if tensor is not None and tensor.device != "cuda" and layer.parameters:
+                w.write(value.id).device = None
+        if layer.returns == "tensor" or not isinstance(value, Ref):
+            return value
+        other = self.m.tensors.view(value, w, site)
+        if isinstance(other, Ref):
+            w.write(other.id).structured = True
+        return w.new(Sequence([value, other], [None, None], None, None, False))
+
+    def _fed(self, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """Tell the rules of inputs that are leaves and require grad."""
+        if not self.m.witness.listened(events.InputFed):
+            return
+        fed: set[int] = set()
+        for value in args:
+            tensor = w.get(w.resolve(value), Tensor)
+            if tensor is not None and tensor.is_parameter is False and tensor.is_leaf and tensor.groups:
+                if self.m.tensors.requires_grad(value, w):
+                    fed |= tensor.groups
+        if fed and obj.kind != "loss":
+            touches = dict.fromkeys(sorted(fed), True)
+            self.m.witness.send(events.InputFed(site=site, touches=touches, module=obj.name), w, ctx)  # type: ignore[arg-type]
+
+    def loss(self, name: str, loss: object, obj: Instance | None, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a loss: tell the rules what it was given, and give its value."""
+        from gradlint.static.ops import Loss
+
+        assert isinstance(loss, Loss)
+        prediction = args.get(loss.input, "input")
+        target = args.get(loss.target, "target") if loss.target >= 0 else None
+        tensors = self.m.tensors
+        event = events.LossCalled(
+            site=site, loss=name,
+            input=tensors.view_of(prediction, w) if prediction is not None else events.Tensor(),
+            target=tensors.view_of(target, w) if target is not None else events.Tensor(),
+        )
+        self.m.witness.send(event, w, ctx, alternative=name)
+        reduction: Value | None = args.keywords.get("reduction")
+        if obj is not None:
+            reduction = obj.attrs.get("reduction", reduction)
+        size = "one" if reduction is None or reduction in (Const("mean"), Const("sum")) else "unknown"
+        return tensors.apply(Op(saves="input", size=size), args, w, ctx, site)  # type: ignore[arg-type]
+
+
+__all__ = ["MODULES", "Modules"]

@@ -1,0 +1,338 @@
+"""Python's own containers: lists, tuples, dicts, strings; iteration, unpacking, indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradlint.static.context import Arguments, Context
+from gradlint.static.values import (
+    NONE,
+    Choice,
+    Const,
+    External,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+MAX_UNROLLED = 12
+Index = Value | slice | None
+
+
+@dataclass(slots=True)
+class Items:
+    """What iterating gives: the values in order when they are known, else a maker of one of them."""
+
+    known: list[Value] | None
+    element: Callable[[World, Context], Value]
+
+
+class Python:
+    """Knows the containers of the language."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    # --- iteration
+
+    def iterate(self, value: Value, w: World, ctx: Context, site: Site) -> Items:
+        """What iterating over ``value`` gives."""
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(obj, Sequence) and obj.tail is None and len(obj.items) <= MAX_UNROLLED:
+            return Items([w.resolve(item) for item in obj.items], self._never)
+        if isinstance(obj, Mapping) and obj.tail is None and 0 < len(obj.items) <= MAX_UNROLLED:
+            return Items(list(obj.items), self._never)
+        if isinstance(obj, Instance):
+            special = self.m.modules.iterate(value, obj, w, ctx, site)
+            if special is not None:
+                return special
+        if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= MAX_UNROLLED:
+            return Items([Const(letter) for letter in value.value], self._never)
+        return Items(None, lambda world, here: self.element(value, world, here))
+
+    def _never(self, w: World, ctx: Context) -> Value:
+        return Unknown(("element", fresh()))
+
+    def element(self, value: Value, w: World, ctx: Context) -> Value:
+        """Any one of the values that iterating over ``value`` gives."""
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(obj, Sequence):
+            parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
+            if not parts:
+                return Unknown(("element", fresh()))
+            joined = parts[0]
+            for part in parts[1:]:
+                joined = self.m.join_values(joined, part, w)
+            return self.renew(joined, w)
+        if isinstance(obj, Mapping):
+            return Unknown(("key", fresh()))
+        if isinstance(obj, Tensor):
+            return self.m.tensors.view(value, w)
+        if isinstance(obj, Instance):
+            if obj.kind == "loader":
+                return self.m.tensors.batch(obj, w, ctx)
+            if obj.cls is not None:
+                found = self.m.modules.iterated(value, obj, w, ctx)
+                if found is not None:
+                    return found
+        if isinstance(value, Choice):
+            joined = self.element(value.alternatives[0], w, ctx)
+            for other in value.alternatives[1:]:
+                joined = self.m.join_values(joined, self.element(other, w, ctx), w)
+            return joined
+        hint = ""
+        return Unknown(("element", fresh()), hint, value.deps if isinstance(value, Unknown) else frozenset())
+
+    def renew(self, value: Value, w: World) -> Value:
+        """A value like this one, but another one: the next element of an unknown number of them."""
+        value = w.resolve(value)
+        if isinstance(value, Unknown):
+            return Unknown(("element", fresh()), value.hint, value.deps)
+        obj = w.get(value, Sequence)
+        if obj is not None and not obj.mutable:
+            items = [self.renew(item, w) for item in obj.items]
+            return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
+        return value
+
+    def unpack(self, value: Value, count: int, starred: list[bool], w: World, ctx: Context) -> list[Value]:
+        """The values for ``count`` targets."""
+        value = w.resolve(value)
+        items = self.iterate(value, w, ctx, ctx.unit.site(ctx.unit.node)).known
+        if items is None:
+            obj = w.get(value, Sequence)
+            items = [w.resolve(item) for item in obj.items] if obj is not None else None
+            if items is not None and len(items) < count:
+                items = None
+        if items is not None and True not in starred and len(items) >= count:
+            return items[:count]
+        if items is not None and starred.count(True) == 1 and len(items) >= count - 1:
+            at = starred.index(True)
+            after = count - at - 1
+            end = len(items) - after
+            middle = items[at:end]
+            return [*items[:at], w.new(Sequence(middle, [None] * len(middle))), *items[end:]]
+        if isinstance(value, Choice):
+            columns = [self.unpack(v, count, starred, w, ctx) for v in value.alternatives]
+            out = columns[0]
+            for other in columns[1:]:
+                out = [self.m.join_values(x, y, w) for x, y in zip(out, other)]
+            return out
+        if isinstance(value, Unknown):
+            return [w.resolve(Unknown(("item", value.key, ("const", n)), "", value.deps)) for n in range(count)]
+        return [self.element(value, w, ctx) for _ in range(count)]
+
+    # --- indexing
+
+    def get_item(self, owner: Value, index: Index, w: World, ctx: Context, site: Site) -> Value:
+        """``owner[index]``."""
+        owner = w.resolve(owner)
+        obj = w.get(owner, Object)
+        if isinstance(obj, Tensor):
+            return self.m.tensors.view(owner, w, site)
+        if isinstance(obj, Sequence):
+            return self._sequence_item(obj, index, w, ctx)
+        if isinstance(obj, Mapping):
+            return self._mapping_item(obj, index, w)
+        if isinstance(obj, Instance):
+            return self.m.modules.get_item(owner, obj, index, w, ctx, site)
+        if isinstance(owner, Choice):
+            value = self.get_item(owner.alternatives[0], index, w, ctx, site)
+            for other in owner.alternatives[1:]:
+                value = self.m.join_values(value, self.get_item(other, index, w, ctx, site), w)
+            return value
+        if isinstance(owner, Const) and isinstance(owner.value, (str, bytes)):
+            return Unknown(("character", fresh()))
+        if isinstance(owner, External):
+            return owner  # a subscripted type
+        if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
+            key = ("const", index.value) if isinstance(index, Const) else index.key
+            return Unknown(("item", owner.key, key), "", owner.deps)
+        deps = owner.deps if isinstance(owner, Unknown) else frozenset()
+        return Unknown(("item", fresh()), "", deps)
+
+    def _sequence_item(self, obj: Sequence, index: Index, w: World, ctx: Context) -> Value:
+        if isinstance(index, slice):
+            if obj.tail is None:
+                try:
+                    items, sites = obj.items[index], obj.sites[index]
+                except (TypeError, ValueError):
+                    return Unknown(("slice", fresh()))
+                return w.new(Sequence(items, sites, None, None, obj.mutable))
+            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, obj.mutable))
+        if isinstance(index, Const) and isinstance(index.value, int) and obj.tail is None:
+            if -len(obj.items) <= index.value < len(obj.items):
+                return w.resolve(obj.items[index.value])
+            return Unknown(("item", fresh()))
+        parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
+        if not parts:
+            return Unknown(("item", fresh()))
+        joined = parts[0]
+        for part in parts[1:]:
+            joined = self.m.join_values(joined, part, w)
+        return joined
+
+    def _mapping_item(self, obj: Mapping, index: Index, w: World) -> Value:
+        if isinstance(index, (Const, External)) and index in obj.items:
+            return w.resolve(obj.items[index])
+        if isinstance(index, Const):
+            return obj.tail if obj.tail is not None else Unknown(("item", fresh()))
+        if isinstance(index, Unknown) and index in obj.items:
+            return w.resolve(obj.items[index])
+        parts = [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
+        if not parts:
+            return Unknown(("item", fresh()))
+        joined = parts[0]
+        for part in parts[1:]:
+            joined = self.m.join_values(joined, part, w)
+        return joined
+
+    def set_item(self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """``owner[index] = value``."""
+        owner = w.resolve(owner)
+        obj = w.get(owner, Object)
+        assert owner is not None
+        if isinstance(obj, Tensor):
+            self.m.tensors.in_place("[]=", owner, [value], w, ctx, site)
+        elif isinstance(obj, Sequence) and isinstance(owner, Ref):
+            new = w.write(owner.id)
+            if isinstance(index, Const) and isinstance(index.value, int) and -len(new.items) <= index.value < len(
+                new.items
+            ):
+                new.items[index.value] = value
+                new.sites[index.value] = site
+            else:
+                new.tail = value if new.tail is None else self.m.join_values(new.tail, value, w)
+                new.tail_site = new.tail_site or site
+        elif isinstance(obj, Mapping) and isinstance(owner, Ref):
+            if isinstance(index, (Const, External, Unknown)):
+                if isinstance(index, Unknown) and ctx.peeled:
+                    tail = value if obj.tail is None else self.m.join_values(obj.tail, value, w)
+                    w.write(owner.id).tail = tail
+                else:
+                    w.write(owner.id).items[index] = value
+            else:
+                tail = value if obj.tail is None else self.m.join_values(obj.tail, value, w)
+                w.write(owner.id).tail = tail
+        elif isinstance(obj, Instance) and isinstance(owner, Ref):
+            self.m.modules.set_item(owner, obj, index, value, w, ctx, site)
+        elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
+            key = ("const", index.value) if isinstance(index, Const) else index.key
+            w.bound[("item", owner.key, key)] = value
+
+    def update(self, ref: Ref, other: Value, w: World, ctx: Context) -> None:
+        """``ref.update(other)`` for a dict."""
+        source = w.get(w.resolve(other), Mapping)
+        new = w.write(ref.id)
+        if source is None:
+            new.tail = Unknown(("item", fresh())) if new.tail is None else new.tail
+            return
+        new.items.update(source.items)
+        if source.tail is not None:
+            new.tail = source.tail if new.tail is None else self.m.join_values(new.tail, source.tail, w)
+
+    # --- lists
+
+    def append(self, ref: Value, value: Value, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
+        """Add an item; in a loop that may run any number of times, to what comes after the known ones."""
+        if not isinstance(ref, Ref):
+            return
+        new: Sequence = w.write(ref.id)
+        if certain and new.tail is None and not ctx.peeled and len(new.items) < 64:
+            new.items.append(value)
+            new.sites.append(site)
+            return
+        new.tail = value if new.tail is None else self.m.join_values(new.tail, value, w)
+        new.tail_site = new.tail_site or site
+
+    def extend(self, ref: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """Add all items of another iterable."""
+        items = self.iterate(value, w, ctx, site)
+        if items.known is not None:
+            for item in items.known:
+                self.append(ref, item, w, ctx, site)
+        else:
+            self.append(ref, items.element(w, ctx), w, ctx, site, certain=False)
+
+    def operate(self, symbol: str, left: Value, right: Value, w: World, ctx: Context) -> Value:
+        """Operators on lists, tuples and instances."""
+        a, b = w.get(left, Sequence), w.get(right, Sequence)
+        if symbol == "+" and a is not None and b is not None:
+            new = Sequence([*a.items], [*a.sites], a.tail, a.tail_site, a.mutable)
+            ref = w.new(new)
+            if new.tail is None:
+                new.items += b.items
+                new.sites += b.sites
+                new.tail, new.tail_site = b.tail, b.tail_site
+            else:
+                for value in [*b.items, *([b.tail] if b.tail else [])]:
+                    new.tail = self.m.join_values(new.tail, value, w)
+            return ref
+        sequence = a or b
+        count = right if a is not None else left
+        if symbol == "*" and sequence is not None:
+            if isinstance(count, Const) and isinstance(count.value, int) and len(sequence.items) * count.value <= 32:
+                items = sequence.items * count.value
+                return w.new(Sequence(items, [None] * len(items), sequence.tail, None, sequence.mutable))
+            tail = self.element(left if a is not None else right, w, ctx)
+            return w.new(Sequence([], [], tail, None, sequence.mutable))
+        return Unknown(("operate", fresh()))
+
+    # --- questions
+
+    def contains(self, container: Value, item: Value, w: World) -> bool | None:
+        """``item in container``, when it is known."""
+        obj = w.get(container, Object)
+        if not isinstance(item, (Const, External)):
+            return None
+        if isinstance(container, Const) and isinstance(container.value, str) and isinstance(item, Const):
+            return isinstance(item.value, str) and item.value in container.value
+        if isinstance(obj, Sequence):
+            if item in obj.items:
+                return True
+            closed = obj.tail is None and all(isinstance(v, (Const, External)) for v in obj.items)
+            return False if closed else None
+        if isinstance(obj, Mapping):
+            if item in obj.items:
+                return True
+            closed = obj.tail is None and all(isinstance(v, (Const, External)) for v in obj.items)
+            return False if closed else None
+        return None
+
+    def truth(self, value: Ref, w: World) -> bool | None:
+        """Whether an object is true, when it is known."""
+        obj = w.heap.get(value.id)
+        if isinstance(obj, (Sequence, Mapping)):
+            if obj.items:
+                return True
+            return False if obj.tail is None else None
+        if isinstance(obj, Tensor):
+            return None
+        if isinstance(obj, Instance):
+            return True if obj.kind in ("module", "optimizer", "loss", "scheduler", "scaler", "lightning") else None
+        return None
+
+    def length(self, value: Value, w: World) -> Value:
+        """``len(value)``."""
+        obj = w.get(value, Object)
+        if isinstance(obj, (Sequence, Mapping)) and obj.tail is None:
+            return Const(len(obj.items))
+        if isinstance(value, Const) and isinstance(value.value, (str, bytes)):
+            return Const(len(value.value))
+        return Unknown(("len", value.key if isinstance(value, Unknown) else value))
+
+
+__all__ = ["Arguments", "Index", "Items", "NONE", "Python"]

@@ -1,0 +1,576 @@
+"""Tensors: what operations make of them, what is known of the results, and what is done to them in place."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.static.context import Arguments, Context
+from gradlint.static.ops import Op
+from gradlint.static.torch_table import ATTRIBUTES, METHODS
+from gradlint.static.values import (
+    NONE,
+    Bound,
+    Choice,
+    Const,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_ARITHMETIC = {
+    "+": Op(saves="", size="broadcast"),
+    "-": Op(saves="", size="broadcast"),
+    "*": Op(saves="input", size="broadcast"),
+    "/": Op(saves="input", size="broadcast"),
+    "**": Op(saves="both", size="broadcast"),
+    "@": Op(saves="input"),
+    "neg": Op(saves="", size="keeps"),
+}
+_INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
+_VIEW = Op(activation="keeps", saves="", view=True)
+_DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
+_PARAMETER_NAMES = frozenset("weight bias weight_ih weight_hh bias_ih bias_hh in_proj_weight in_proj_bias".split())
+
+
+def fact(value: bool | str | None) -> Fact[object]:
+    """A three-valued property as rules see it."""
+    return unknown() if value is None else known(value)
+
+
+class Tensors:
+    """Makes and changes tensors."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    # --- making
+
+    def leaf(
+        self, w: World, site: Site, *, requires_grad: bool | None = False, device: str | None = "cpu",
+        parameter: bool | None = False, size: str | None = None, integral: bool | None = None,
+        activation: str | None = "none",
+    ) -> Ref:
+        """A new leaf; one that requires grad is a parameter group of its own."""
+        groups: frozenset[int] = frozenset()
+        if requires_grad is not False:
+            groups = frozenset([w.new(Group(requires_grad, made_at=site)).id])
+        return w.new(Tensor(
+            requires_grad=requires_grad, is_leaf=True, is_parameter=parameter, device=device, size=size,
+            integral=integral, activation=activation, made_at=site, moved_at=site if device == "cuda" else None,
+            groups=groups, deps=groups, open=False,
+        ))
+
+    def parameter(self, groups: Iterable[int], w: World, site: Site | None, device: str | None = "cpu") -> Ref:
+        """A parameter (or, for several groups, any of them)."""
+        members = frozenset(groups)
+        return w.new(Tensor(
+            requires_grad=None, is_leaf=True, is_parameter=True, device=device, activation="none", integral=False,
+            made_at=site, groups=members, deps=members, open=False,
+        ))
+
+    def from_unknown(self, value: Unknown, w: World, **facts: object) -> Ref:
+        """Say that an unknown value is a tensor; from now on in this world, it is this one."""
+        ref = w.new(Tensor(deps=value.deps, open=carries_graph(value)))
+        tensor = w.write(ref.id)
+        for name, content in facts.items():
+            setattr(tensor, name, content)
+        w.bound[value.key] = ref
+        return ref
+
+    def batch(self, loader: Instance, w: World, ctx: Context) -> Value:
+        """What a data loader gives: unknown, but it carries no graph."""
+        return Unknown(("batch", fresh()), "batch")
+
+    # --- knowing
+
+    def requires_grad(self, value: Value, w: World) -> bool | None:
+        """Whether a value requires grad, as far as it is known."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            if tensor.groups:
+                answers = {self._group_grad(g, w) for g in tensor.groups}
+                return answers.pop() if len(answers) == 1 else None
+            return tensor.requires_grad
+        if isinstance(value, (Const, Sequence, Mapping)):
+            return False
+        return None
+
+    def _group_grad(self, key: int, w: World) -> bool | None:
+        group = w.heap.get(key)
+        return group.requires_grad if isinstance(group, Group) else None
+
+    def view_of(self, value: Value, w: World, text: str = "", kept_at: Site | None = None) -> events.Tensor:
+        """What rules may know of a value."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is None:
+            return events.Tensor(text=text)
+        freed = self.freed(tensor, w)
+        return events.Tensor(
+            text=text,
+            requires_grad=fact(self.requires_grad(value, w)),  # type: ignore[arg-type]
+            is_leaf=fact(tensor.is_leaf),  # type: ignore[arg-type]
+            is_parameter=fact(tensor.is_parameter),  # type: ignore[arg-type]
+            device=fact(tensor.device),  # type: ignore[arg-type]
+            scalar=fact(None if tensor.size is None else tensor.size == "one"),  # type: ignore[arg-type]
+            integral=fact(tensor.integral),  # type: ignore[arg-type]
+            activation=fact(tensor.activation),  # type: ignore[arg-type]
+            activation_at=tensor.activation_at,
+            made_at=tensor.made_at,
+            moved_at=tensor.moved_at,
+            kept_at=kept_at,
+            freed=fact(freed is not None if freed is not False else None),  # type: ignore[arg-type]
+            freed_at=freed or None,
+        )
+
+    def freed(self, tensor: Tensor, w: World) -> Site | None | bool:
+        """Where part of the graph of a tensor was freed; None if none was; False if that is not known."""
+        maybe = False
+        for key in sorted(tensor.segments):
+            segment = w.heap.get(key)
+            if isinstance(segment, Segment):
+                if segment.freed:
+                    return segment.freed_at
+                maybe = maybe or segment.freed is None
+        return False if maybe or tensor.open else None
+
+    def tensors_in(self, values: Iterable[Value], w: World, depth: int = 2) -> list[Value]:
+        """The tensors and unknown values among ``values``, also those in lists, tuples and dicts."""
+        found: list[Value] = []
+        for value in values:
+            value = w.resolve(value)
+            obj = w.get(value, Object)
+            if isinstance(obj, Tensor) or isinstance(value, (Unknown, Choice)):
+                found.append(value)
+            elif isinstance(obj, (Sequence, Mapping)) and depth:
+                inner = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
+                found += self.tensors_in([*inner, *([obj.tail] if obj.tail is not None else [])], w, depth - 1)
+        return found
+
+    def deps(self, value: Value, w: World) -> frozenset[int]:
+        """The parameter groups a value may depend on."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return tensor.deps
+        return value.deps if isinstance(value, Unknown) else frozenset()
+
+    # --- operations
+
+    def apply(
+        self, op: Op, args: Arguments, w: World, ctx: Context, site: Site, *,
+        parameters: frozenset[int] = frozenset(), device: str | None = None,
+    ) -> Value:
+        """The result of an operation on its arguments; ``parameters`` are those of the layer that does it."""
+        inputs = self.tensors_in(args, w)
+        if op.result == "number":
+            return Unknown(("number", fresh()), deps=frozenset())
+        if op.result == "none":
+            return NONE
+        if op.result == "array":
+            return w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+        if op.grad == "argument":
+            return self._create(op, args, w, site)
+        result = self._result(op, inputs, args, w, site, parameters, device)
+        if op.result == "pair" or (op.result == "pair_by_dim" and self._has_dim(args)):
+            return self._pair(result, w, site)
+        ref = w.new(result)
+        if op.result == "tensors":
+            return w.new(Sequence([], [], ref, site, False))
+        return ref
+
+    def _has_dim(self, args: Arguments) -> bool:
+        return "dim" in args.keywords or "axis" in args.keywords or len(args.positional) > 1
+
+    def _pair(self, result: Tensor, w: World, site: Site) -> Value:
+        indices = Tensor(
+            requires_grad=False, is_leaf=True, is_parameter=False, device=result.device, integral=True,
+            activation="none", made_at=site, open=False,
+        )
+        items: list[Value] = [w.new(result), w.new(indices)]
+        return w.new(Sequence(items, [None, None], None, None, False, ("values", "indices")))
+
+    def _create(self, op: Op, args: Arguments, w: World, site: Site) -> Value:
+        asked = w.resolve(args.keywords.get("requires_grad", Const(False)))
+        requires_grad = bool(asked.value) if isinstance(asked, Const) else None
+        dtype = w.resolve(args.keywords.get("dtype", NONE))
+        integral = op.integral or None
+        if getattr(dtype, "name", "").rpartition(".")[2] in ("long", "int", "int64", "int32", "bool", "uint8"):
+            integral = True
+        return self.leaf(
+            w, site, requires_grad=requires_grad, device=self._device(op, [], args, w), integral=integral,
+            size=op.size if op.size in ("one", "many") else None,
+        )
+
+    def _result(
+        self, op: Op, inputs: list[Value], args: Arguments, w: World, site: Site, parameters: frozenset[int],
+        layer_device: str | None,
+    ) -> Tensor:
+        tensors = [t for t in (w.get(v, Tensor) for v in inputs) if t is not None]
+        first = w.get(inputs[0], Tensor) if inputs else None
+        grads = [self.requires_grad(v, w) for v in inputs] + [self._group_grad(g, w) for g in sorted(parameters)]
+        requires_grad: bool | None = True if True in grads else (None if None in grads else False)
+        if op.grad == "never" or w.grad is False:
+            requires_grad = False
+        elif w.grad is None and requires_grad:
+            requires_grad = None
+        new = Tensor(requires_grad=requires_grad, is_leaf=requires_grad is False or None, is_parameter=False)
+        if requires_grad:
+            new.is_leaf = False
+        new.made_at = site
+        new.open = False
+        if requires_grad is not False:
+            new.deps = parameters.union(*(self.deps(v, w) for v in inputs))
+            new.open = any(
+                (t.open if (t := w.get(v, Tensor)) is not None else isinstance(v, Unknown) and carries_graph(v))
+                for v in inputs
+            )
+            new.segments = frozenset().union(*(t.segments for t in tensors))
+            if op.saves:
+                new.segments |= {w.new(Segment()).id}
+            if requires_grad is None:
+                new.sources = tuple(v.id for v in inputs if isinstance(v, Ref) and self.requires_grad(v, w) is None)
+        self._shape(op, new, first, tensors, inputs, args, w, site)
+        new.device = layer_device if layer_device == "cuda" else self._device(op, inputs, args, w)
+        if new.device == "cuda":
+            new.moved_at = site if op.device != "inputs" else next((t.moved_at for t in tensors if t.moved_at), site)
+        gradients = [t.gradient_of for t in tensors if t.gradient_of]
+        new.gradient_of = frozenset().union(*gradients) if gradients else frozenset()
+        if op.view and first is not None:
+            new.data_of, new.data_at = first.data_of, first.data_at
+            new.is_gradient = first.is_gradient
+            if first.groups and op is not _DATA and w.grad is False:
+                new.groups = first.groups
+        if first is not None and first.structured and op.activation == "keeps":
+            new.structured = True
+        return new
+
+    def _shape(
+        self, op: Op, new: Tensor, first: Tensor | None, tensors: list[Tensor], inputs: list[Value],
+        args: Arguments, w: World, site: Site,
+    ) -> None:
+        """The activation, the type and the number of elements of a result."""
+        if op.activation == "keeps":
+            new.activation = first.activation if first is not None else None
+            new.activation_at = first.activation_at if first is not None else None
+            if len(tensors) > 1 and any(t.activation != new.activation for t in tensors):
+                new.activation = None
+        elif op.activation == "clears":
+            new.activation = "none"
+        else:
+            new.activation, new.activation_at = op.activation, site
+        if op.integral:
+            new.integral = True
+        elif first is not None and op.grad != "never":
+            new.integral = first.integral if op.activation == "keeps" else (False if new.requires_grad else None)
+        if new.requires_grad:
+            new.integral = False
+        if op.size in ("one", "many"):
+            new.size = op.size
+        elif op.size == "keeps":
+            new.size = first.size if first is not None else None
+        elif op.size == "reduces":
+            new.size = None if self._has_dim(args) else "one"
+        elif op.size == "broadcast":
+            sizes = {t.size for t in tensors}
+            unknown_input = len(tensors) < len(inputs)
+            if "many" in sizes:
+                new.size = "many"
+            elif sizes == {"one"} and not unknown_input:
+                new.size = "one"
+
+    def _device(self, op: Op, inputs: list[Value], args: Arguments, w: World) -> str | None:
+        if op.device in ("cpu", "cuda"):
+            return op.device
+        if op.device == "unknown":
+            return None
+        if op.device in ("argument", "to"):
+            given = args.keywords.get("device")
+            if given is None and op.device == "to":
+                position = [a for a in args.positional[1:] if not getattr(w.resolve(a), "name", "").startswith("torch.")]
+                given = position[0] if position else None
+                if given is None:
+                    tensor = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
+                    return tensor.device if tensor is not None else None
+            if given is None:
+                return None if args.open else "cpu"
+            return device_of(w.resolve(given), w)
+        devices = set()
+        for value in inputs:
+            tensor = w.get(value, Tensor)
+            devices.add(tensor.device if tensor is not None else None)
+        if "cuda" in devices:
+            return "cuda"
+        return devices.pop() if len(devices) == 1 else None
+
+    def arithmetic(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
+        """``left symbol right`` where one of them is a tensor."""
+        op = _ARITHMETIC.get(symbol, Op(saves="", size="broadcast"))
+        if symbol in "*/" and (isinstance(left, Const) or isinstance(right, Const)):
+            op = Op(saves="other", size="broadcast")
+        return self.apply(op, Arguments([left, right]), w, ctx, site)
+
+    def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
+        """A comparison where one side is a tensor."""
+        return self.apply(_INTEGRAL, Arguments([left, right]), w, ctx, site)
+
+    def view(self, value: Value, w: World, site: Site | None = None) -> Value:
+        """A part of a tensor, or the next one like it."""
+        tensor = w.get(value, Tensor)
+        if tensor is None:
+            return Unknown(("view", fresh()))
+        new: Tensor = tensor.copy()
+        if self.requires_grad(value, w) is not False and not (tensor.groups and w.grad is False):
+            new.requires_grad, new.groups, new.is_leaf = self.requires_grad(value, w), frozenset(), False
+            new.is_parameter = False
+            if w.grad is False:
+                new.requires_grad = False
+        new.size = None
+        new.made_at = site or tensor.made_at
+        new.tokens = {}
+        return w.new(new)
+
+    # --- in place
+
+    def in_place(self, how: str, target: Value, values: list[Value], w: World, ctx: Context, site: Site) -> None:
+        """An operation that changes ``target`` itself, using ``values``."""
+        target = w.resolve(target)
+        if not isinstance(target, Ref):
+            return
+        tensor = w.get(target, Tensor)
+        if tensor is None:
+            return
+        used = self.tensors_in(values, w)
+        gradient_of: frozenset[int] = frozenset().union(
+            *(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t is not None)
+        )
+        if tensor.is_gradient:
+            self._gradient_changed(how, tensor, values, w, ctx, site)
+            return
+        base_id = tensor.data_of
+        base = w.heap.get(base_id) if base_id is not None else tensor
+        if not isinstance(base, Tensor):
+            return
+        updated = base.groups & gradient_of
+        if updated and (w.grad is False or base_id is not None):
+            self.m.witness.step(updated, "manual update", w, ctx, site)
+        if base_id is not None:
+            self.m.witness.send(
+                events.DataWritten(
+                    site=site, tensor=self.view_of(Ref(base_id), w), how=how, taken_at=tensor.data_at
+                ), w, ctx,
+            )
+        self._changed(target.id, tensor, used, how, w)
+
+    def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
+        """What an in-place operation leaves of the facts of its target."""
+        new: Tensor = w.write(key)
+        if how in ("copy_", "[]=", "index_copy_", "masked_scatter_") and used:
+            new.activation = None
+        elif how != "requires_grad_":
+            new.activation = "none"
+        if tensor.groups or w.grad is False:
+            return
+        grads = [self.requires_grad(v, w) for v in used]
+        if True in grads and w.grad:
+            new.requires_grad, new.is_leaf = True, False
+        elif None in grads and new.requires_grad is False and w.grad is not False:
+            new.requires_grad = None
+            new.sources = tuple(v.id for v in used if isinstance(v, Ref) and self.requires_grad(v, w) is None)
+        for value in used:
+            other = w.get(value, Tensor)
+            new.deps |= self.deps(value, w)
+            if other is not None:
+                new.segments |= other.segments
+                new.open = new.open or other.open
+                if other.device == "cuda" and new.device is None:
+                    new.device = "cuda"
+
+    def _gradient_changed(
+        self, how: str, tensor: Tensor, values: list[Value], w: World, ctx: Context, site: Site
+    ) -> None:
+        value = w.resolve(values[0]) if values else NONE
+        zero = isinstance(value, Const) and value.value in (0, 0.0)
+        if how in ("zero_", "zeros_") or (how in ("fill_", "mul_", "*=", "[]=", "copy_") and zero):
+            self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site)
+        elif how in ("copy_", "fill_", "[]="):
+            self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site, certain=False)
+
+    # --- attributes
+
+    def attribute(self, owner: Ref, tensor: Tensor, name: str, w: World, ctx: Context, site: Site) -> Value:
+        """``tensor.name``."""
+        if name == "data":
+            if not tensor.is_gradient:
+                self.m.witness.send(events.DataRead(site=site, tensor=self.view_of(owner, w)), w, ctx)
+            new = self._result(_DATA, [owner], Arguments([owner]), w, site, frozenset(), None)
+            if tensor.is_gradient:
+                new.is_gradient, new.gradient_of = True, tensor.gradient_of
+            else:
+                new.data_of, new.data_at = (tensor.data_of or owner.id), site
+            return w.new(new)
+        if name == "grad":
+            return self.gradient(owner, tensor, w, ctx, site)
+        if name == "requires_grad":
+            answer = self.requires_grad(owner, w)
+            return Unknown(("requires_grad", owner)) if answer is None else Const(answer)
+        if name == "is_leaf" and tensor.is_leaf is not None:
+            return Const(tensor.is_leaf)
+        if name == "device":
+            return Const(tensor.device) if tensor.device else Unknown(("device", owner), "device")
+        if name in ("values", "indices") and tensor.structured:
+            return self.view(owner, w, site)
+        op = ATTRIBUTES.get(name)
+        if op is not None:
+            return self.apply(op, Arguments([owner]), w, ctx, site)
+        if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
+            return Unknown(("attribute", owner, name), name)
+        if tensor.structured and name not in METHODS:
+            return self.view(owner, w, site)
+        return Bound(owner, name)
+
+    def gradient(self, owner: Ref, tensor: Tensor, w: World, ctx: Context, site: Site) -> Value:
+        """``tensor.grad``: an input whose gradient is read has a reason to require grad."""
+        if tensor.is_parameter is not True:
+            self.m.witness.read(tensor.groups or tensor.deps, w, ctx, site)
+        groups = tensor.groups
+        base = w.heap.get(tensor.data_of) if tensor.data_of is not None else None
+        if isinstance(base, Tensor):
+            groups = base.groups
+        return w.new(Tensor(
+            requires_grad=False, is_leaf=True, is_parameter=False, device=tensor.device, activation="none",
+            made_at=site, open=False, gradient_of=groups, is_gradient=bool(groups),
+        ))
+
+    def attribute_of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value | None:
+        """``.data`` of an unknown value that is a parameter by all appearances: ``m.weight.data``."""
+        if name == "data" and looks_like_parameter(owner):
+            groups = frozenset([w.new(Group(None, opaque=True)).id])
+            self.from_unknown(
+                owner, w, is_parameter=True, is_leaf=True, groups=groups, deps=groups, open=False, activation="none"
+            )
+            return self.m.attributes.get(owner, name, w, ctx, site)
+        return None
+
+    def set_attribute(self, owner: Ref, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """``tensor.name = value``."""
+        value = w.resolve(value)
+        if name == "requires_grad":
+            self.require_grad(owner, bool(value.value) if isinstance(value, Const) else None, w, site)
+        elif name == "grad":
+            tensor = w.get(owner, Tensor)
+            if tensor is not None:
+                groups = tensor.groups
+                self.m.witness.cleared(groups, "grad", w, ctx, site, certain=value == NONE)
+        elif name == "data":
+            tensor = w.get(owner, Tensor)
+            if tensor is None:
+                return
+            used = self.tensors_in([value], w)
+            gradient_of = frozenset().union(*(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t))
+            updated = tensor.groups & gradient_of
+            if updated:
+                self.m.witness.step(updated, "manual update", w, ctx, site)
+            self.m.witness.send(
+                events.DataWritten(site=site, tensor=self.view_of(owner, w), how=".data ="), w, ctx
+            )
+            self._changed(owner.id, tensor, [], "copy_", w)
+
+    def set_attribute_of_unknown(
+        self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site
+    ) -> bool:
+        """``.requires_grad = …`` says that an unknown value is a tensor (or a module used as one)."""
+        if name == "grad":
+            tensor = self.from_unknown(owner, w)
+            self.set_attribute(tensor, name, value, w, ctx, site)
+            return True
+        if name == "data" and looks_like_parameter(owner):
+            self.attribute_of_unknown(owner, name, w, ctx, site)
+            ref = w.resolve(owner)
+            if isinstance(ref, Ref):
+                self.set_attribute(ref, name, value, w, ctx, site)
+                return True
+        return False
+
+    def require_grad(self, owner: Ref, flag: bool | None, w: World, site: Site) -> None:
+        """``requires_grad = flag`` for a leaf or a parameter."""
+        tensor = w.get(owner, Tensor)
+        if tensor is None:
+            return
+        if tensor.groups:
+            for key in tensor.groups:
+                w.write(key).requires_grad = flag
+            return
+        new: Tensor = w.write(owner.id)
+        if flag is False:
+            new.requires_grad, new.deps, new.segments = False, frozenset(), frozenset()
+        elif tensor.requires_grad is not True:
+            group = w.new(Group(flag, made_at=site)).id
+            if tensor.is_leaf is not False:
+                new.groups = frozenset([group])
+                new.is_leaf = True
+            new.deps |= {group}
+            new.requires_grad = flag
+
+    def prove(self, value: Value, w: World, depth: int = 8) -> None:
+        """Learn that a value requires grad, and why if there is only one way it can."""
+        tensor = w.get(value, Tensor)
+        if tensor is None or not isinstance(value, Ref) or depth == 0 or tensor.groups:
+            return
+        if tensor.requires_grad is None:
+            new: Tensor = w.write(value.id)
+            new.requires_grad = True
+            if new.is_leaf is None and new.segments:
+                new.is_leaf = False
+            if len(tensor.sources) == 1:
+                self.prove(Ref(tensor.sources[0]), w, depth - 1)
+
+
+def device_of(value: Value, w: World) -> str | None:
+    """The device type a ``device`` argument names, when it is known."""
+    if isinstance(value, Const):
+        if isinstance(value.value, str):
+            return value.value.partition(":")[0]
+        if isinstance(value.value, int) and not isinstance(value.value, bool):
+            return "cuda"
+        return "cpu" if value.value is None else None
+    tensor = w.get(value, Tensor)
+    return tensor.device if tensor is not None else None
+
+
+def looks_like_parameter(value: Unknown) -> bool:
+    """Whether an unknown value is read as ``something.weight`` or ``something.bias``."""
+    key = value.key
+    return isinstance(key, tuple) and len(key) == 3 and key[0] == "attribute" and key[2] in _PARAMETER_NAMES
+
+
+_CARRIERS = frozenset(["call", "result"])
+_PARTS = frozenset(["attribute", "item", "binary", "element", "unary"])
+
+
+def carries_graph(value: Unknown) -> bool:
+    """Whether an unknown value may carry a graph: it came from a call that could not be followed."""
+    key: Hashable = value.key
+    while isinstance(key, tuple) and len(key) > 1:
+        if key[0] in _CARRIERS:
+            return True
+        if key[0] not in _PARTS:
+            break
+        key = key[2] if key[0] in ("binary", "unary") else key[1]
+    return bool(value.deps)

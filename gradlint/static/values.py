@@ -1,0 +1,265 @@
+"""Abstract values, and the objects of the abstract heap.
+
+Values are immutable and compare by meaning.  Whatever has identity (a tensor, a module, a list, a frame of
+variables) lives in the heap of a :class:`~gradlint.static.world.World` and is pointed to by a :class:`Ref`.
+Properties of heap objects are three-valued: ``True``, ``False``, or ``None`` for unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Union
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.protocol import Token
+    from gradlint.static.ops import Layer, Loss
+    from gradlint.static.project import Module
+    from gradlint.static.units import ClassUnit, FunctionUnit
+
+Tokens = frozenset["Token"]
+
+# --- values ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A Python constant: None, a bool, number, string, bytes, or Ellipsis."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and type(self.value) is type(other.value) and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Any value.  ``key`` tells unknown values apart: equal keys mean the same value, tested once."""
+
+    key: Hashable
+    hint: str = field(default="", compare=False)  #: the name it was first known by
+    deps: frozenset[int] = field(default=frozenset(), compare=False)  #: parameter groups it may have come from
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A pointer to a heap object."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the project, with the frame it closes over."""
+
+    unit: FunctionUnit
+    frame: int
+    defaults: tuple[tuple[str, Value], ...] = ()
+    owner: Class | None = None
+    kind: str = ""  #: "", "static", "class" or "property"
+    grad: bool | None = None  #: the grad mode a decorator sets, None for the caller's
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class of the project.  ``scope`` is the heap object that holds its attributes."""
+
+    unit: ClassUnit
+    bases: tuple[Value, ...]
+    scope: int
+    frame: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A method of an object: of the project (``function`` set) or known only by name."""
+
+    receiver: Value
+    name: str
+    function: Function | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Something outside the project, by its canonical dotted name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A module of the project."""
+
+    module: Module = field(hash=False)
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Super:
+    """``super()``: attribute look-up continues after ``cls`` in the bases of the receiver."""
+
+    cls: Class
+    receiver: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """``functools.partial``."""
+
+    function: Value
+    args: tuple[Value, ...]
+    kwargs: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """A lambda expression, with the frame it closes over."""
+
+    node: Any
+    unit: Any
+    frame: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few values; which one is decided at most once in a world."""
+
+    key: Hashable
+    alternatives: tuple[Value, ...]
+
+
+Value = Union[Const, Unknown, Ref, Function, Class, Bound, External, Namespace, Super, Partial, Lambda, Choice]
+
+NONE = Const(None)
+
+# --- heap objects ----------------------------------------------------------------------------------------------
+
+
+class Object:
+    """Something with identity.  Objects are copied when a world that shares them writes to them."""
+
+    __slots__ = ("owner",)
+    owner: object
+
+    def copy(self) -> Any:
+        """A copy that shares no mutable state."""
+        new = object.__new__(type(self))
+        for slot in _slots(type(self)):
+            value = getattr(self, slot)
+            if type(value) is dict or type(value) is list:
+                value = value.copy()
+            setattr(new, slot, value)
+        return new
+
+
+_SLOTS: dict[type, tuple[str, ...]] = {}
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    known = _SLOTS.get(kind)
+    if known is None:
+        known = _SLOTS[kind] = ("owner", *(f.name for f in fields(kind)))
+    return known
+
+
+@dataclass(slots=True, eq=False)
+class Frame(Object):
+    """The variables of a call, a module or a class body."""
+
+    vars: dict[str, Value]
+    parent: int | None = None
+    owner: object = None
+
+
+@dataclass(slots=True, eq=False)
+class Group(Object):
+    """A group of parameters that share a history: those of a layer, a Parameter, or an opaque module."""
+
+    requires_grad: bool | None = True
+    opaque: bool = False
+    tokens: dict[str, Tokens] = field(default_factory=dict)
+    made_at: Site | None = None
+    owner: object = None
+
+
+@dataclass(slots=True, eq=False)
+class Segment(Object):
+    """A piece of graph that holds saved tensors."""
+
+    freed: bool | None = False
+    freed_at: Site | None = None
+    owner: object = None
+
+
+@dataclass(slots=True, eq=False)
+class Tensor(Object):
+    """A tensor, or a parameter; the element of ``model.parameters()`` stands for all of them at once."""
+
+    requires_grad: bool | None = None
+    is_leaf: bool | None = None
+    is_parameter: bool | None = None
+    device: str | None = None
+    size: str | None = None  #: "one", "many", None
+    integral: bool | None = None
+    activation: str | None = None
+    activation_at: Site | None = None
+    made_at: Site | None = None
+    moved_at: Site | None = None
+    groups: frozenset[int] = frozenset()  #: the groups this leaf is (of): their facts are its own
+    deps: frozenset[int] = frozenset()  #: the groups its backward reaches
+    open: bool = True  #: its backward may reach others too
+    segments: frozenset[int] = frozenset()
+    sources: tuple[int, ...] = ()  #: the tensors that may be why it requires grad, when that is not known
+    data_of: int | None = None  #: the tensor whose ``.data`` this is
+    data_at: Site | None = None
+    gradient_of: frozenset[int] = frozenset()  #: computed from the gradients of these groups
+    is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
+    structured: bool = False  #: may be a tuple, dict or output object of tensors like this
+    tokens: dict[str, Tokens] = field(default_factory=dict)
+    owner: object = None
+
+
+@dataclass(slots=True, eq=False)
+class Instance(Object):
+    """An instance: of a class of the project, of a torch layer, or of something known by name only."""
+
+    cls: Class | None = None
+    name: str = ""  #: canonical name of an external class; for an opaque one the best name at hand
+    kind: str = ""  #: "module", "optimizer", "loss", "scheduler", "scaler", "loader", "gradmode", …
+    attrs: dict[str, Value] = field(default_factory=dict)
+    layer: Layer | None = None
+    loss: Loss | None = None
+    groups: frozenset[int] = frozenset()  #: own parameter groups; for an optimizer those it steps
+    training: bool | None = True
+    device: str | None = "cpu"
+    opaque: bool = False
+    grad: bool | None = None  #: of a gradmode: what it sets
+    args: tuple[Value, ...] = ()
+    made_at: Site | None = None
+    owner: object = None
+
+
+@dataclass(slots=True, eq=False)
+class Sequence(Object):
+    """A list or tuple: known items, then any number of values like ``tail``."""
+
+    items: list[Value] = field(default_factory=list)
+    sites: list[Site | None] = field(default_factory=list)  #: where each item was put in
+    tail: Value | None = None
+    tail_site: Site | None = None
+    mutable: bool = True
+    fields: tuple[str, ...] = ()  #: of a namedtuple
+    owner: object = None
+
+
+@dataclass(slots=True, eq=False)
+class Mapping(Object):
+    """A dict: known items by constant key, then any number of values like ``tail``."""
+
+    items: dict[Value, Value] = field(default_factory=dict)
+    tail: Value | None = None
+    owner: object = None

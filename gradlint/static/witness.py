@@ -1,0 +1,157 @@
+"""The witness: sends events to the rules, advances protocols, and decides what is proven.
+
+Several worlds may reach the same moment (the same place, the same call string, the same loop iteration).  Each
+casts a vote; a mistake is reported only when no world at that moment, or for a protocol none of the same
+lineage, does without it.  Different moments are alternatives: one that is proven suffices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from gradlint import events
+from gradlint.facts import known
+from gradlint.finding import Location
+from gradlint.protocol import Protocol, Token
+from gradlint.rule import Rule, Violation
+from gradlint.static.context import Context
+from gradlint.static.values import Group, Tokens
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+
+@dataclass(slots=True)
+class _Votes:
+    """What was said about one moment."""
+
+    violations: list[Violation] = field(default_factory=list)
+    vetoed: bool = False
+
+
+class Witness:
+    """Feeds the rules of one analysis."""
+
+    def __init__(self, rules: Iterable[type[Rule]]) -> None:
+        self.rules = [rule() for rule in rules]
+        self._checks: dict[type[events.Event], list[tuple[Rule, str]]] = {}
+        self._protocols: dict[type[events.Event], list[tuple[Rule, Protocol, str]]] = {}
+        for rule in self.rules:
+            for event, names in rule.checks.items():
+                self._checks.setdefault(event, []).extend((rule, name) for name in names)
+            for protocol in rule.protocols:
+                for event in protocol.events:
+                    key = f"{rule.code}.{protocol.name}"
+                    self._protocols.setdefault(event, []).append((rule, protocol, key))
+        self._votes: dict[Hashable, _Votes] = {}
+        self._owners: dict[Hashable, Rule] = {}
+        self.muted = False  #: code is executed to learn what it sets, not for what it does
+
+    # --- sending
+
+    def listened(self, *kinds: type[events.Event]) -> bool:
+        """Whether any rule listens to one of these events."""
+        return any(kind in self._checks or kind in self._protocols for kind in kinds)
+
+    def send(self, event: events.Event, w: World, ctx: Context, alternative: Hashable = None) -> None:
+        """Send an event to the checks and protocols that listen to its type."""
+        if self.muted:
+            return
+        kind = type(event)
+        for rule, name in self._checks.get(kind, ()):
+            found = list(getattr(rule, name)(event))
+            key = (rule.code, name, event.site, ctx.key, alternative)
+            self._vote(key, rule, found[0] if found else None)
+        for rule, protocol, slot in self._protocols.get(kind, ()):
+            self._advance(rule, protocol, slot, event, w, ctx)
+
+    def _vote(self, key: Hashable, rule: Rule, violation: Violation | None) -> None:
+        votes = self._votes.get(key)
+        if votes is None:
+            votes = self._votes[key] = _Votes()
+            self._owners[key] = rule
+        if violation is None:
+            votes.vetoed = True
+        elif violation not in votes.violations:
+            votes.violations.append(violation)
+
+    def _advance(
+        self, rule: Rule, protocol: Protocol, slot: str, event: events.Event, w: World, ctx: Context
+    ) -> None:
+        start = frozenset([protocol.start])
+        cohorts: dict[Tokens, tuple[Tokens, list[tuple[Token, bool]]]] = {}
+        for subject, certain in event.touches.items():
+            if not isinstance(subject, int) or not isinstance(w.heap.get(subject), Group):
+                continue
+            group: Group = w.write(subject)
+            before = group.tokens.get(slot, start)
+            step = cohorts.get(before)
+            if step is None:
+                moves = [(token, *protocol.advance(token, event)) for token in before]
+                after = frozenset(token for _, token, _ in moves)
+                step = cohorts[before] = (after, [(token, violated) for token, _, violated in moves])
+            after, verdicts = step
+            group.tokens[slot] = after if certain else after | before
+            if certain and any(violated for _, violated in verdicts) or self._watched(slot, event, subject, ctx):
+                for token, violated in verdicts:
+                    key = (slot, event.site, ctx.key, subject, token.lineage)
+                    self._vote(key, rule, protocol.tell(rule, token, event) if violated and certain else None)
+
+    def _watched(self, slot: str, event: events.Event, subject: int, ctx: Context) -> bool:
+        """Worlds in which nothing is wrong vote too, wherever another might be wrong."""
+        return any(isinstance(event, kind) for kind in (events.Step, events.InputDone))
+
+    # --- conveniences of the tracer
+
+    def step(self, groups: Iterable[int], optimizer: str, w: World, ctx: Context, site: Site) -> None:
+        """An optimizer, or the user's own update, applied the gradients of these groups."""
+        touches = {group: True for group in sorted(groups)}
+        self.send(events.Step(site=site, touches=_certain(touches), optimizer=optimizer), w, ctx)
+
+    def cleared(
+        self, groups: Iterable[int], owner: str, w: World, ctx: Context, site: Site, certain: bool = True
+    ) -> None:
+        """The gradients of these groups were cleared, or (not certain) may have been."""
+        touches: dict[int, Literal[True] | None] = {group: True if certain else None for group in sorted(groups)}
+        self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
+
+    def read(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:
+        """The gradients of these inputs were read, or may be."""
+        touches = {group: True for group in sorted(groups)}
+        if touches:
+            self.send(events.GradientRead(site=site, touches=_certain(touches)), w, ctx)
+
+    # --- the verdict
+
+    def proven(self) -> list[tuple[Rule, Violation]]:
+        """What no world contradicted, each mistake of a rule at a place told once.  Forgets all votes."""
+        best: dict[tuple[str, object], tuple[Rule, Violation]] = {}
+        for key, votes in self._votes.items():
+            if votes.vetoed or not votes.violations:
+                continue
+            rule = self._owners[key]
+            for violation in votes.violations:
+                known_one = best.get((rule.code, violation.at))
+                if known_one is None or _story_key(violation) < _story_key(known_one[1]):
+                    best[rule.code, violation.at] = (rule, violation)
+        self._votes.clear()
+        self._owners.clear()
+        return list(best.values())
+
+
+def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None]:
+    return dict.fromkeys(touches, True)
+
+
+def _token_key(token: Token) -> tuple[object, ...]:
+    return (token.state, token.lineage is not None and token.lineage.locate() or Location("", 0))
+
+
+def _story_key(violation: Violation) -> tuple[object, ...]:
+    return (len(violation.related), [(site.locate(), message) for message, site in violation.related])
+
+
+__all__ = ["Witness", "known"]
