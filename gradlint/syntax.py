@@ -1,0 +1,84 @@
+"""Whether a text is Python, and what is wrong with it if it is not."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+
+_PYTHON_2 = re.compile(
+    r"Missing parentheses in call to|multiple exception types must be parenthesized|leading zeros in decimal integer"
+)
+_TOO_DEEP = "the code is nested too deeply to be parsed"
+_SHAPE = re.compile(r"#[^\n]*|\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|[\[({]|[\])}]|\n", re.DOTALL)
+_DEPTH, _ROWS_IN_BRACKETS, _LINE_LENGTH = 100, 2000, 2000
+
+
+class TextError(Exception):
+    """Why a text is not what it should be; row and column count from 1."""
+
+    def __init__(self, row: int, column: int, reason: str) -> None:
+        super().__init__(row, column, reason)
+        self.row, self.column, self.reason = row, column, reason
+
+
+def parse(text: str) -> ast.Module:
+    """The ``ast`` of a text whose newlines are line feeds.
+
+    Raises:
+        TextError: the running Python rejects the text.
+    """
+    null = text.find("\0")
+    if null >= 0:
+        before = text[:null]
+        raise TextError(before.count("\n") + 1, null - before.rfind("\n"), "source code cannot contain null bytes")
+    try:
+        with warnings.catch_warnings():  # invalid escapes are the business of other linters
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        reason = error.msg or "invalid syntax"
+        if _PYTHON_2.search(reason):
+            reason = f"Python 2 syntax: {reason}"
+        raise TextError(max(error.lineno or 1, 1), max(error.offset or 1, 1), reason) from None
+    except (RecursionError, MemoryError):
+        raise TextError(1, 1, _TOO_DEEP) from None
+    except ValueError as error:
+        raise TextError(1, 1, str(error)) from None
+
+
+def is_shallow(text: str) -> bool:
+    """Whether a text that ``ast`` has rejected can be given to libcst.
+
+    Its native parser overflows the stack on extreme nesting, and takes the process with it.
+    """
+    depth = rows = 0
+    for part in _SHAPE.findall(text):
+        if part in "([{":
+            depth += 1
+            if depth > _DEPTH:
+                return False
+        elif part in ")]}":
+            depth = max(depth - 1, 0)
+            rows = rows if depth else 0
+        elif part == "\n" and depth:
+            rows += 1
+            if rows > _ROWS_IN_BRACKETS:
+                return False
+    return max(map(len, text.split("\n"))) <= _LINE_LENGTH
+
+
+def error_in(text: str) -> TextError | None:
+    """What keeps a text from being Python, be it of a newer version than the one that runs; None if nothing does."""
+    try:
+        parse(text)
+    except TextError as problem:
+        if "\0" in text or not is_shallow(text):
+            return problem
+        import libcst  # costs 0.2 s, and few texts come here
+
+        try:
+            libcst.parse_module(text)
+        except Exception:  # noqa: BLE001 -- libcst raises several unrelated types on text that is not Python
+            return problem
+    return None
