@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from gradlint.events import Backward, Cleared, Event, GradientRead, InputDone, InputFed, Step
+from gradlint.events import Backward, Cleared, Event, GradientRead, InputDone, InputFed, ParametersReplaced, Step
 from gradlint.finding import Finding
 
 if TYPE_CHECKING:
     from .session import Guard as Guard
 
-EVENTS: frozenset[type[Event]] = frozenset({Backward, Step, Cleared, InputFed, GradientRead, InputDone})
-"""The types of the events this witness sends."""
+EVENTS: frozenset[type[Event]] = frozenset(
+    {Backward, Step, Cleared, ParametersReplaced, InputFed, GradientRead, InputDone}
+)
+"""The types of the events this witness knows.  To it, parameters that are replaced are new subjects without a past."""
 
 OnFinding = Literal["warn", "raise", "collect"] | Callable[[Finding], object]
 
@@ -25,8 +27,8 @@ __all__ = ["EVENTS", "Guard", "guard"]
 def guard(
     *watched: Any,
     on_finding: OnFinding = "warn",
-    select: Iterable[str] | None = None,
-    ignore: Iterable[str] | None = None,
+    select: str | Iterable[str] | None = None,
+    ignore: str | Iterable[str] | None = None,
     exact: bool | float = False,
 ) -> Guard:
     """Watch the training that runs inside: a context manager, and a decorator.

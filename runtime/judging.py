@@ -7,31 +7,31 @@ from dataclasses import replace
 
 from gradlint.events import Event
 from gradlint.finding import Finding, Site
+from gradlint.problem import Problem
 from gradlint.protocol import Protocol
 from gradlint.rule import Rule, Violation, all_rules
+from gradlint.selection import Choice, resolve
 
 Followed = tuple[Rule, Protocol]
 
 
-def selected(select: Iterable[str] | None, ignore: Iterable[str] | None) -> tuple[type[Rule], ...]:
+def selected(select: str | Iterable[str] | None, ignore: str | Iterable[str] | None) -> tuple[type[Rule], ...]:
     """The rules to use: the default ones or those of ``select``, without those of ``ignore``.
 
     Raises:
         ValueError: an entry is no code, prefix or name of a rule.
     """
-    chosen = [rule for rule in all_rules() if rule.default()] if select is None else _named("select", select)
-    left_out = [] if ignore is None else _named("ignore", ignore)
-    return tuple(rule for rule in chosen if rule not in left_out)
+    rules = all_rules()
+    choice = Choice("gradlint.guard: ", None if select is None else _entries(select), _entries(ignore or ()))
+    try:
+        shown = resolve([choice], rules).shown
+    except Problem as problem:
+        raise ValueError(str(problem)) from None
+    return tuple(rule for rule in rules if rule.code in shown)
 
 
-def _named(option: str, entries: Iterable[str]) -> list[type[Rule]]:
-    named = set()
-    for entry in [entries] if isinstance(entries, str) else entries:
-        rules = [rule for rule in all_rules() if entry == "ALL" or rule.name == entry or rule.code.startswith(entry)]
-        if not entry or not rules:
-            raise ValueError(f"{option}: no rule has the code, prefix or name {entry!r}")
-        named.update(rules)
-    return [rule for rule in all_rules() if rule in named]
+def _entries(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 class Judge:

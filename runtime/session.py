@@ -52,8 +52,8 @@ class Guard:
         self,
         *watched: Any,
         on_finding: OnFinding = "warn",
-        select: Iterable[str] | None = None,
-        ignore: Iterable[str] | None = None,
+        select: str | Iterable[str] | None = None,
+        ignore: str | Iterable[str] | None = None,
         exact: bool | float = False,
     ) -> None:
         for thing in watched:

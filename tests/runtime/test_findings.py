@@ -305,7 +305,7 @@ def test_selection(options: dict[str, Any], expected: list[str]) -> None:
 
 
 def test_bad_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match=r"select: .*'GL999'"):
+    with pytest.raises(ValueError, match=r"gradlint.guard: select: .*'GL999'"):
         gradlint.guard(select=["GL999"])
     with pytest.raises(ValueError, match=r"ignore: .*'nonsense'"):
         gradlint.guard(ignore=["nonsense"])

@@ -1,0 +1,159 @@
+"""What a guard costs: CPU time of a training step with and without it, interleaved in one process.
+
+Run it from anywhere, with gradlint and torch installed:
+
+    python tests/benchmarks/guard_overhead.py [--rounds 40] [--only resnet gpt mlp] [--exact 1|0.05] [--anomaly]
+
+Each round measures one unguarded and one guarded block of steps, in random order; printed are the median CPU time of
+an unguarded step, the ratio of the medians, and a 95 % confidence interval of that ratio, bootstrapped over the
+paired rounds.  With --anomaly, torch.autograd.set_detect_anomaly is measured in the guard's place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import torch
+from torch import nn
+
+import gradlint
+
+Step = Callable[[], None]
+
+
+class Block(nn.Module):
+    """A residual block of two convolutions."""
+
+    def __init__(self, channels: int, out: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
+        self.second = nn.Conv2d(out, out, 3, 1, 1, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(out), nn.BatchNorm2d(out)])
+        self.shortcut = nn.Identity() if stride == 1 else nn.Conv2d(channels, out, 1, stride, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Add what the convolutions make of ``x`` to ``x``."""
+        inner = torch.relu(self.norms[0](self.first(x)))
+        return torch.relu(self.norms[1](self.second(inner)) + self.shortcut(x))
+
+
+def resnet() -> Step:
+    """ResNet-18 on a batch of small images."""
+    plan = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2)]
+    blocks = [Block(*row) for row in plan] + [Block(512, 512, 1)]
+    stem = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    model = nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+    return step(model, torch.randn(8, 3, 24, 24), torch.randint(0, 10, (8,)), lambda p: torch.optim.SGD(p, lr=1e-3))
+
+
+class GPT(nn.Module):
+    """Four causal transformer layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(256, 128), nn.Linear(128, 256)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True) for _ in range(4)
+        )
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Logits of the next token, vocabulary second."""
+        x = self.embed(tokens)
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        for layer in self.layers:
+            x = layer(x, src_mask=mask, is_causal=True)
+        logits: torch.Tensor = self.head(x)
+        return logits.transpose(1, 2)
+
+
+def gpt() -> Step:
+    """A small language model."""
+    tokens = torch.randint(0, 256, (4, 64))
+    return step(GPT(), tokens, tokens, lambda p: torch.optim.AdamW(p, lr=1e-4))
+
+
+def mlp() -> Step:
+    """A model so small that every call of Python shows."""
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
+    return step(model, torch.randn(8, 16), torch.randint(0, 4, (8,)), lambda p: torch.optim.SGD(p, lr=1e-3))
+
+
+def step(model: nn.Module, x: torch.Tensor, y: torch.Tensor, build: Callable[..., torch.optim.Optimizer]) -> Step:
+    """One training step."""
+    optimizer = build(model.parameters())
+
+    def run() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    return run
+
+
+def measure(run: Step, steps: int, guard: AbstractContextManager[object] | None) -> float:
+    """CPU seconds of a step; the guard is entered before the clock starts, as in a long training."""
+    if guard is None:
+        start = time.process_time()
+        for _ in range(steps):
+            run()
+        return (time.process_time() - start) / steps
+    with guard:
+        run()
+        return measure(run, steps, None)
+
+
+def interval(pairs: list[tuple[float, float]]) -> tuple[float, float]:
+    """A 95 % confidence interval of the ratio of medians, over resampled rounds."""
+    draws = sorted(ratio([random.choice(pairs) for _ in pairs]) for _ in range(2000))  # noqa: S311  resampling
+    return draws[50], draws[-50]
+
+
+def ratio(pairs: list[tuple[float, float]]) -> float:
+    """Guarded over unguarded, of the medians."""
+    return statistics.median(guarded for guarded, _ in pairs) / statistics.median(plain for _, plain in pairs)
+
+
+def main() -> None:
+    """Measure and print."""
+    models = {"resnet": (resnet, 1), "gpt": (gpt, 3), "mlp": (mlp, 200)}
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--only", nargs="+", choices=models, default=list(models))
+    parser.add_argument("--exact", type=float, default=0.0)
+    parser.add_argument("--anomaly", action="store_true")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+
+    def guard() -> AbstractContextManager[object]:
+        if options.anomaly:
+            return torch.autograd.set_detect_anomaly(True, check_nan=True)
+        return gradlint.guard(on_finding="collect", exact=options.exact or False)
+
+    for name in options.only:
+        build, steps = models[name]
+        run = build()
+        measure(run, steps, None)
+        pairs = []
+        for _ in range(options.rounds):
+            if random.random() < 0.5:  # noqa: S311  a coin
+                plain = measure(run, steps, None)
+                pairs.append((measure(run, steps, guard()), plain))
+            else:
+                guarded = measure(run, steps, guard())
+                pairs.append((guarded, measure(run, steps, None)))
+        low, high = interval(pairs)
+        plain = statistics.median(plain for _, plain in pairs)
+        sys.stdout.write(
+            f"{name:7} {plain * 1e3:8.2f} ms a step   ratio {ratio(pairs):.3f}   95 % in [{low:.3f}, {high:.3f}]\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
