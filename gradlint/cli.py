@@ -14,7 +14,7 @@ import click
 
 from gradlint import __version__
 from gradlint.configuration import OUTPUT_FORMATS, Configuration, overriding
-from gradlint.problem import Problem
+from gradlint.refusal import Refusal
 from gradlint.selection import Choice
 
 CLEAN, FINDINGS, COULD_NOT = 0, 1, 2
@@ -39,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         where = getattr(error, "ctx", None)
         return _could_not(f"{where.command_path if where else 'gradlint'}: {error.format_message()}")
-    except Problem as problem:
-        return _could_not(str(problem))
+    except Refusal as refusal:
+        return _could_not(str(refusal))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough

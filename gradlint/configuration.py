@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlint.ignorefiles import patterns, verdict
-from gradlint.problem import Problem
+from gradlint.refusal import Refusal
 from gradlint.selection import Choice
 
 OUTPUT_FORMATS = ("text", "concise", "json", "github")
@@ -90,14 +90,14 @@ class Configuration:
             self._fixed = override(Settings())
         elif path is not None:
             if not path.is_file():
-                raise Problem(f"{path}: no such configuration file")
+                raise Refusal(f"{path}: no such configuration file")
             self._fixed = override(read_settings(path) or Settings(path.absolute()))
 
     def of_folder(self, folder: Path) -> Settings:
         """The settings for the files in ``folder`` (an absolute path).
 
         Raises:
-            Problem: a configuration file that cannot be read or has something unknown in it.
+            Refusal: a configuration file that cannot be read or has something unknown in it.
         """
         if self._fixed is not None:
             return self._fixed
@@ -123,7 +123,7 @@ def read_settings(path: Path) -> Settings | None:
     """The settings in a configuration file; ``None`` for a ``pyproject.toml`` that says nothing about gradlint.
 
     Raises:
-        Problem: naming the file and the key.
+        Refusal: naming the file and the key.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -131,9 +131,9 @@ def read_settings(path: Path) -> Settings | None:
             return None
         table: Any = tomllib.loads(text)
     except OSError as error:
-        raise Problem(f"{path}: {error.strerror}") from error
+        raise Refusal(f"{path}: {error.strerror}") from error
     except ValueError as error:
-        raise Problem(f"{path}: not valid TOML: {error}") from error
+        raise Refusal(f"{path}: not valid TOML: {error}") from error
     where = str(path)
     if path.name == "pyproject.toml":
         tool = table.get("tool")
@@ -142,7 +142,7 @@ def read_settings(path: Path) -> Settings | None:
         if table is None:
             return None
         if not isinstance(table, dict):
-            raise Problem(f"{where} must be a table")
+            raise Refusal(f"{where} must be a table")
     return _settings_from(table, path.absolute(), where)
 
 
@@ -161,7 +161,7 @@ def _settings_from(table: dict[str, Any], path: Path, where: str) -> Settings:
         if key not in readers:
             near = difflib.get_close_matches(key, readers, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(readers)})"
-            raise Problem(f"{where}: unknown key {key!r}{hint}")
+            raise Refusal(f"{where}: unknown key {key!r}{hint}")
         values[key] = readers[key](value, f"{where}: {key}")
     return Settings(
         origin=path,
@@ -175,19 +175,19 @@ def _settings_from(table: dict[str, Any], path: Path, where: str) -> Settings:
 
 def _strings(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise Problem(f"{where}: must be a list of strings, not {value!r}")
+        raise Refusal(f"{where}: must be a list of strings, not {value!r}")
     return tuple(value)
 
 
 def _lists_by_pattern(value: Any, where: str) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
-        raise Problem(f"{where}: must be a table of lists by pattern, not {value!r}")
+        raise Refusal(f"{where}: must be a table of lists by pattern, not {value!r}")
     return {pattern: _strings(codes, f"{where}: {pattern!r}") for pattern, codes in value.items()}
 
 
 def _output_format(value: Any, where: str) -> str:
     if value not in OUTPUT_FORMATS:
-        raise Problem(f"{where}: must be one of {', '.join(OUTPUT_FORMATS)}, not {value!r}")
+        raise Refusal(f"{where}: must be one of {', '.join(OUTPUT_FORMATS)}, not {value!r}")
     return str(value)
 
 

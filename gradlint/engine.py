@@ -36,15 +36,14 @@ class Report:
         """The source line where ``place`` begins; ``None`` when it cannot be had."""
         from gradlint.source import SourceError
 
-        path = Path(place.filename)
         try:
-            try:
-                lines = self.read(path).lines(place.cell)
-            except SourceError:  # the very line at which reading failed is worth showing
-                lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
+            source = self.read(Path(place.filename))
+        except SourceError:
             return None
-        return lines[place.row - 1] if place.row <= len(lines) else None
+        cell = next((span for span in source.cells if span.number == place.cell), None)
+        row = place.row + cell.first_row - 1 if cell else place.row
+        line = source.lines[row - 1] if row <= len(source.lines) else ""
+        return " " * cell.indent + line if cell and line else line or None
 
 
 class Engine:
@@ -90,6 +89,7 @@ class Engine:
             targets: the files whose findings are wanted; files they import are read where needed.
             given: sources that are not to be read from the disk, such as standard input.
         """
+        from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
         from gradlint.source import SourceError
 
         reader = _MemoReader(given or {})
@@ -100,15 +100,18 @@ class Engine:
         for done, target in enumerate(targets):
             self.progress(done, 2 * len(targets))
             try:
-                reader(target)
+                source = reader(target)
             except SourceError as error:
-                found.append(_unreadable(error))
-            except OSError as error:
-                report.troubles.append(f"{target}: {error.strerror}")
-                continue
+                if isinstance(error.__cause__, OSError):
+                    report.troubles.append(f"{target}: {error.reason}")
+                    continue
+                problems = [error]
             else:
-                readable.append(target)
+                problems = syntax_errors(source)
+            found += [SyntaxErrorRule.at(problem.location, problem.reason) for problem in problems]
             report.files += 1
+            if not problems or source.is_notebook:
+                readable.append(target)
         taking_part = frozenset[str]().union(*(chosen.shown | chosen.counted for chosen in selections.values()))
         found += self._analyze(readable, [rule for rule in self.rules if rule.code in taking_part], reader, report)
         for finding in self._unsuppressed(found, readable, reader, selections):
@@ -155,7 +158,7 @@ class Engine:
             by_file.setdefault(finding.location.filename, []).append(finding)
         for target in targets:
             source = reader(target)
-            suppressions = read_suppressions(source.text, str(target), source.place)
+            suppressions = read_suppressions(source.text, source.location)
             here = [*by_file.pop(str(target), ()), *unknown_codes(suppressions, self.rules)]
             yield from (finding for finding in here if not suppressions.suppress(finding))
             yield from unused(suppressions, [rule for rule in self.rules if rule.code in selections[target].shown])
@@ -180,7 +183,7 @@ class _MemoReader:
 
     def __init__(self, given: Mapping[Path, Callable[[], Source]]) -> None:
         self._given = given
-        self._known: dict[Path, Source | Exception] = {}
+        self._known: dict[Path, Source | SourceError] = {}
 
     def __call__(self, path: Path) -> Source:
         from gradlint.source import SourceError, read_source
@@ -189,15 +192,20 @@ class _MemoReader:
         if outcome is None:
             try:
                 outcome = self._given[path]() if path in self._given else read_source(path)
-            except (SourceError, OSError) as error:
+            except SourceError as error:
                 outcome = error
             self._known[path] = outcome
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, SourceError):
             raise outcome
         return outcome
 
 
-def _unreadable(error: SourceError) -> Finding:
-    from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
+def syntax_errors(source: Source) -> list[SourceError]:
+    """What in a source is not Python: anywhere in a file, or in cells of a notebook, whose other cells stand."""
+    from gradlint.source import SourceError
+    from gradlint.syntax import problem_of
 
-    return SyntaxErrorRule.at(Location(str(error.path), error.row, error.column), error.reason)
+    if source.is_notebook:
+        return list(source.problems)
+    problem = problem_of(source.text)
+    return [SourceError(source.path, problem.row, problem.column, problem.reason)] if problem else []

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gradlint.problem import Problem
+from gradlint.refusal import Refusal
 from gradlint.selection import codes_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def witnesses(rule: type[Rule]) -> tuple[str, ...]:
     events = rule.listens()
     if not events:
         return ("static",)
+    for protocol in rule.protocols:
+        events -= protocol.events - protocol.needs
     return tuple(name for name in ("static", "runtime") if events <= _sent_by(name))
 
 
@@ -35,13 +37,13 @@ def find(name: str, rules: Sequence[type[Rule]]) -> type[Rule]:
     """The rule with this code or slug.
 
     Raises:
-        Problem: there is none.
+        Refusal: there is none.
     """
     for rule in rules:
         if name.upper() == rule.code or name.lower() == rule.name:
             return rule
     if codes_of(name, rules, "gradlint ", "rule"):
-        raise Problem(f"gradlint rule: {name!r} means several rules: name one, or use --all")
+        raise Refusal(f"gradlint rule: {name!r} means several rules: name one, or use --all")
     raise AssertionError("codes_of raises when nothing matches")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gradlint.problem import Problem
+from gradlint.refusal import Refusal
 
 if TYPE_CHECKING:
     from gradlint.rule import Rule
@@ -52,7 +52,7 @@ def resolve(choices: Iterable[Choice], rules: Sequence[type[Rule]]) -> Selection
     prefix over a shorter one over ``ALL``), and ``ignore`` wins between equals.
 
     Raises:
-        Problem: a selector that means no rule.
+        Refusal: a selector that means no rule.
     """
     shown = frozenset(rule.code for rule in rules if rule.default())
     counted = frozenset(rule.code for rule in rules if not rule.default())
@@ -75,7 +75,7 @@ def codes_of(selector: str, rules: Sequence[type[Rule]], origin: str, key: str) 
     """The codes ``selector`` means.
 
     Raises:
-        Problem: when it means none, naming ``origin`` and ``key``.
+        Refusal: when it means none, naming ``origin`` and ``key``.
     """
     codes = matching(selector, rules)
     if codes:
@@ -83,7 +83,7 @@ def codes_of(selector: str, rules: Sequence[type[Rule]], origin: str, key: str) 
     near = difflib.get_close_matches(selector.lower(), [rule.name for rule in rules], 1)
     near = near or difflib.get_close_matches(selector.upper(), [rule.code for rule in rules], 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise Problem(f"{origin}{key}: no rule is called {selector!r}{hint}")
+    raise Refusal(f"{origin}{key}: no rule is called {selector!r}{hint}")
 
 
 def _breadth(selector: str, codes: frozenset[str]) -> int:

@@ -19,7 +19,7 @@ from gradlint.output.style import Style, shown_path, wants_colour
 from gradlint.output.summary import statistics as as_statistics
 from gradlint.output.summary import summary
 from gradlint.output.text import concise, full
-from gradlint.problem import Problem
+from gradlint.refusal import Refusal
 from gradlint.selection import Choice
 
 STDIN = Path("-")
@@ -39,7 +39,7 @@ def run(
     """Check ``paths`` and print the outcome: findings on standard output, everything else on standard error.
 
     Raises:
-        Problem: a request that makes no sense, before anything is checked.
+        Refusal: a request that makes no sense, before anything is checked.
     """
     started = time.perf_counter()
     cwd = Path.cwd()
@@ -70,11 +70,11 @@ def _check_stdin(paths: Sequence[Path], engine: Engine, discovery: Discovery, na
     from gradlint.source import source_from_bytes
 
     if len(paths) > 1:
-        raise Problem("gradlint: - (standard input) cannot be checked together with other paths")
+        raise Refusal("gradlint: - (standard input) cannot be checked together with other paths")
     path = Path(os.path.abspath(name or STDIN))
     if discovery.force_exclude and discovery.excludes(path):
         return engine.check([])
-    return engine.check([path], {path: lambda: source_from_bytes(path, sys.stdin.buffer.read())})
+    return engine.check([path], {path: lambda: source_from_bytes(sys.stdin.buffer.read(), path)})
 
 
 def _print_findings(report: Report, output_format: str, cwd: Path, *, statistics: bool, quiet: bool) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gradlint.rule import Rule
 
 Place = tuple[int | None, int]  #: the cell of a notebook (None elsewhere) and the row
+Locate = Callable[[int, int, int, int], Location]
 
 _MENTION = re.compile(r"noqa|gradlint\s*:", re.IGNORECASE)
 _CODE = r"[A-Z]{1,8}[0-9]{1,6}\b"
@@ -97,15 +98,12 @@ class Suppressions:
         return (directive for place in self.at for directive in self.at[place])
 
 
-def read_suppressions(
-    text: str, filename: str, place: Callable[[int], Place] = lambda row: (None, row)
-) -> Suppressions:
+def read_suppressions(text: str, locate: Locate) -> Suppressions:
     """The suppression comments in the text of a module.
 
     Args:
         text: Python source; where it cannot be tokenized, what stands before counts.
-        filename: for locations.
-        place: from a row of the text to the cell and row that are shown to the user.
+        locate: from row, column, end row and end column in the text to the place that is shown to the user.
     """
     suppressions = Suppressions()
     if not _MENTION.search(text):
@@ -117,13 +115,14 @@ def read_suppressions(
             if token.type == tokenize.COMMENT:
                 own_line = not token.line[:column].strip()
                 suppressions.skips_file |= own_line and bool(_SKIP_FILE.search(token.string))
-                cell, shown_row = place(row)
-                directives = list(_directives(token.string, Location(filename, shown_row, column + 1, cell=cell)))
+                where = locate(row, column + 1, row, column + 1)
+                directives = list(_directives(token.string, where))
                 if directives:
-                    suppressions.at.setdefault((cell, shown_row), []).extend(directives)
+                    suppressions.at.setdefault((where.cell, where.row), []).extend(directives)
             elif token.type == tokenize.NEWLINE:
                 for inner in range(start, row) if start else ():
-                    suppressions.ends[place(inner)] = place(row)[1]
+                    where = locate(inner, 1, row, 1)
+                    suppressions.ends[where.cell, where.row] = where.end_row
                 start = 0
             elif not start and token.type not in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
                 start = row

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradlint.configuration import DEFAULT_EXCLUDE, Configuration, Settings, overriding, read_settings
-from gradlint.problem import Problem
+from gradlint.refusal import Refusal
 
 
 def write(path: Path, text: str) -> Path:
@@ -94,13 +94,13 @@ def test_the_command_line_overrides_every_file(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     path = write(tmp_path / "gradlint.toml", text)
-    with pytest.raises(Problem, match=f"{path}: {told}"):
+    with pytest.raises(Refusal, match=f"{path}: {told}"):
         read_settings(path)
 
 
 def test_in_pyproject_the_table_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "pyproject.toml", "[tool.gradlint]\nselekt = []\n")
-    with pytest.raises(Problem, match=r"pyproject.toml: \[tool.gradlint\]: unknown key 'selekt'"):
+    with pytest.raises(Refusal, match=r"pyproject.toml: \[tool.gradlint\]: unknown key 'selekt'"):
         read_settings(path)
 
 
@@ -109,7 +109,7 @@ def test_a_broken_pyproject_of_somebody_else_is_not_our_business(tmp_path: Path)
 
 
 def test_a_missing_named_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="no such configuration file"):
+    with pytest.raises(Refusal, match="no such configuration file"):
         Configuration(tmp_path / "none.toml")
 
 

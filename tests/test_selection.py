@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradlint.problem import Problem
+from gradlint.refusal import Refusal
 from gradlint.rule import Rule, all_rules
 from gradlint.selection import Choice, Selection, matching, resolve
 
@@ -66,12 +66,12 @@ def test_a_later_choice_wins_over_an_earlier_one() -> None:
 @pytest.mark.parametrize("key", ["select", "ignore", "extend_select"])
 @pytest.mark.parametrize("selector", ["GL299", "missing-zero-gard", "GL20100", ""])
 def test_an_unknown_selector_is_told_with_its_place(key: str, selector: str) -> None:
-    with pytest.raises(Problem, match=f"here: {key.replace('_', '-')}: no rule is called"):
+    with pytest.raises(Refusal, match=f"here: {key.replace('_', '-')}: no rule is called"):
         resolve([Choice("here: ", **{key: (selector,)})], all_rules())
 
 
 def test_a_misspelled_name_gets_a_suggestion() -> None:
-    with pytest.raises(Problem, match="did you mean 'missing-zero-grad'"):
+    with pytest.raises(Refusal, match="did you mean 'missing-zero-grad'"):
         resolve([Choice(select=("missing-zero-gard",))], all_rules())
 
 

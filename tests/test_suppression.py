@@ -9,12 +9,16 @@ from gradlint.rule import all_rules
 from gradlint.suppression import read_suppressions, unknown_codes, unused
 
 
+def locate(*place: int) -> Location:
+    return Location("f.py", *place)
+
+
 def finding(row: int, end_row: int = 0) -> Finding:
     return Finding("GL201", "missing-zero-grad", "message", Severity.ERROR, Location("f.py", row, 1, end_row or row, 2))
 
 
 def covered(text: str, row: int, end_row: int = 0) -> bool:
-    return read_suppressions(text, "f.py").suppress(finding(row, end_row))
+    return read_suppressions(text, locate).suppress(finding(row, end_row))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,9 @@ def test_line_endings_do_not_matter() -> None:
 
 
 def test_places_may_be_mapped_to_cells() -> None:
-    suppressions = read_suppressions("a()\nb()  # noqa\n", "f.ipynb", lambda row: (row + 2, 1))
+    suppressions = read_suppressions(
+        "a()\nb()  # noqa\n", lambda row, column, _, end: Location("f.ipynb", 1, column, 1, end, cell=row + 2)
+    )
     where = Location("f.ipynb", 1, 1, 1, 2, cell=4)
     assert suppressions.suppress(Finding("GL201", "x", "m", Severity.ERROR, where))
     elsewhere = Location("f.ipynb", 1, 1, 1, 2, cell=3)
@@ -109,7 +115,7 @@ def test_places_may_be_mapped_to_cells() -> None:
 
 def test_unknown_codes_are_found_where_they_can_only_be_ours() -> None:
     text = "a()  # noqa: GL299, F999, GL201\nb()  # gradlint: ignore[zero-grad, GL2]\n"
-    found = list(unknown_codes(read_suppressions(text, "f.py"), all_rules()))
+    found = list(unknown_codes(read_suppressions(text, locate), all_rules()))
     assert [(f.code, f.message, f.location) for f in found] == [
         ("GL003", "no rule is called 'GL299'", Location("f.py", 1, 14, 1, 19)),
         ("GL003", "no rule is called 'zero-grad'", Location("f.py", 2, 25, 2, 34)),
@@ -124,7 +130,7 @@ def test_comments_without_use_are_found() -> None:
         "d()  # gradlint: ignore\n"
         "e()  # gradlint: ignore[GL102]\n"  # not selected
     )
-    suppressions = read_suppressions(text, "f.py")
+    suppressions = read_suppressions(text, locate)
     assert suppressions.suppress(finding(1))
     selected = [rule for rule in all_rules() if rule.default() or rule.code == "GL002"]
     found = list(unused(suppressions, selected))
