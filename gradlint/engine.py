@@ -37,13 +37,10 @@ class Report:
         from gradlint.source import SourceError
 
         try:
-            source = self.read(Path(place.filename))
+            lines = self.read(Path(place.filename)).lines(place.cell)
         except SourceError:
             return None
-        cell = next((span for span in source.cells if span.number == place.cell), None)
-        row = place.row + cell.first_row - 1 if cell else place.row
-        line = source.lines[row - 1] if row <= len(source.lines) else ""
-        return " " * cell.indent + line if cell and line else line or None
+        return lines[place.row - 1] if place.row <= len(lines) else None
 
 
 class Engine:
@@ -89,29 +86,10 @@ class Engine:
             targets: the files whose findings are wanted; files they import are read where needed.
             given: sources that are not to be read from the disk, such as standard input.
         """
-        from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
-        from gradlint.source import SourceError
-
         reader = _MemoReader(given or {})
         report = Report(targets, reader)
         selections = {target: self.selection(self.configuration.of_folder(target.parent)) for target in targets}
-        found: list[Finding] = []
-        readable: list[Path] = []
-        for done, target in enumerate(targets):
-            self.progress(done, 2 * len(targets))
-            try:
-                source = reader(target)
-            except SourceError as error:
-                if isinstance(error.__cause__, OSError):
-                    report.troubles.append(f"{target}: {error.reason}")
-                    continue
-                problems = [error]
-            else:
-                problems = syntax_errors(source)
-            found += [SyntaxErrorRule.at(problem.location, problem.reason) for problem in problems]
-            report.files += 1
-            if not problems or source.is_notebook:
-                readable.append(target)
+        readable, found = self._read(targets, reader, report)
         taking_part = frozenset[str]().union(*(chosen.shown | chosen.counted for chosen in selections.values()))
         found += self._analyze(readable, [rule for rule in self.rules if rule.code in taking_part], reader, report)
         for finding in self._unsuppressed(found, readable, reader, selections):
@@ -119,6 +97,29 @@ class Engine:
         report.findings.sort(key=lambda finding: finding.sort_key)
         self.progress(2 * len(targets), 2 * len(targets))
         return report
+
+    def _read(self, targets: Sequence[Path], reader: Reader, report: Report) -> tuple[list[Path], list[Finding]]:
+        """The targets that can be analyzed, and a finding for everything in them that is not Python."""
+        from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
+        from gradlint.source import SourceError
+
+        readable: list[Path] = []
+        found: list[Finding] = []
+        for done, target in enumerate(targets):
+            self.progress(done, 2 * len(targets))
+            try:
+                source = reader(target)
+                errors = syntax_errors(source)
+                if not errors or source.is_notebook:
+                    readable.append(target)
+            except SourceError as error:
+                if isinstance(error.__cause__, OSError):
+                    report.troubles.append(f"{target}: {error.reason}")
+                    continue
+                errors = [error]
+            report.files += 1
+            found += [SyntaxErrorRule.at(error.location, error.reason) for error in errors]
+        return readable, found
 
     def _analyze(
         self, targets: Sequence[Path], rules: Sequence[type[Rule]], reader: Reader, report: Report
@@ -203,9 +204,9 @@ class _MemoReader:
 def syntax_errors(source: Source) -> list[SourceError]:
     """What in a source is not Python: anywhere in a file, or in cells of a notebook, whose other cells stand."""
     from gradlint.source import SourceError
-    from gradlint.syntax import problem_of
+    from gradlint.syntax import error_in
 
     if source.is_notebook:
         return list(source.problems)
-    problem = problem_of(source.text)
-    return [SourceError(source.path, problem.row, problem.column, problem.reason)] if problem else []
+    error = error_in(source.text)
+    return [SourceError(source.path, error.row, error.column, error.reason)] if error else []

@@ -16,15 +16,18 @@ if TYPE_CHECKING:
 
 
 def witnesses(rule: type[Rule]) -> tuple[str, ...]:
-    """Which witnesses send every event the rule listens to: ``static``, ``runtime`` or both.
+    """Which witnesses send every event the rule needs: ``static``, ``runtime`` or both.
 
-    A rule that listens to no event speaks about the source text itself, which only the linter reads.
+    It can do without events that only ever bring a protocol back to its start: a witness in whose view such a thing
+    makes a new subject has nothing to send.  A rule that listens to no event speaks about the source text itself,
+    which only the linter reads.
     """
     events = rule.listens()
     if not events:
         return ("static",)
     for protocol in rule.protocols:
-        events -= protocol.events - protocol.needs
+        moving = {event for (_, event), target in protocol.transitions.items() if target != protocol.start.state}
+        events -= protocol.events - moving - frozenset(rule.checks)
     return tuple(name for name in ("static", "runtime") if events <= _sent_by(name))
 
 

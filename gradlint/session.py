@@ -74,7 +74,7 @@ def _check_stdin(paths: Sequence[Path], engine: Engine, discovery: Discovery, na
     path = Path(os.path.abspath(name or STDIN))
     if discovery.force_exclude and discovery.excludes(path):
         return engine.check([])
-    return engine.check([path], {path: lambda: source_from_bytes(sys.stdin.buffer.read(), path)})
+    return engine.check([path], {path: lambda: source_from_bytes(path, sys.stdin.buffer.read())})
 
 
 def _print_findings(report: Report, output_format: str, cwd: Path, *, statistics: bool, quiet: bool) -> None:

@@ -16,7 +16,20 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.interpreter import BudgetExceeded, Interpreter
 from gradlint.static.project import Module, Project
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
-from gradlint.static.values import Class, Const, Frame, Function, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Value
+from gradlint.static.values import (
+    Class,
+    Const,
+    Frame,
+    Function,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Value,
+)
 from gradlint.static.witness import Witness
 from gradlint.static.world import World, join, reduce
 
@@ -204,7 +217,9 @@ class _Analyzer:
             results = [r for w in worlds for r in self._results(function, w, here, receiver)]
             worlds = reduce([w for w, _ in results], 4)
 
-    def _results(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> list[tuple[World, Value]]:
+    def _results(
+        self, function: Function, world: World, ctx: Context, receiver: Value | None
+    ) -> list[tuple[World, Value]]:
         site = function.unit.site(function.unit.node)
         return self.machine.calls.function(function, Arguments(open=True), world, ctx, site, receiver)
 
@@ -257,7 +272,8 @@ def _within(inner: Location, outer: Location) -> bool:
     if (inner.filename, inner.cell) != (outer.filename, outer.cell):
         return False
     return (outer.row, outer.column) <= (inner.row, inner.column) and (inner.end_row, inner.end_column) <= (
-        outer.end_row, outer.end_column,
+        outer.end_row,
+        outer.end_column,
     )
 
 

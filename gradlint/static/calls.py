@@ -140,9 +140,7 @@ class Calls:
         if isinstance(callee, Lambda):
             return self._lambda(callee, args, w, ctx, site)
         if isinstance(callee, Partial):
-            merged = Arguments(
-                [*callee.args, *args.positional], {**dict(callee.kwargs), **args.keywords}, args.open
-            )
+            merged = Arguments([*callee.args, *args.positional], {**dict(callee.kwargs), **args.keywords}, args.open)
             return self.call(callee.function, merged, w, ctx, site)
         if isinstance(callee, External):
             return self.m.externals.call(callee.name, args, w, ctx, site)
@@ -189,8 +187,17 @@ class Calls:
             args = Arguments([receiver, *args.positional], args.keywords, args.open)
         frame = w.new(Frame({}, fn.frame))
         here = Context(
-            unit.module, unit, frame.id, ctx.at(site).key, ctx.depth + 1, ctx, fn, fn.owner,
-            receiver, ctx.in_forward or self._is_forward(fn, receiver, w), ctx.peeled,
+            unit.module,
+            unit,
+            frame.id,
+            ctx.at(site).key,
+            ctx.depth + 1,
+            ctx,
+            fn,
+            fn.owner,
+            receiver,
+            ctx.in_forward or self._is_forward(fn, receiver, w),
+            ctx.peeled,
         )
         self.bind(fn, args, w, here)
         before = w.grad
@@ -234,8 +241,19 @@ class Calls:
 
     def _is_forward(self, fn: Function, receiver: Value | None, w: World) -> bool:
         obj = w.get(receiver, Instance) if receiver is not None else None
-        return obj is not None and obj.kind in ("module", "lightning") and fn.unit.name not in (
-            "__init__", "training_step", "configure_optimizers", "reset_parameters", "fit", "train_step", "step",
+        return (
+            obj is not None
+            and obj.kind in ("module", "lightning")
+            and fn.unit.name
+            not in (
+                "__init__",
+                "training_step",
+                "configure_optimizers",
+                "reset_parameters",
+                "fit",
+                "train_step",
+                "step",
+            )
         )
 
     def bind(self, fn: Function, args: Arguments, w: World, here: Context) -> None:
@@ -293,8 +311,14 @@ class Calls:
             variables[params.star_kwarg.name.value] = Unknown(("kwargs", fresh()))
         frame = w.new(Frame(variables, fn.frame))
         here = Context(
-            fn.unit.module, fn.unit, frame.id, ctx.at(site).key, ctx.depth + 1, ctx,
-            in_forward=ctx.in_forward, peeled=ctx.peeled,
+            fn.unit.module,
+            fn.unit,
+            frame.id,
+            ctx.at(site).key,
+            ctx.depth + 1,
+            ctx,
+            in_forward=ctx.in_forward,
+            peeled=ctx.peeled,
         )
         return self.m.flow.value(fn.node.body, w, here)
 
@@ -364,10 +388,19 @@ class Calls:
         frame = w.new(Frame({}, fn.frame))
         receiver = manager.args[0] if fn.owner is not None and manager.args else None
         here = Context(
-            unit.module, unit, frame.id, ctx.at("with", unit).key, ctx.depth + 1, ctx, fn, fn.owner, receiver,
-            ctx.in_forward, ctx.peeled, on_yield=body,
+            unit.module,
+            unit,
+            frame.id,
+            ctx.at("with", unit).key,
+            ctx.depth + 1,
+            ctx,
+            fn,
+            fn.owner,
+            receiver,
+            ctx.in_forward,
+            ctx.peeled,
+            on_yield=body,
         )
         self.m.called.add(unit)
         self.bind(fn, Arguments(list(manager.args), dict(manager.kwargs)), w, here)
         return [world for world, _ in self._body(unit, w, here)]
-

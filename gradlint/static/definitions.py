@@ -108,9 +108,7 @@ class Definitions:
         if instance is not None and instance.kind == "gradmode" and isinstance(value, Function):
             return replace(value, grad=instance.grad)
         if isinstance(decorator, (Function, Class)):
-            result = self.m.calls.joined(
-                self.m.calls.call(decorator, Arguments([value]), w, ctx, ctx.site(node)), w
-            )
+            result = self.m.calls.joined(self.m.calls.call(decorator, Arguments([value]), w, ctx, ctx.site(node)), w)
             return value if result == NONE or self.m.is_unknown(result) else result
         return value
 
@@ -191,8 +189,10 @@ class Definitions:
     def is_dataclass(self, cls: Class) -> bool:
         """Whether the class gets its ``__init__`` from its annotated fields."""
         decorated = any("dataclass" in _words(d) for here in self.mro(cls) for d in here.unit.decorators)
-        return decorated or "NamedTuple" in {b.rpartition(".")[2] for b in self.external_bases(cls)} or any(
-            base.endswith("ModelOutput") for base in self.external_bases(cls)
+        return (
+            decorated
+            or "NamedTuple" in {b.rpartition(".")[2] for b in self.external_bases(cls)}
+            or any(base.endswith("ModelOutput") for base in self.external_bases(cls))
         )
 
     def annotated_fields(self, cls: Class) -> list[str]:

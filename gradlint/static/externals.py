@@ -109,7 +109,9 @@ class Externals:
             "torch.autograd.backward": self._backward,
             "torch.autograd.grad": self._grad,
             "torch.utils.checkpoint.checkpoint": self._checkpoint,
-            "torch.is_grad_enabled": lambda a, w, c, s: Unknown(("grad enabled", fresh())) if w.grad is None else Const(w.grad),
+            "torch.is_grad_enabled": lambda a, w, c, s: (
+                Unknown(("grad enabled", fresh())) if w.grad is None else Const(w.grad)
+            ),
             "torch.cuda.is_available": lambda a, w, c, s: Unknown("torch.cuda.is_available()"),
             "torch.set_grad_enabled": self._set_grad,
             "torch.nn.utils.parameters_to_vector": self._vector,
@@ -204,9 +206,7 @@ class Externals:
         inplace = w.resolve(args.keywords.get("inplace", Const(False)))
         if inplace == Const(True) and args.positional:
             self.m.tensors.in_place(name.rpartition(".")[2] + "_", args.positional[0], [], w, ctx, site)
-        given = Arguments(
-            list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open
-        )
+        given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)
         if out is not None:
             self.m.tensors.in_place("out=", out, list(given), w, ctx, site)
@@ -225,14 +225,23 @@ class Externals:
         elif dropout.training is None and not guarded:
             # Without a training argument the probability is all there is: only a known one is proof.
             inert = unknown()
-        given: Fact[bool] = unknown() if args.open else known(
-            dropout.training is not None and args.get(dropout.training, "training") is not None
+        given: Fact[bool] = (
+            unknown()
+            if args.open
+            else known(dropout.training is not None and args.get(dropout.training, "training") is not None)
         )
         self.m.witness.send(
             events.DropoutCalled(
-                site=site, function=dropout.name, training_given=given, drops_by_default=dropout.drops_by_default,
-                in_module=known(ctx.in_forward), mode_checked=known(w.module_checked or guarded), inert=inert,
-            ), w, ctx,
+                site=site,
+                function=dropout.name,
+                training_given=given,
+                drops_by_default=dropout.drops_by_default,
+                in_module=known(ctx.in_forward),
+                mode_checked=known(w.module_checked or guarded),
+                inert=inert,
+            ),
+            w,
+            ctx,
         )
 
     def _grad_mode(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -295,8 +304,15 @@ class Externals:
             if flag is False and isinstance(value, Unknown):
                 return value
             return self.m.tensors.leaf(w, site, requires_grad=flag, device=None)
-        new = self.m.tensors.leaf(w, site, requires_grad=flag, device=tensor.device, size=tensor.size,
-                                  integral=tensor.integral, activation=tensor.activation)
+        new = self.m.tensors.leaf(
+            w,
+            site,
+            requires_grad=flag,
+            device=tensor.device,
+            size=tensor.size,
+            integral=tensor.integral,
+            activation=tensor.activation,
+        )
         return new
 
     def _parameter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

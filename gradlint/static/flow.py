@@ -442,8 +442,10 @@ class Flow:
         """``except ImportError`` stands for another installation: the first alternative is the usual one."""
         names = ("ImportError", "ModuleNotFoundError", "NameError")
         kind = handler.type
-        if not any(isinstance(s, cst.SimpleStatementLine) and isinstance(s.body[0], (cst.Import, cst.ImportFrom))
-                   for s in node.body.body):
+        if not any(
+            isinstance(s, cst.SimpleStatementLine) and isinstance(s.body[0], (cst.Import, cst.ImportFrom))
+            for s in node.body.body
+        ):
             return False
         if kind is None:
             return True

@@ -237,9 +237,7 @@ class Interpreter:
             self.witness.read(inputs, w, ctx, site)
         return Unknown(("call", fresh()), method, frozenset(deps))
 
-    def _escape(
-        self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int
-    ) -> None:
+    def _escape(self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int) -> None:
         obj = w.get(value, Object)
         if isinstance(value, Unknown):
             deps |= value.deps
@@ -294,7 +292,10 @@ class Interpreter:
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             deps = self.tensors.deps(a, w) | self.tensors.deps(b, w)
             return Unknown(("join", fresh()), deps=deps)
-        flat = [*(a.alternatives if isinstance(a, Choice) else (a,)), *(b.alternatives if isinstance(b, Choice) else (b,))]
+        flat = [
+            *(a.alternatives if isinstance(a, Choice) else (a,)),
+            *(b.alternatives if isinstance(b, Choice) else (b,)),
+        ]
         alternatives = tuple(dict.fromkeys(flat))
         if len(alternatives) <= MAX_ALTERNATIVES:
             return Choice(fresh(), alternatives)
@@ -402,7 +403,9 @@ class Interpreter:
         if isinstance(obj, Sequence):
             return [o for item in obj.items for o in self._optimizers_in(item, w)]
         if isinstance(obj, Mapping):
-            return [o for key in (Const("optimizer"),) if key in obj.items for o in self._optimizers_in(obj.items[key], w)]
+            return [
+                o for key in (Const("optimizer"),) if key in obj.items for o in self._optimizers_in(obj.items[key], w)
+            ]
         return []
 
 

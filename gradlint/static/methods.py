@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-_OPTIMIZER_NAME = re.compile(r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?")
+_OPTIMIZER_NAME = re.compile(
+    r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
+)
 _SCALE = Op(saves="other", size="keeps", activation="keeps")
 _MODULE_ONLY = frozenset(
     "parameters named_parameters modules named_modules children named_children state_dict load_state_dict "
@@ -140,16 +142,16 @@ class Methods:
             if tensor.integral and new.integral is None:
                 new.integral = True
 
-    def converted(self, value: Value, how: str, w: World, ctx: Context, site: Site, kept_at: Site | None = None) -> None:
+    def converted(
+        self, value: Value, how: str, w: World, ctx: Context, site: Site, kept_at: Site | None = None
+    ) -> None:
         """Tell the rules that a value was turned into a numpy array."""
         value = w.resolve(value)
         if w.get(value, Tensor) is None:
             return
         grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
         view = self.m.tensors.view_of(value, w, kept_at=kept_at)
-        self.m.witness.send(
-            events.ConvertedToNumpy(site=site, tensor=view, how=how, grad_enabled=grad_enabled), w, ctx
-        )
+        self.m.witness.send(events.ConvertedToNumpy(site=site, tensor=view, how=how, grad_enabled=grad_enabled), w, ctx)
 
     def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
         """A backward pass from ``root``: gradients are added, graphs are freed."""
@@ -170,9 +172,15 @@ class Methods:
         touches = self._reached(w.heap[root.id], w, certain)
         self.m.witness.send(
             events.Backward(
-                site=site, root=view, touches=touches, retain_graph=_fact(retain), create_graph=_fact(create),
+                site=site,
+                root=view,
+                touches=touches,
+                retain_graph=_fact(retain),
+                create_graph=_fact(create),
                 gradient_given=known(bool(args.positional) or "gradient" in args.keywords),
-            ), w, ctx,
+            ),
+            w,
+            ctx,
         )
         self.free(tensor, retain, w, site)
 
@@ -215,9 +223,7 @@ class Methods:
             return self.m.tensors.apply(obj.layer.op, args, w, ctx, site, parameters=obj.groups)
         return self._instance(receiver.receiver, obj, name, args, w, ctx, site)
 
-    def _super_init(
-        self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Value:
+    def _super_init(self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``super().__init__(...)`` of an optimizer takes the parameters; of ``nn.Sequential`` the layers."""
         new = w.write(receiver.id)
         if obj.kind == "optimizer":
@@ -240,8 +246,10 @@ class Methods:
         if obj.kind in ("scheduler", "loader", "gradmode", "param_groups", "device"):
             return Unknown(("result of known", fresh()))
         if obj.kind == "array":
-            return w.new(Instance(name="numpy.ndarray", kind="array")) if name not in ("item", "tolist") else Unknown(
-                ("number", fresh())
+            return (
+                w.new(Instance(name="numpy.ndarray", kind="array"))
+                if name not in ("item", "tolist")
+                else Unknown(("number", fresh()))
             )
         if name in ("backward", "step", "zero_grad") or obj.cls is not None:
             return self._unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
@@ -373,7 +381,8 @@ class Methods:
             values.append(Unknown(("module", fresh()), "module"))
         if name.startswith("named"):
             values = [
-                w.new(Sequence([Unknown(("name", fresh()), "name"), v], [None, None], None, None, False)) for v in values
+                w.new(Sequence([Unknown(("name", fresh()), "name"), v], [None, None], None, None, False))
+                for v in values
             ]
         return w.new(Sequence(values, [None] * len(values)))
 
@@ -383,7 +392,8 @@ class Methods:
         """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
         self.m.witness.cleared(groups, "zero_grad", w, ctx, site)
         others = {
-            key for key, obj in w.heap.items()
+            key
+            for key, obj in w.heap.items()
             if isinstance(obj, Group) and key not in groups and (opaque or obj.opaque) and obj.tokens
         }
         if others:
@@ -435,8 +445,15 @@ class Methods:
             if len(args.positional) == 1:
                 return args.positional[0]
             return w.new(Sequence(list(args.positional), [None] * len(args.positional), None, None, False))
-        if name in ("prepare_model", "prepare_optimizer", "prepare_data_loader", "setup_module", "setup_optimizers",
-                    "unwrap_model", "setup_dataloaders"):
+        if name in (
+            "prepare_model",
+            "prepare_optimizer",
+            "prepare_data_loader",
+            "setup_module",
+            "setup_optimizers",
+            "unwrap_model",
+            "setup_dataloaders",
+        ):
             return args.get(0) or NONE
         if name == "backward":
             self.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
@@ -453,9 +470,7 @@ class Methods:
 
     # --- unknown receivers
 
-    def _unknown(
-        self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Value:
+    def _unknown(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if name == "backward":
             if args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
                 self.backward(args.positional[0], Arguments(), w, ctx, site, certain=False)

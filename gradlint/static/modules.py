@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _OPAQUE = Op(activation="clears", saves="input")
-_PARAMETERS = frozenset("weight bias weight_ih weight_hh bias_ih bias_hh in_proj_weight weight_ih_l0 weight_hh_l0".split())
+_PARAMETERS = frozenset(
+    "weight bias weight_ih weight_hh bias_ih bias_hh in_proj_weight weight_ih_l0 weight_hh_l0".split()
+)
 MODULES = ("module", "lightning", "loss")
 
 
@@ -76,7 +78,7 @@ class Modules:
             return
         if layer.container == "dict" or (layer.container == "sequential" and w.get(first, Mapping) is not None):
             mapping = w.get(first, Mapping)
-            for key, value in (mapping.items.items() if mapping else ()):
+            for key, value in mapping.items.items() if mapping else ():
                 if isinstance(key, Const) and isinstance(key.value, str):
                     obj.attrs[key.value] = value
             return
@@ -92,10 +94,14 @@ class Modules:
         for number, value in enumerate(values):
             obj.attrs[str(number)] = value
 
-    def opaque(self, w: World, name: str, site: Site | None, requires_grad: bool | None, groups: Iterable[int] = ()) -> Ref:
+    def opaque(
+        self, w: World, name: str, site: Site | None, requires_grad: bool | None, groups: Iterable[int] = ()
+    ) -> Ref:
         """A module whose inside is not known, with one parameter group unless it is given some."""
         members = frozenset(groups) or frozenset([w.new(Group(requires_grad, opaque=True, made_at=site)).id])
-        return w.new(Instance(name=name, kind="module", groups=members, opaque=True, training=None, device=None, made_at=site))
+        return w.new(
+            Instance(name=name, kind="module", groups=members, opaque=True, training=None, device=None, made_at=site)
+        )
 
     def prepare(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Before ``__init__``: what an instance inherits from a layer or loss of torch."""
@@ -189,7 +195,9 @@ class Modules:
                 return value.deps
             key = ("parameters", value.key)
             if key not in w.bound:
-                w.bound[key] = w.new(Instance(kind="parameters", groups=frozenset([w.new(Group(None, opaque=True)).id])))
+                w.bound[key] = w.new(
+                    Instance(kind="parameters", groups=frozenset([w.new(Group(None, opaque=True)).id]))
+                )
             return self.groups_in(w.bound[key], w)
         return frozenset()
 
@@ -221,7 +229,13 @@ class Modules:
             return owner
         if obj.kind in self.m.methods.KINDS and obj.cls is None:
             return Bound(owner, name)
-        if obj.kind == "optimizer" and name in ("step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"):
+        if obj.kind == "optimizer" and name in (
+            "step",
+            "zero_grad",
+            "state_dict",
+            "load_state_dict",
+            "add_param_group",
+        ):
             return Bound(owner, name)
         return None
 
@@ -297,7 +311,9 @@ class Modules:
                 return self.m.calls.joined(results, w)
         return Unknown(("item", fresh()), "", obj.groups)
 
-    def set_item(self, owner: Ref, obj: Instance, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
+    def set_item(
+        self, owner: Ref, obj: Instance, index: Index, value: Value, w: World, ctx: Context, site: Site
+    ) -> None:
         """``module_dict["head"] = layer``, ``sequential[-1] = layer``."""
         if obj.layer is not None and obj.layer.container and isinstance(index, Const):
             new = w.write(owner.id)
@@ -357,10 +373,15 @@ class Modules:
             probability = obj.attrs.get("p")
             self.m.witness.send(
                 events.DropoutCalled(
-                    site=site, function=obj.name.replace("torch.nn", "nn"), training_given=known(False),
-                    in_module=known(True), mode_checked=known(w.module_checked),
+                    site=site,
+                    function=obj.name.replace("torch.nn", "nn"),
+                    training_given=known(False),
+                    in_module=known(True),
+                    mode_checked=known(w.module_checked),
                     inert=known(probability in (Const(0), Const(0.0))),
-                ), w, ctx,
+                ),
+                w,
+                ctx,
             )
         op_args = args
         value = self.m.tensors.apply(layer.op, op_args, w, ctx, site, parameters=obj.groups, device=obj.device)
@@ -389,7 +410,9 @@ class Modules:
             touches = dict.fromkeys(sorted(fed), True)
             self.m.witness.send(events.InputFed(site=site, touches=touches, module=obj.name), w, ctx)  # type: ignore[arg-type]
 
-    def loss(self, name: str, loss: object, obj: Instance | None, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+    def loss(
+        self, name: str, loss: object, obj: Instance | None, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
         """Call a loss: tell the rules what it was given, and give its value."""
         from gradlint.static.ops import Loss
 
@@ -398,7 +421,8 @@ class Modules:
         target = args.get(loss.target, "target") if loss.target >= 0 else None
         tensors = self.m.tensors
         event = events.LossCalled(
-            site=site, loss=name,
+            site=site,
+            loss=name,
             input=tensors.view_of(prediction, w) if prediction is not None else events.Tensor(),
             target=tensors.view_of(target, w) if target is not None else events.Tensor(),
         )

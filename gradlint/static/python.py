@@ -209,8 +209,10 @@ class Python:
             self.m.tensors.in_place("[]=", owner, [value], w, ctx, site)
         elif isinstance(obj, Sequence) and isinstance(owner, Ref):
             new = w.write(owner.id)
-            if isinstance(index, Const) and isinstance(index.value, int) and -len(new.items) <= index.value < len(
-                new.items
+            if (
+                isinstance(index, Const)
+                and isinstance(index.value, int)
+                and -len(new.items) <= index.value < len(new.items)
             ):
                 new.items[index.value] = value
                 new.sites[index.value] = site

@@ -61,27 +61,55 @@ class Tensors:
     # --- making
 
     def leaf(
-        self, w: World, site: Site, *, requires_grad: bool | None = False, device: str | None = "cpu",
-        parameter: bool | None = False, size: str | None = None, integral: bool | None = None,
+        self,
+        w: World,
+        site: Site,
+        *,
+        requires_grad: bool | None = False,
+        device: str | None = "cpu",
+        parameter: bool | None = False,
+        size: str | None = None,
+        integral: bool | None = None,
         activation: str | None = "none",
     ) -> Ref:
         """A new leaf; one that requires grad is a parameter group of its own."""
         groups: frozenset[int] = frozenset()
         if requires_grad is not False:
             groups = frozenset([w.new(Group(requires_grad, made_at=site)).id])
-        return w.new(Tensor(
-            requires_grad=requires_grad, is_leaf=True, is_parameter=parameter, device=device, size=size,
-            integral=integral, activation=activation, made_at=site, moved_at=site if device == "cuda" else None,
-            groups=groups, deps=groups, open=False,
-        ))
+        return w.new(
+            Tensor(
+                requires_grad=requires_grad,
+                is_leaf=True,
+                is_parameter=parameter,
+                device=device,
+                size=size,
+                integral=integral,
+                activation=activation,
+                made_at=site,
+                moved_at=site if device == "cuda" else None,
+                groups=groups,
+                deps=groups,
+                open=False,
+            )
+        )
 
     def parameter(self, groups: Iterable[int], w: World, site: Site | None, device: str | None = "cpu") -> Ref:
         """A parameter (or, for several groups, any of them)."""
         members = frozenset(groups)
-        return w.new(Tensor(
-            requires_grad=None, is_leaf=True, is_parameter=True, device=device, activation="none", integral=False,
-            made_at=site, groups=members, deps=members, open=False,
-        ))
+        return w.new(
+            Tensor(
+                requires_grad=None,
+                is_leaf=True,
+                is_parameter=True,
+                device=device,
+                activation="none",
+                integral=False,
+                made_at=site,
+                groups=members,
+                deps=members,
+                open=False,
+            )
+        )
 
     def from_unknown(self, value: Unknown, w: World, **facts: object) -> Ref:
         """Say that an unknown value is a tensor; from now on in this world, it is this one."""
@@ -174,8 +202,15 @@ class Tensors:
     # --- operations
 
     def apply(
-        self, op: Op, args: Arguments, w: World, ctx: Context, site: Site, *,
-        parameters: frozenset[int] = frozenset(), device: str | None = None,
+        self,
+        op: Op,
+        args: Arguments,
+        w: World,
+        ctx: Context,
+        site: Site,
+        *,
+        parameters: frozenset[int] = frozenset(),
+        device: str | None = None,
     ) -> Value:
         """The result of an operation on its arguments; ``parameters`` are those of the layer that does it."""
         inputs = self.tensors_in(args, w)
@@ -200,8 +235,14 @@ class Tensors:
 
     def _pair(self, result: Tensor, w: World, site: Site) -> Value:
         indices = Tensor(
-            requires_grad=False, is_leaf=True, is_parameter=False, device=result.device, integral=True,
-            activation="none", made_at=site, open=False,
+            requires_grad=False,
+            is_leaf=True,
+            is_parameter=False,
+            device=result.device,
+            integral=True,
+            activation="none",
+            made_at=site,
+            open=False,
         )
         items: list[Value] = [w.new(result), w.new(indices)]
         return w.new(Sequence(items, [None, None], None, None, False, ("values", "indices")))
@@ -214,12 +255,22 @@ class Tensors:
         if getattr(dtype, "name", "").rpartition(".")[2] in ("long", "int", "int64", "int32", "bool", "uint8"):
             integral = True
         return self.leaf(
-            w, site, requires_grad=requires_grad, device=self._device(op, [], args, w), integral=integral,
+            w,
+            site,
+            requires_grad=requires_grad,
+            device=self._device(op, [], args, w),
+            integral=integral,
             size=op.size if op.size in ("one", "many") else None,
         )
 
     def _result(
-        self, op: Op, inputs: list[Value], args: Arguments, w: World, site: Site, parameters: frozenset[int],
+        self,
+        op: Op,
+        inputs: list[Value],
+        args: Arguments,
+        w: World,
+        site: Site,
+        parameters: frozenset[int],
         layer_device: str | None,
     ) -> Tensor:
         tensors = [t for t in (w.get(v, Tensor) for v in inputs) if t is not None]
@@ -262,8 +313,15 @@ class Tensors:
         return new
 
     def _shape(
-        self, op: Op, new: Tensor, first: Tensor | None, tensors: list[Tensor], inputs: list[Value],
-        args: Arguments, w: World, site: Site,
+        self,
+        op: Op,
+        new: Tensor,
+        first: Tensor | None,
+        tensors: list[Tensor],
+        inputs: list[Value],
+        args: Arguments,
+        w: World,
+        site: Site,
     ) -> None:
         """The activation, the type and the number of elements of a result."""
         if op.activation == "keeps":
@@ -303,7 +361,9 @@ class Tensors:
         if op.device in ("argument", "to"):
             given = args.keywords.get("device")
             if given is None and op.device == "to":
-                position = [a for a in args.positional[1:] if not getattr(w.resolve(a), "name", "").startswith("torch.")]
+                position = [
+                    a for a in args.positional[1:] if not getattr(w.resolve(a), "name", "").startswith("torch.")
+                ]
                 given = position[0] if position else None
                 if given is None:
                     tensor = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
@@ -372,9 +432,9 @@ class Tensors:
             self.m.witness.step(updated, "manual update", w, ctx, site)
         if base_id is not None:
             self.m.witness.send(
-                events.DataWritten(
-                    site=site, tensor=self.view_of(Ref(base_id), w), how=how, taken_at=tensor.data_at
-                ), w, ctx,
+                events.DataWritten(site=site, tensor=self.view_of(Ref(base_id), w), how=how, taken_at=tensor.data_at),
+                w,
+                ctx,
             )
         self._changed(target.id, tensor, used, how, w)
 
@@ -453,10 +513,19 @@ class Tensors:
         base = w.heap.get(tensor.data_of) if tensor.data_of is not None else None
         if isinstance(base, Tensor):
             groups = base.groups
-        return w.new(Tensor(
-            requires_grad=False, is_leaf=True, is_parameter=False, device=tensor.device, activation="none",
-            made_at=site, open=False, gradient_of=groups, is_gradient=bool(groups),
-        ))
+        return w.new(
+            Tensor(
+                requires_grad=False,
+                is_leaf=True,
+                is_parameter=False,
+                device=tensor.device,
+                activation="none",
+                made_at=site,
+                open=False,
+                gradient_of=groups,
+                is_gradient=bool(groups),
+            )
+        )
 
     def attribute_of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         """``.data`` of an unknown value that is a parameter by all appearances: ``m.weight.data``."""
@@ -487,9 +556,7 @@ class Tensors:
             updated = tensor.groups & gradient_of
             if updated:
                 self.m.witness.step(updated, "manual update", w, ctx, site)
-            self.m.witness.send(
-                events.DataWritten(site=site, tensor=self.view_of(owner, w), how=".data ="), w, ctx
-            )
+            self.m.witness.send(events.DataWritten(site=site, tensor=self.view_of(owner, w), how=".data ="), w, ctx)
             self._changed(owner.id, tensor, [], "copy_", w)
 
     def set_attribute_of_unknown(

@@ -78,9 +78,7 @@ class Witness:
         elif violation not in votes.violations:
             votes.violations.append(violation)
 
-    def _advance(
-        self, rule: Rule, protocol: Protocol, slot: str, event: events.Event, w: World, ctx: Context
-    ) -> None:
+    def _advance(self, rule: Rule, protocol: Protocol, slot: str, event: events.Event, w: World, ctx: Context) -> None:
         start = frozenset([protocol.start])
         cohorts: dict[Tokens, tuple[Tokens, list[tuple[Token, bool]]]] = {}
         for subject, certain in event.touches.items():

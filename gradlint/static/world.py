@@ -135,7 +135,7 @@ class _Join:
         out.module_checked = a.module_checked and b.module_checked
         out.assumed = {k: v for k, v in a.assumed.items() if b.assumed.get(k) is v}
         out.bound = {k: v for k, v in a.bound.items() if b.bound.get(k) == v}
-        for k in (a.bound.keys() ^ b.bound.keys()):
+        for k in a.bound.keys() ^ b.bound.keys():
             # Only one of the two knows what this is: keep it, it was unknown and harmless in the other.
             known = a.bound.get(k, b.bound.get(k))
             if isinstance(known, Ref):
@@ -425,9 +425,7 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
         return getattr(value, "name", None) or getattr(value, "unit", None)
 
     def tokens(value: dict[str, Any]) -> Hashable:
-        return tuple(
-            (key, frozenset((t.state, t.lineage) for t in value[key])) for key in sorted(value) if value[key]
-        )
+        return tuple((key, frozenset((t.state, t.lineage) for t in value[key])) for key in sorted(value) if value[key])
 
     out: list[Hashable] = [world.grad]
     for root in roots:
@@ -445,12 +443,26 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
             for group in sorted(obj.groups | obj.deps):
                 encode(Ref(group))
             freed = [getattr(world.heap.get(s), "freed", None) for s in sorted(obj.segments)]
-            out.append((
-                obj.requires_grad, obj.is_leaf, obj.is_parameter, obj.device, obj.size, obj.integral,
-                obj.activation, obj.open, obj.is_gradient, True in freed, None in freed, False in freed,
-                frozenset(number(("ref", g)) for g in obj.groups), frozenset(number(("ref", g)) for g in obj.deps),
-                obj.data_of is None, tokens(obj.tokens),
-            ))
+            out.append(
+                (
+                    obj.requires_grad,
+                    obj.is_leaf,
+                    obj.is_parameter,
+                    obj.device,
+                    obj.size,
+                    obj.integral,
+                    obj.activation,
+                    obj.open,
+                    obj.is_gradient,
+                    True in freed,
+                    None in freed,
+                    False in freed,
+                    frozenset(number(("ref", g)) for g in obj.groups),
+                    frozenset(number(("ref", g)) for g in obj.deps),
+                    obj.data_of is None,
+                    tokens(obj.tokens),
+                )
+            )
         elif isinstance(obj, Group):
             out.append((obj.requires_grad, tokens(obj.tokens)))
         elif isinstance(obj, Instance):
