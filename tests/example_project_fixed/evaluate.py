@@ -1,0 +1,34 @@
+"""What the trained network knows."""
+
+import numpy as np
+import torch
+
+
+@torch.no_grad()
+def accuracy(model, loader):
+    model.eval()
+    right, seen = 0, 0
+    for pictures, labels in loader:
+        predictions = model(pictures).argmax(dim=1)
+        right += (predictions == labels).sum().item()
+        seen += labels.numel()
+    return right / seen
+
+
+@torch.no_grad()
+def embeddings(model, loader):
+    model.eval()
+    rows = []
+    for pictures, _ in loader:
+        rows.append(model.embed(pictures).numpy())
+    return np.concatenate(rows)
+
+
+@torch.no_grad()
+def confusion_on_gpu(model, loader, classes):
+    model.cuda().eval()
+    counts = np.zeros((classes, classes), dtype=int)
+    for pictures, labels in loader:
+        predictions = model(pictures.cuda()).argmax(dim=1)
+        np.add.at(counts, (labels.numpy(), predictions.cpu().numpy()), 1)
+    return counts
