@@ -83,10 +83,10 @@ def test_fixtures_belong_to_rules() -> None:
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_findings_are_exactly_the_marks(case: Case, tmp_path: Path) -> None:
     from gradlint.static.analysis import analyze
-    from gradlint.static.source import Project
+    from gradlint.static.project import Project
 
     rules = [rule for rule in all_rules() if rule.default() or rule.name.replace("-", "_") == case.slug]
-    findings = analyze(Project([tmp_path]), case.write(tmp_path), rules)
+    findings = analyze(Project([tmp_path]), case.write(tmp_path), rules).findings
     assert [
         (Path(finding.location.filename).relative_to(tmp_path).as_posix(), finding.location.row, finding.code)
         for finding in sorted(findings, key=lambda finding: finding.sort_key)

@@ -41,12 +41,14 @@ def snippet(rule: type[Rule], heading: str) -> str:
 def codes(folder: Path, source: str, rule: type[Rule]) -> list[str]:
     """The codes of what the default rules, and this one, say about the source after the preamble."""
     from gradlint.static.analysis import analyze
-    from gradlint.static.source import Project
+    from gradlint.static.project import Project
 
     path = folder / "example.py"
     path.write_text(PREAMBLE + "\n\n" + source, encoding="utf-8")
     first = PREAMBLE.count("\n") + 1
-    findings = analyze(Project([folder]), [path], [other for other in all_rules() if other.default() or other is rule])
+    findings = analyze(
+        Project([folder]), [path], [other for other in all_rules() if other.default() or other is rule]
+    ).findings
     assert all(finding.location.row > first for finding in findings), "the preamble itself must be clean"
     return [finding.code for finding in findings]
 
