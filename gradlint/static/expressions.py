@@ -407,8 +407,6 @@ class Expressions:
             result: Value = Unknown(("counter", fresh()))
         else:
             result = self.operate(symbol, current, value, w, ctx, node)
-            if w.get(result, Tensor) is not None:
-                self.m.tensors.accumulated(node, current, result, value, w, ctx)
         self.m.flow.bind(node.target, result, w, ctx, node)
 
     # --- conditions

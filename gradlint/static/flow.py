@@ -121,10 +121,7 @@ class Flow:
     # --- simple statements
 
     def _expression(self, node: cst.Expr, w: World, ctx: Context) -> list[World]:
-        results = self.value(node.value, w, ctx)
-        for world, value in results:
-            self.m.tensors.discarded(node.value, value, world, ctx)
-        return [world for world, _ in results]
+        return [world for world, _ in self.value(node.value, w, ctx)]
 
     def _assign(self, node: cst.Assign, w: World, ctx: Context) -> list[World]:
         results = self.value(node.value, w, ctx)
