@@ -71,6 +71,7 @@ _COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     cst.GreaterThan: (">", operator.gt),
     cst.GreaterThanEqual: (">=", operator.ge),
 }
+_CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
 _MODE_WORDS = ("training", "train", "is_train", "eval", "is_training", "istrain", "mc_dropout", "deterministic")
 
 
@@ -121,6 +122,9 @@ class Expressions:
     # --- leaves
 
     def _name(self, node: cst.Name, w: World, ctx: Context) -> Value:
+        constant = _CONSTANTS.get(node.value)
+        if constant is not None:
+            return constant
         return w.resolve(self.m.names.lookup(node.value, w, ctx))
 
     def _literal(self, node: cst.Integer | cst.Float | cst.SimpleString, w: World, ctx: Context) -> Value:

@@ -408,10 +408,15 @@ class Methods:
             return NONE
         if name == "step":
             closure = args.get(0, "closure")
+            if closure is None or closure == NONE:
+                self.m.witness.step(obj.groups, obj.name, w, ctx, site)
+                return NONE
             result: Value = NONE
-            if closure is not None and closure != NONE:
-                result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, ctx, site), w)
-            self.m.witness.step(obj.groups, obj.name, w, ctx, site)
+            # LBFGS calls its closure several times, and updates the parameters after each.
+            for number in range(2 if obj.name.endswith("LBFGS") else 1):
+                here = ctx.at(site, number)
+                result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
+                self.m.witness.step(obj.groups, obj.name, w, here, site)
             return result
         if name == "add_param_group":
             groups = self.m.modules.groups_in(args.get(0, "param_group") or NONE, w)
