@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gradlint.events import Event
 from gradlint.finding import Finding, Site
-from gradlint.problem import Problem
+from gradlint.refusal import Refusal
 from gradlint.protocol import Protocol
 from gradlint.rule import Rule, Violation, all_rules
 from gradlint.selection import Choice, resolve
@@ -25,8 +25,8 @@ def selected(select: str | Iterable[str] | None, ignore: str | Iterable[str] | N
     choice = Choice("gradlint.guard: ", None if select is None else _entries(select), _entries(ignore or ()))
     try:
         shown = resolve([choice], rules).shown
-    except Problem as problem:
-        raise ValueError(str(problem)) from None
+    except Refusal as refusal:
+        raise ValueError(str(refusal)) from None
     return tuple(rule for rule in rules if rule.code in shown)
 
 
