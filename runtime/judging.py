@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from gradlint.events import Event
 from gradlint.finding import Finding, Site
-from gradlint.refusal import Refusal
 from gradlint.protocol import Protocol
+from gradlint.refusal import Refusal
 from gradlint.rule import Rule, Violation, all_rules
 from gradlint.selection import Choice, resolve
 

@@ -1,0 +1,78 @@
+"""The small programs that pin the linter down, executed under a guard: the same codes at the same lines."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+import gradlint
+from gradlint.manual import witnesses
+from gradlint.rule import all_rules
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+MARK = re.compile(r"#((?: GL\d{3})+)$", re.MULTILINE)
+RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "runtime" in witnesses(rule)}
+
+#: What running these programs does not show.
+OTHERWISE = {
+    "missing_zero_grad-function of opaque arguments": "nothing calls the function",
+    "missing_zero_grad-update by hand under no_grad": "the guard sees the steps of optimizers only",
+    "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
+}
+
+
+def cases() -> dict[str, str]:
+    """The executable cases of the rules that the guard can see."""
+    found = {}
+    for slug in RUNTIME.values():
+        _, *sections = re.split(r"^# case: ", (FIXTURES / f"{slug}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for section in sections:
+            name, _, text = section.partition("\n")
+            if not text.startswith("# not run: "):
+                found[f"{slug}-{name.strip()}"] = text
+    return found
+
+
+CASES = cases()
+
+
+def write(text: str, folder: Path) -> set[tuple[str, int, str]]:
+    """Lay the files of a case out in ``folder``; the marks in them."""
+    first, *files = re.split(r"^# file: (.+)\n", text, flags=re.MULTILINE)
+    marks = set()
+    for name, content in zip(files[::2], files[1::2], strict=True) if files else [("main.py", first)]:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+        for row, line in enumerate(content.splitlines(), 1):
+            if mark := MARK.search(line):
+                marks |= {(name, row, code) for code in mark[1].split() if code in RUNTIME}
+    return marks
+
+
+@pytest.mark.parametrize("name", sorted(CASES.keys() - OTHERWISE.keys()))
+def test_the_guard_sees_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = write(CASES[name], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    with (
+        gradlint.guard(on_finding="collect", select=sorted(RUNTIME)) as guard,
+        contextlib.suppress(RuntimeError, TypeError),
+    ):
+        runpy.run_path("main.py", run_name="__main__")
+    for module in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[module], "__file__", "")):
+            del sys.modules[module]
+    found = {(Path(f.location.filename).name, f.location.row, f.code) for f in guard.findings}
+    assert found == {(Path(name).name, row, code) for name, row, code in marks}
+    assert not guard._failed
+
+
+def test_exceptions_name_cases() -> None:
+    assert OTHERWISE.keys() <= CASES.keys()
