@@ -1,0 +1,460 @@
+"""Units: the statements, functions and classes of a file, which are parsed when they are first needed.
+
+A unit knows the rows it stands on from a cheap index of the file.  Its libcst tree is built from those rows alone;
+an indented unit is parsed behind an ``if 1:``, so that columns stay what they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+import libcst as cst
+
+from gradlint.finding import Location
+from gradlint.source import Source, SourceError
+from gradlint.static.positions import Tree
+from gradlint.syntax import TextError, parse
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(?:setter|deleter|getter)\b")
+_SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
+
+Definition = cst.FunctionDef | cst.ClassDef
+
+
+class Module:
+    """A file of the project, or a folder that is a namespace package.
+
+    Args:
+        source: its text; empty for a namespace package.
+        name: its dotted name, as seen from the folder above its outermost package.
+        package: the dotted name of the package its relative imports start from; empty outside of packages.
+        is_package: it is an ``__init__.py`` or a namespace package.
+        folder: where its submodules are; None if it can have none.
+    """
+
+    def __init__(
+        self, source: Source, name: str, package: str = "", *, is_package: bool = False, folder: Path | None = None
+    ) -> None:
+        self.source = source
+        self.name = name
+        self.package = package
+        self.is_package = is_package
+        self.folder = folder
+        self.units: tuple[Unit, ...] = ()  #: the statements of its body, in order; set by the index
+        self._tree: Tree | SourceError | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file, as it is to be shown."""
+        return self.source.path
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The identifiers in its text, those in comments and strings too."""
+        return frozenset(_WORD.findall(self.source.text))
+
+    @property
+    def tree(self) -> Tree:
+        """The whole file as libcst parses it.
+
+        Raises:
+            SourceError: libcst rejects the file.
+        """
+        if self._tree is None:
+            try:
+                self._tree = Tree(cst.parse_module(self.source.text))
+            except cst.ParserSyntaxError as error:
+                self._tree = self.error(error.raw_line, error.raw_column + 1, error.message)
+            except (RecursionError, MemoryError, ValueError, TypeError) as error:
+                self._tree = self.error(1, 1, f"it cannot be parsed: {type(error).__name__}: {error}")
+        if isinstance(self._tree, SourceError):
+            raise self._tree
+        return self._tree
+
+    def error(self, row: int, column: int, reason: str) -> SourceError:
+        """What is wrong at a row of the text."""
+        cell, row = self.source.place(row)
+        return SourceError(self.path, row, column, reason, cell)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeSite:
+    """A node of a unit, as a place that a finding can show."""
+
+    unit: Unit
+    node: cst.CSTNode
+
+    def locate(self) -> Location:
+        """The range of source text that the node stands on; that of its unit if the node was not parsed from it."""
+        return self.unit.locate(self.node)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeSite) and other.node is self.node
+
+    def __hash__(self) -> int:
+        return id(self.node)
+
+
+class Unit:
+    """A statement, function or class that is looked at as a whole.
+
+    Args:
+        module: the file it stands in.
+        parent: the unit it stands in; None in the body of the file.
+        rows: its first row, decorators included, and its last; from 1.  None to take them from the tree.
+        place: which statement of its parent's body it is, from 0.
+        parsed: the tree it stands in and its node, where it is parsed already.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        parent: Unit | None,
+        *,
+        rows: tuple[int, int] | None = None,
+        place: int = 0,
+        parsed: tuple[Tree, cst.CSTNode] | None = None,
+    ) -> None:
+        self.module = module
+        self.parent = parent
+        self._rows = rows
+        self._place = place
+        self._tree: Tree | None = None
+        self._node: cst.CSTNode | None = None
+        if parsed is not None:
+            self._tree, self._node = parsed
+        self._header: Tree | None = None  #: of decorators and bases, where they were parsed without the body
+
+    @property
+    def row(self) -> int:
+        """The first row, from 1; decorators belong to what they decorate."""
+        return self._span[0]
+
+    @property
+    def end_row(self) -> int:
+        """The last row, from 1."""
+        return self._span[1]
+
+    @property
+    def class_unit(self) -> ClassUnit | None:
+        """The class whose body it stands in, be it in a branch there."""
+        parent = self.parent
+        while isinstance(parent, StatementUnit):
+            parent = parent.parent
+        return parent if isinstance(parent, ClassUnit) else None
+
+    @cached_property
+    def text(self) -> str:
+        """Its source text; without the outer indentation if it was found in a tree."""
+        if self._rows is None:
+            return cst.Module([]).code_for_node(self.node)
+        first, last = self._rows
+        return "\n".join(self.module.source.rows[first - 1 : last]) + "\n"
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The identifiers in its text, those in comments and strings too."""
+        return frozenset(_WORD.findall(self.text))
+
+    @property
+    def node(self) -> cst.CSTNode:
+        """Its libcst node, parsed on first use.
+
+        Raises:
+            SourceError: ``ast`` accepts the text and libcst does not.
+        """
+        if self._node is None:
+            self._tree, self._node = self._parse()
+        return self._node
+
+    @property
+    def tree(self) -> Tree:
+        """The tree its node stands in."""
+        if self._tree is None:
+            self._tree, self._node = self._parse()
+        return self._tree
+
+    def site(self, node: cst.CSTNode) -> NodeSite:
+        """A node of this unit as a place."""
+        return NodeSite(self, node)
+
+    def locate(self, node: cst.CSTNode) -> Location:
+        """Where a node of this unit stands, without the whitespace around it; the unit if it is not found."""
+        for tree in (self._tree, self._header):
+            span = None if tree is None else tree.span(node)
+            if span is not None:
+                return self.module.source.location(*span)
+        first, last = self._span
+        rows = self.module.source.rows
+        column = len(rows[first - 1]) - len(rows[first - 1].lstrip()) + 1
+        return self.module.source.location(first, column, last, len(rows[last - 1]) + 1)
+
+    @cached_property
+    def _span(self) -> tuple[int, int]:
+        if self._rows is not None:
+            return self._rows
+        node = self.node
+        nodes = [node, *node.decorators] if isinstance(node, Definition) else [node]
+        spans = [span for span in (self.tree.span(each) for each in nodes) if span is not None]
+        if not spans:
+            return (1, len(self.module.source.rows)) if self.parent is None else (self.parent.row, self.parent.end_row)
+        end_row, end_column = max(span[2:] for span in spans)
+        return min(span[0] for span in spans), end_row - (end_column == 1)  # a block ends where the next line begins
+
+    def _parse(self) -> tuple[Tree, cst.CSTNode]:
+        found = self._parse_text(self.text)
+        if found is None or not self._is_meant(found[1]):  # a backslash or a form feed in the way
+            found = self.module.tree, self.find_in(self.module.tree.root)
+        return found
+
+    def _parse_text(self, text: str) -> tuple[Tree, cst.CSTNode] | None:
+        """The only statement of a text that begins at the unit's first row; None if it is not one."""
+        indented = text[0] in " \t"
+        try:
+            root = cst.parse_module(f"if 1:\n{text}" if indented else text)
+        except (cst.ParserSyntaxError, RecursionError, ValueError, TypeError):
+            return None
+        body: Sequence[cst.CSTNode] = root.body
+        if indented:
+            if len(body) != 1:
+                return None
+            body = cast("cst.If", root.body[0]).body.body
+        return (Tree(root, self.row - 1 - indented), body[0]) if len(body) == 1 else None
+
+    def find_in(self, root: cst.Module) -> cst.CSTNode:
+        """Its node in the tree of the whole file; SourceError if there is another one in its place."""
+        parent = root if self.parent is None else self.parent.find_in(root)
+        body = parent.body if isinstance(parent, (cst.Module, cst.ClassDef)) else ()
+        block = body.body if isinstance(body, cst.BaseSuite) else body
+        node = block[self._place] if self._place < len(block) else None
+        if node is None or not self._is_meant(node):
+            raise self.module.error(self.row, 1, "it cannot be parsed")
+        return node
+
+    def _is_meant(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.BaseStatement) and not isinstance(node, Definition)
+
+
+class StatementUnit(Unit):
+    """A statement that defines no function or class, with all that stands in it."""
+
+    @property
+    def node(self) -> cst.BaseStatement:
+        """Its libcst node; SourceError if libcst rejects the text."""
+        return cast("cst.BaseStatement", super().node)
+
+    def __repr__(self) -> str:
+        return f"<statement {self.module.name}:{self.row}>"
+
+
+class _Definition(Unit):
+    """What functions and classes have in common: a name, decorators."""
+
+    name: str
+    _header_rows: int  #: how many rows can be parsed without the body; 0 if that is not to be tried
+
+    @property
+    def qualname(self) -> str:
+        """The dotted name within the module, as Python tells it."""
+        return _prefix(self.parent) + self.name
+
+    def _from_header(self) -> cst.CSTNode:
+        """The definition without its body, which is cheap; or as it is, where that cannot be had."""
+        if self._node is not None or not self._header_rows:
+            return self.node
+        rows = self.module.source.rows[self.row - 1 : self.row - 1 + self._header_rows]
+        indent = rows[0][: len(rows[0]) - len(rows[0].lstrip())]
+        found = self._parse_text("\n".join([*rows, indent + self._stand_in]) + "\n")
+        if found is None or not isinstance(found[1], Definition):
+            return self.node
+        self._header = found[0]
+        return found[1]
+
+    _stand_in = " pass"  #: for the body that a header is parsed with
+
+
+def _prefix(parent: Unit | None) -> str:
+    if isinstance(parent, FunctionUnit):
+        return f"{parent.qualname}.<locals>."
+    if isinstance(parent, ClassUnit):
+        return f"{parent.qualname}."
+    return "" if parent is None else _prefix(parent.parent)
+
+
+class FunctionUnit(_Definition):
+    """A function or method."""
+
+    _stand_in = "def _(): pass"
+
+    def __init__(
+        self,
+        module: Module,
+        parent: Unit | None,
+        *,
+        name: str,
+        is_async: bool,
+        decorator_rows: int = 0,
+        rows: tuple[int, int] | None = None,
+        place: int = 0,
+        parsed: tuple[Tree, cst.CSTNode] | None = None,
+    ) -> None:
+        super().__init__(module, parent, rows=rows, place=place, parsed=parsed)
+        self.name = name
+        self.is_async = is_async
+        self._header_rows = decorator_rows
+
+    @classmethod
+    def from_node(cls, node: cst.FunctionDef, parent: Unit) -> FunctionUnit:
+        """The unit of a function that stands in the tree of ``parent``; always the same for the same node."""
+        tree = parent.tree
+        known = tree.units.get(id(node))
+        if not isinstance(known, FunctionUnit):
+            is_async = node.asynchronous is not None
+            known = cls(parent.module, parent, name=node.name.value, is_async=is_async, parsed=(tree, node))
+            tree.units[id(node)] = known
+        return known
+
+    @property
+    def node(self) -> cst.FunctionDef:
+        """Its libcst node; SourceError if libcst rejects the text."""
+        return cast("cst.FunctionDef", super().node)
+
+    @cached_property
+    def decorators(self) -> tuple[cst.BaseExpression, ...]:
+        """The expressions behind ``@``, in order."""
+        if self._node is None and not self._header_rows:
+            return ()
+        return tuple(each.decorator for each in cast("cst.FunctionDef", self._from_header()).decorators)
+
+    @cached_property
+    def assigned_attributes(self) -> frozenset[str]:
+        """The names of the attributes of its first parameter that it binds, as in ``self.fc = …``."""
+        first = _SELF.search(self.text)
+        if first is None or f"{first[1]}." not in self.text:
+            return frozenset()
+        try:
+            tree = parse(f"if 1:\n{self.text}" if self.text[0] in " \t" else self.text)
+        except TextError:
+            return frozenset()
+        return frozenset(
+            node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == first[1]
+        )
+
+    @cached_property
+    def is_accessor(self) -> bool:
+        """Whether it is the setter or deleter of a property, which leaves the getter under its name."""
+        return any(_ACCESSOR.match(row) for row in self.text.split("def ", 1)[0].split("\n"))
+
+    def _is_meant(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.FunctionDef) and node.name.value == self.name
+
+    def __repr__(self) -> str:
+        return f"<function {self.module.name}.{self.qualname}>"
+
+
+class ClassUnit(_Definition):
+    """A class: its header, and the units of its body."""
+
+    def __init__(
+        self,
+        module: Module,
+        parent: Unit | None,
+        *,
+        name: str,
+        header_rows: int = 0,
+        doc: str | None = None,
+        rows: tuple[int, int] | None = None,
+        place: int = 0,
+        parsed: tuple[Tree, cst.CSTNode] | None = None,
+    ) -> None:
+        super().__init__(module, parent, rows=rows, place=place, parsed=parsed)
+        self.name = name
+        self.doc = doc  #: the docstring as it is written
+        self._header_rows = header_rows
+        self._indexed: tuple[Unit, ...] | None = None
+
+    @classmethod
+    def from_node(cls, node: cst.ClassDef, parent: Unit) -> ClassUnit:
+        """The unit of a class that stands in the tree of ``parent``; always the same for the same node."""
+        tree = parent.tree
+        known = tree.units.get(id(node))
+        if not isinstance(known, ClassUnit):
+            doc = node.get_docstring(clean=False)
+            known = cls(parent.module, parent, name=node.name.value, doc=doc, parsed=(tree, node))
+            tree.units[id(node)] = known
+        return known
+
+    @property
+    def node(self) -> cst.ClassDef:
+        """Its libcst node; SourceError if libcst rejects the text."""
+        return cast("cst.ClassDef", super().node)
+
+    @cached_property
+    def bases(self) -> tuple[cst.Arg, ...]:
+        """The arguments of the class statement: the bases, then those with a keyword."""
+        header = cast("cst.ClassDef", self._from_header())
+        return (*header.bases, *header.keywords)
+
+    @cached_property
+    def decorators(self) -> tuple[cst.BaseExpression, ...]:
+        """The expressions behind ``@``, in order."""
+        return tuple(each.decorator for each in cast("cst.ClassDef", self._from_header()).decorators)
+
+    @cached_property
+    def body(self) -> tuple[Unit, ...]:
+        """The units of its body, in order."""
+        if self._indexed is not None:
+            return self._indexed
+        return units_of(self.node.body, self.module, self.tree, self)
+
+    def set_body(self, units: tuple[Unit, ...]) -> None:
+        """Tell the units of the body, where they are known without parsing."""
+        self._indexed = units
+
+    @cached_property
+    def methods(self) -> Mapping[str, FunctionUnit]:
+        """The methods of its body by name; the last definition wins, setters of properties left out."""
+        return {unit.name: unit for unit in self.body if isinstance(unit, FunctionUnit) and not unit.is_accessor}
+
+    def _is_meant(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.ClassDef) and node.name.value == self.name
+
+    def __repr__(self) -> str:
+        return f"<class {self.module.name}.{self.qualname}>"
+
+
+def units_of(block: cst.BaseSuite | cst.Module, module: Module, tree: Tree, parent: Unit | None) -> tuple[Unit, ...]:
+    """The units of a body that is parsed already."""
+    if isinstance(block, cst.SimpleStatementSuite):  # class A: x = 1
+        line = cst.SimpleStatementLine(body=block.body)
+        return (StatementUnit(module, parent, parsed=(tree, line)),)
+    units: list[Unit] = []
+    for place, node in enumerate(block.body):
+        parsed = (tree, node)
+        unit: Unit
+        if isinstance(node, cst.FunctionDef):
+            is_async = node.asynchronous is not None
+            unit = FunctionUnit(module, parent, name=node.name.value, is_async=is_async, place=place, parsed=parsed)
+        elif isinstance(node, cst.ClassDef):
+            doc = node.get_docstring(clean=False)
+            unit = ClassUnit(module, parent, name=node.name.value, doc=doc, place=place, parsed=parsed)
+        else:
+            unit = StatementUnit(module, parent, place=place, parsed=parsed)
+        tree.units[id(node)] = unit
+        units.append(unit)
+    return tuple(units)
