@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gradlint.finding import Finding, Location
+from gradlint.finding import Finding
 from gradlint.rule import Rule
 
 
@@ -29,14 +29,14 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         by_code = {rule.code: rule for rule in rules}
         findings = []
         for target in targets:
-            text = project.read(target).text
-            if "crash" in text:
+            source = project.read(target)
+            if "crash" in source.text:
                 raise ZeroDivisionError("as asked")
-            for row, line in enumerate(text.splitlines(), 1):
+            for row, line in enumerate(source.text.splitlines(), 1):
                 for match in re.finditer(r'"(GL\d{3})"', line):
                     rule = by_code.get(match[1])
                     if rule:
-                        where = Location(str(target), row, match.start() + 1, row, match.end() + 1)
+                        where = source.location(row, match.start() + 1, row, match.end() + 1)
                         findings.append(Finding(rule.code, rule.name, "as asked", rule.severity, where))
         return types.SimpleNamespace(findings=findings, notes=["a note of the tracer"])
 

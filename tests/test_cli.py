@@ -255,6 +255,37 @@ def test_unused_suppressions_are_reported_on_request(gradlint: Gradlint) -> None
     assert outcome.out.startswith("a.py:1:16: GL002 [unused-suppression] GL201 suppresses nothing here\n")
 
 
+def notebook(*cells: str) -> str:
+    made = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["a heading"]},
+        *({"cell_type": "code", "metadata": {}, "outputs": [], "source": cell.splitlines(True)} for cell in cells),
+    ]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def test_findings_and_suppressions_in_notebooks_are_by_cell(gradlint: Gradlint) -> None:
+    text = notebook('%matplotlib inline\n"GL201"\n', '"GL201"  # noqa: GL201\n"GL101"\n', "x = (\n", "y = 1\n")
+    outcome = gradlint("n.ipynb", n__ipynb=text)
+    assert outcome.out.splitlines()[:3] == [
+        "n.ipynb:cell 2:2:1: GL201 [missing-zero-grad] as asked",
+        '2 | "GL201"',
+        "  | ^^^^^^^",
+    ]
+    assert "n.ipynb:cell 3:2:1: GL101 [data-mutation] as asked\n" in outcome.out
+    assert "n.ipynb:cell 4:1:" in outcome.out
+    assert outcome.out.endswith("Found 3 errors in 1 file.\n")
+    listed = json.loads(gradlint("n.ipynb", "--output-format", "json").out)
+    assert [(finding["code"], finding["cell"], finding["location"]["row"]) for finding in listed] == [
+        ("GL201", 2, 2),
+        ("GL101", 3, 2),
+        ("GL001", 4, 1),
+    ]
+
+
+def test_a_notebook_that_is_no_json_is_a_finding(gradlint: Gradlint) -> None:
+    assert gradlint("--output-format", "concise", n__ipynb="{").out.startswith("n.ipynb:1:2: GL001 [syntax-error] not")
+
+
 def test_colour_goes_to_terminals_or_where_it_is_forced(gradlint: Gradlint, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in gradlint(a__py='"GL201"\n').out
     monkeypatch.setenv("FORCE_COLOR", "1")
