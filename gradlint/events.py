@@ -140,7 +140,21 @@ class DataWritten(Event):
 
     tensor: Tensor
     how: str  #: the operation, as the source spells it
-    taken_at: Site | None = None  #: where ``.data`` was read, when that is another place
+    taken_at: Site | None = None  #: where ``.data`` was read, when that is known
+
+    @property
+    def taken_before(self) -> Site | None:
+        """Where ``.data`` was read, unless the change itself begins there."""
+        if self.taken_at is None:
+            return None
+        there, here = self.taken_at.locate(), self.site.locate()
+        same = (there.filename, there.cell, there.row, there.column) == (
+            here.filename,
+            here.cell,
+            here.row,
+            here.column,
+        )
+        return None if same else self.taken_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

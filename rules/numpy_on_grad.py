@@ -51,9 +51,13 @@ class NumpyOnGrad(Rule):
         if not event.grad_enabled.is_true or not tensor.requires_grad.is_true or tensor.integral.is_true:
             return
         kept = tensor.kept_at is not None
+        what = (
+            f"{tensor.named('the list')} holds tensors that require"
+            if kept
+            else f"{tensor.named('the tensor')} requires"
+        )
         yield Violation(
-            f"{event.how} raises: {tensor.named('the tensor')} "
-            + ("holds tensors that require grad" if kept else "requires grad"),
+            f"{event.how} raises: {what} grad",
             at=event.site,
             related=places(("appended here with its graph", tensor.kept_at), ("made here", tensor.made_at)),
             remedy="keep numbers instead: append .item(), or .detach() what is kept" if kept else self.remedy,

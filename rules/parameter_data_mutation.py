@@ -56,6 +56,6 @@ class ParameterDataMutation(Rule):
         yield Violation(
             f"{event.tensor.named('a parameter')} is changed through .data, behind autograd's back",
             at=event.site,
-            related=places((".data was taken here", event.taken_at)),
+            related=places((".data was taken here", event.taken_before)),
             cause=event.taken_at or event.site,
         )
