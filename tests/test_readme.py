@@ -1,55 +1,99 @@
-"""The README says what is so: its commands, its example, its rule table."""
+"""The README says what is so: its commands, its examples, its rule table.
+
+``python tests/test_readme.py`` writes what is generated anew.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from gradlint.configuration import read_settings
 from gradlint.manual import table
 from gradlint.rule import all_rules
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
 
 
-def between(start: str, end: str) -> str:
-    """What stands between two markers."""
-    return README.split(f"<!-- {start} -->\n", 1)[1].split(f"<!-- {end} -->", 1)[0]
+def rules(_: str) -> str:
+    """The table of the rules that are gradlint's own."""
+    return table(rule for rule in all_rules() if rule.__module__.startswith("gradlint.rules."))
 
 
-def test_the_rule_table_is_the_generated_one() -> None:
-    own = [rule for rule in all_rules() if rule.__module__.startswith("gradlint.rules.")]
-    assert between("rules", "end of rules") == table(own), (
-        "the table has drifted: put the first part of `gradlint rule --all --output-format markdown` there"
-    )
+def example(shown: str) -> str:
+    """The example, with what the linter says about it."""
+    return _run(shown, "gradlint train.py", "-m", "gradlint", "train.py", "--isolated")
 
 
-def test_the_example_gives_what_the_readme_shows(tmp_path: Path) -> None:
-    source, console = re.findall(r"```\w+\n(.*?)```", between("example", "end of example"), re.DOTALL)
-    (tmp_path / "train.py").write_text(source, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "gradlint", "train.py", "--isolated"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert f"$ gradlint train.py\n{done.stdout}" == console, done.stderr
+def guard(shown: str) -> str:
+    """The example of the guard, with what it says."""
+    return _run(shown, "python train.py", "train.py")
+
+
+def _run(shown: str, command: str, *arguments: str) -> str:
+    source = shown.split("```console\n")[0]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "train.py").write_text(source.removeprefix("```python\n").split("```")[0], encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        told = done.stdout.replace(f"{folder.resolve()}/", "")
+    return f"{source}```console\n$ {command}\n{told}```\n"
+
+
+GENERATED: dict[str, Callable[[str], str]] = {"rules": rules, "example": example, "guard": guard}
+
+
+def between(text: str, name: str) -> str:
+    """What stands between the markers of this name."""
+    return text.split(f"<!-- {name} -->\n", 1)[1].split(f"<!-- end of {name} -->", 1)[0]
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_what_is_generated_has_not_drifted(name: str) -> None:
+    if name == "guard":
+        pytest.importorskip("torch", reason="the guard watches torch")
+    shown = between(README.read_text(encoding="utf-8"), name)
+    assert shown == GENERATED[name](shown), "the README has drifted: python tests/test_readme.py mends it"
 
 
 def test_the_newcomers_commands_are_there() -> None:
-    assert "    python -m pip install . && gradlint --exit-zero tests/example_project\n" in README
-    assert "    python -m pip install -e '.[test]' && python -m pytest\n" in README
+    text = README.read_text(encoding="utf-8")
+    assert "    python -m pip install . && gradlint --exit-zero tests/example_project\n" in text
+    assert "    python -m pip install -e '.[test]' && python -m pytest\n" in text
     assert (ROOT / "tests/example_project").is_dir()
 
 
 def test_the_configuration_shown_is_valid(tmp_path: Path) -> None:
-    (shown,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    (shown,) = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "pyproject.toml").write_text(shown, encoding="utf-8")
     settings = read_settings(tmp_path / "pyproject.toml")
     assert settings is not None
     assert settings.choice.select == ("ALL",)
     assert settings.per_file_ignores == {"tests/": ("GL1",)}
+
+
+def write() -> None:
+    """Put what is generated into the README."""
+    text = README.read_text(encoding="utf-8")
+    for name, generate in GENERATED.items():
+        shown = between(text, name)
+        text = text.replace(shown + f"<!-- end of {name} -->", generate(shown) + f"<!-- end of {name} -->")
+    README.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
