@@ -79,11 +79,17 @@ class Engine:
                     codes_of(code, self.rules, settings.choice.origin, "per-file-ignores")
         return self._selections[settings.choice]
 
-    def check(self, targets: Sequence[Path], given: Mapping[Path, Callable[[], Source]] | None = None) -> Report:
+    def check(
+        self,
+        targets: Sequence[Path],
+        roots: Sequence[Path] = (),
+        given: Mapping[Path, Callable[[], Source]] | None = None,
+    ) -> Report:
         """Check ``targets`` (absolute paths of files).
 
         Args:
             targets: the files whose findings are wanted; files they import are read where needed.
+            roots: the folders that were named: imports are looked for below them.
             given: sources that are not to be read from the disk, such as standard input.
         """
         reader = _MemoReader(given or {})
@@ -91,7 +97,8 @@ class Engine:
         selections = {target: self.selection(self.configuration.of_folder(target.parent)) for target in targets}
         readable, found = self._read(targets, reader, report)
         taking_part = frozenset[str]().union(*(chosen.shown | chosen.counted for chosen in selections.values()))
-        found += self._analyze(readable, [rule for rule in self.rules if rule.code in taking_part], reader, report)
+        rules = [rule for rule in self.rules if rule.code in taking_part and rule.listens()]
+        found += self._analyze(readable, roots, rules, reader, report)
         for finding in self._unsuppressed(found, readable, reader, selections):
             self._file(finding, selections, report)
         report.findings.sort(key=lambda finding: finding.sort_key)
@@ -122,17 +129,20 @@ class Engine:
         return readable, found
 
     def _analyze(
-        self, targets: Sequence[Path], rules: Sequence[type[Rule]], reader: Reader, report: Report
+        self,
+        targets: Sequence[Path],
+        roots: Sequence[Path],
+        rules: Sequence[type[Rule]],
+        reader: Reader,
+        report: Report,
     ) -> list[Finding]:
         """Findings in all of ``targets``; where the analysis itself fails, in as many of them as possible."""
-        rules = [rule for rule in rules if rule.listens()]
         if not targets or not rules:
             return []
         from gradlint.static.analysis import analyze
         from gradlint.static.project import Project
 
         started = time.perf_counter()
-        roots = sorted({target.parent for target in targets})
         try:
             analysis = analyze(Project(roots, read=reader), targets, rules)
         except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
@@ -140,7 +150,7 @@ class Engine:
             if len(targets) == 1:
                 report.troubles.append(f"{targets[0]}: internal error: {type(error).__name__}: {error}")
                 return []
-            return [finding for target in targets for finding in self._analyze([target], rules, reader, report)]
+            return [finding for target in targets for finding in self._analyze([target], roots, rules, reader, report)]
         report.notes += analysis.notes
         report.notes.append(f"analysis of {len(targets)} files took {time.perf_counter() - started:.2f} s")
         return analysis.findings

@@ -52,7 +52,7 @@ def run(
     if STDIN in paths:
         report = _check_stdin(paths, engine, discovery, stdin_filename)
     else:
-        report = engine.check(discovery.files(paths))
+        report = engine.check(discovery.files(paths), [Path(os.path.abspath(path)) for path in paths])
     progress.close()
     report.troubles[:0] = troubles
     _print_findings(report, settings.output_format or "text", cwd, statistics=statistics, quiet=quiet)
@@ -74,7 +74,7 @@ def _check_stdin(paths: Sequence[Path], engine: Engine, discovery: Discovery, na
     path = Path(os.path.abspath(name or STDIN))
     if discovery.force_exclude and discovery.excludes(path):
         return engine.check([])
-    return engine.check([path], {path: lambda: source_from_bytes(path, sys.stdin.buffer.read())})
+    return engine.check([path], given={path: lambda: source_from_bytes(path, sys.stdin.buffer.read())})
 
 
 def _print_findings(report: Report, output_format: str, cwd: Path, *, statistics: bool, quiet: bool) -> None:

@@ -1,1 +1,35 @@
 """The static witness: executes source text abstractly, without ever importing it."""
+
+from __future__ import annotations
+
+from gradlint.events import (
+    Backward,
+    Cleared,
+    ConvertedToNumpy,
+    DataRead,
+    DataWritten,
+    DropoutCalled,
+    Event,
+    GradientRead,
+    InputDone,
+    InputFed,
+    LossCalled,
+    Step,
+)
+
+EVENTS: frozenset[type[Event]] = frozenset(
+    {
+        Backward,
+        Cleared,
+        ConvertedToNumpy,
+        DataRead,
+        DataWritten,
+        DropoutCalled,
+        GradientRead,
+        InputDone,
+        InputFed,
+        LossCalled,
+        Step,
+    }
+)
+"""The types of the events this witness sends."""
