@@ -8,14 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from gradlint.events import Backward, Cleared, Event, GradientRead, InputDone, InputFed, ParametersReplaced, Step
+from gradlint.events import (
+    Backward,
+    Cleared,
+    ConvertedToNumpy,
+    Event,
+    GradientRead,
+    InputDone,
+    InputFed,
+    ParametersReplaced,
+    Step,
+)
 from gradlint.finding import Finding
 
 if TYPE_CHECKING:
     from .session import Guard as Guard
 
 EVENTS: frozenset[type[Event]] = frozenset(
-    {Backward, Step, Cleared, ParametersReplaced, InputFed, GradientRead, InputDone}
+    {Backward, Step, Cleared, ParametersReplaced, InputFed, GradientRead, InputDone, ConvertedToNumpy}
 )
 """The types of the events this witness knows.  To it, parameters that are replaced are new subjects without a past."""
 

@@ -19,19 +19,27 @@ _FRAMEWORKS = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]"
     r"(?:torch|torchvision|functorch|lightning|lightning_fabric|pytorch_lightning|accelerate|transformers)[/\\]"
 )
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+_STANDARD = (f"{Path(os.__file__).parent}{os.sep}", "<frozen ")
 _OWN = tuple(f"{Path(path).resolve().parent}{os.sep}" for path in (torch.__file__, gradlint.__file__, __file__))
 _GENERATED = ("<frozen ", "<eval_with_key>", "<torch_package")
 
 _foreign: dict[str, bool] = {}  # by file name: whether its frames are passed over
 
 
-def _is_foreign(filename: str) -> bool:
+def is_foreign(filename: str) -> bool:
+    """Whether a file belongs to torch, a known framework, or gradlint itself."""
     verdict = _foreign.get(filename)
     if verdict is None:
         path = filename if filename.startswith("<") else str(Path(filename).resolve())
         verdict = path.startswith(_OWN + _GENERATED) or _FRAMEWORKS.search(path) is not None
         _foreign[filename] = verdict
     return verdict
+
+
+def is_installed(filename: str) -> bool:
+    """Whether a file belongs to an installed package or to Python itself."""
+    return _INSTALLED.search(filename) is not None or filename.startswith(_STANDARD)
 
 
 class FrameSite:
@@ -74,6 +82,16 @@ def _column(filename: str, row: int, offset: int) -> int:
     return len(text[:offset].decode("utf-8", "replace")) + 1 if text else offset + 1
 
 
+def source_text(location: Location) -> str:
+    """The text of a location; empty where its file cannot be read."""
+    rows = [linecache.getline(location.filename, row) for row in range(location.row, location.end_row + 1)]
+    if not rows or not rows[0]:
+        return ""
+    rows[-1] = rows[-1][: location.end_column - 1]
+    rows[0] = rows[0][location.column - 1 :]
+    return "".join(rows)
+
+
 def user_site(depth: int = 1) -> FrameSite:
     """Where the user's program is now: the innermost frame outside torch, the known frameworks and gradlint.
 
@@ -88,7 +106,7 @@ def user_site(depth: int = 1) -> FrameSite:
         code = frame.f_code
         foreign = _foreign.get(code.co_filename)
         if foreign is None:
-            foreign = _is_foreign(code.co_filename)
+            foreign = is_foreign(code.co_filename)
         if not foreign:
             return FrameSite(code, frame.f_lasti, frame.f_lineno)
         last, frame = frame, frame.f_back

@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from gradlint.finding import Finding
 
 from . import OnFinding, interception
+from .errors import explain, note
 from .frames import user_site
 from .gradients import EVENTS as GRADIENT_EVENTS
 from .gradients import GradientHistory
@@ -100,6 +101,8 @@ class Guard:
                 self._depth = max(0, self._depth - 1)
                 return False
             interception.deactivate(self)
+            if error is not None:
+                self._explain(error)
             self._notify("finish", user_site(2))
             self._depth = 0
             self._handlers = {}
@@ -164,9 +167,10 @@ class Guard:
     def backward_ended(self, call: BackwardCall) -> None:
         """The autograd engine has run, or raised."""
         self._observe("backward_ended", call, raising=call.error is None)
-        for finding in call.explained:
-            _explain(call.error, finding)
-        call.explained = []
+        if call.error is not None:
+            for finding in call.explained:
+                note(call.error, finding)
+            call.explained = []
 
     def step_begins(self, call: StepCall) -> None:
         """An optimizer is about to step."""
@@ -200,10 +204,19 @@ class Guard:
         witness = handler.__self__
         for name, handlers in self._handlers.items():
             self._handlers[name] = [other for other in handlers if other.__self__ is not witness]  # type: ignore[attr-defined]  # all are bound methods
+        self._say_failed(type(witness).__name__, error)
+
+    def _explain(self, error: BaseException) -> None:
+        try:
+            explain(error, self._judge)
+        except Exception as failure:  # noqa: BLE001  the user's error comes first
+            self._say_failed("the explanation of an error", failure)
+
+    def _say_failed(self, what: str, failure: Exception) -> None:
         if not self._failed:
             self._failed = True
             sys.stderr.write(
-                f"gradlint: the guard failed in {type(witness).__name__} ({type(error).__name__}: {error}); "
+                f"gradlint: the guard failed in {what} ({type(failure).__name__}: {failure}); "
                 "it goes on without it, and the training is not affected\n"
             )
 
@@ -241,10 +254,3 @@ def _parameters(watched: Iterable[Any]) -> list[torch.Tensor]:
             found = list(thing.parameters())
         parameters.update((id(parameter), parameter) for parameter in found)
     return list(parameters.values())
-
-
-def _explain(error: BaseException | None, finding: Finding) -> None:
-    """Let an error of the user's program say what it is about."""
-    note = f"gradlint: {finding}"
-    if error is not None and note not in getattr(error, "__notes__", ()):
-        error.add_note(note)

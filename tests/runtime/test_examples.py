@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import gradlint
 from gradlint.finding import Finding
@@ -16,7 +17,19 @@ from gradlint.runtime import EVENTS
 PREAMBLE = (Path(__file__).parents[1] / "preamble.py").read_text(encoding="utf-8")
 WITNESSED = [rule for rule in all_rules() if rule.listens() and rule.listens() <= EVENTS]
 
-each_rule = pytest.mark.parametrize("rule", WITNESSED, ids=lambda rule: rule.code)
+each_rule = pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(
+            rule,
+            marks=pytest.mark.skipif(
+                rule.code == "GL502" and not torch.cuda.is_available(), reason="the example needs a CUDA device"
+            ),
+        )
+        for rule in WITNESSED
+    ],
+    ids=lambda rule: rule.code,
+)
 
 
 def snippet(rule: type[Rule], heading: str) -> str:
@@ -31,7 +44,7 @@ def watched(path: Path, source: str, rule: type[Rule]) -> list[Finding]:
     path.write_text(PREAMBLE + "\n\n" + source, encoding="utf-8")
     namespace = {"__name__": "example"}
     select = [other.code for other in all_rules() if other.default() or other is rule]
-    with gradlint.guard(on_finding="collect", select=select) as guard, contextlib.suppress(RuntimeError):
+    with contextlib.suppress(RuntimeError, TypeError), gradlint.guard(on_finding="collect", select=select) as guard:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)  # noqa: S102  what is tested
     return guard.findings
 

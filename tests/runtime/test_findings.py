@@ -216,6 +216,35 @@ def test_an_input_given_by_keyword_requires_grad() -> None:
     assert [(finding.code, finding.location.row) for finding in guard.findings] == [("GL109", line(-2))]
 
 
+def test_an_error_that_leaves_the_guard_says_what_it_is_about() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="numpy") as caught, watch() as guard:
+        (weight * 2).numpy()
+    (finding,) = guard.findings
+    assert (finding.code, finding.location.row, finding.location.column) == ("GL501", line(-2), 9)
+    assert finding.message == ".numpy() raises: `weight * 2` requires grad"
+    assert caught.value.__notes__ == [f"gradlint: {finding}"]
+
+
+def test_an_error_explained_is_the_one_that_was_raised_first() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    with pytest.raises(ValueError, match="no plot") as caught, watch() as guard:
+        try:
+            weight.numpy()
+        except RuntimeError as error:
+            raise ValueError("no plot") from error
+    assert codes(guard) == ["GL501"]
+    assert not hasattr(caught.value, "__notes__")
+    assert "GL501" in caught.value.__cause__.__notes__[0]  # type: ignore[union-attr]  # it has a cause, see above
+
+
+def test_other_errors_leave_as_they_are() -> None:
+    with pytest.raises(ZeroDivisionError) as caught, watch() as guard:
+        1 / 0  # noqa: B018  it raises
+    assert guard.findings == []
+    assert not hasattr(caught.value, "__notes__")
+
+
 # --- how it tells ----------------------------------------------------------------------------------------------
 
 

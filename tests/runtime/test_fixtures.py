@@ -62,8 +62,8 @@ def test_the_guard_sees_the_same(name: str, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
     with (
-        gradlint.guard(on_finding="collect", select=sorted(RUNTIME)) as guard,
         contextlib.suppress(RuntimeError, TypeError),
+        gradlint.guard(on_finding="collect", select=sorted(RUNTIME)) as guard,
     ):
         runpy.run_path("main.py", run_name="__main__")
     for module in set(sys.modules) - before:
