@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Sequence as AbstractSequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,7 @@ class Analysis:
 
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  #: what could not be followed, for ``--verbose``
+    crashes: list[str] = field(default_factory=list)  #: faults of gradlint itself, a line each; the rest was analysed
 
 
 def analyze(project: Project, targets: AbstractSequence[Path], rules: AbstractSequence[type[Rule]]) -> Analysis:
@@ -76,6 +78,7 @@ class _Analyzer:
         self.machine = Interpreter(project, self.witness)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.notes: list[str] = []
+        self.crashes: list[str] = []
 
     def run(self) -> Analysis:
         modules = list(self._modules())
@@ -89,7 +92,7 @@ class _Analyzer:
             self._definition(unit, None if unit.name in referenced else True)
         wanted = {str(Path(t).resolve()) for t in self.targets}
         findings = [f for f in self.found.values() if str(Path(f.location.filename).resolve()) in wanted]
-        return Analysis(sorted(self._superseded(findings), key=lambda f: f.sort_key), self.notes)
+        return Analysis(sorted(self._superseded(findings), key=lambda f: f.sort_key), self.notes, self.crashes)
 
     def _modules(self) -> Iterator[Module]:
         paths = list(dict.fromkeys([*self.targets, *self.project.importers_of(self.targets)]))
@@ -112,6 +115,10 @@ class _Analyzer:
         except RecursionError:
             self.notes.append(f"{name}: nested too deeply to follow")
             self.witness.proven()
+        except Exception as error:  # noqa: BLE001 -- a fault met in one entry point must not cost the others
+            self.crashes.append(f"{name}: internal error: {type(error).__name__}: {error}")
+            self.notes.append("".join(traceback.format_exception(error)).rstrip())
+            self.witness.proven()
         for rule, violation in self.witness.proven():
             finding = rule.finding(violation)
             key = (finding.code, finding.location)
@@ -120,7 +127,7 @@ class _Analyzer:
                 self.found[key] = finding
 
     def _module(self, module: Module) -> None:
-        world = World()
+        world = World(self.machine.shared)
         frame = self.machine.enter_module(module, world)
         if frame is not None:
             self._done([world], Context(module, module.units[0], frame) if module.units else None, set())
@@ -130,7 +137,7 @@ class _Analyzer:
         units = [u for u in module.units if isinstance(u, StatementUnit) and "__name__" in u.words]
         if not units:
             return
-        world = World()
+        world = World(self.machine.shared)
         frame = self.machine.enter_module(module, world)
         if frame is None:
             return
@@ -148,7 +155,7 @@ class _Analyzer:
         self._entry(name, lambda: self._class(unit))
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
-        world = World()
+        world = World(self.machine.shared)
         frame = self.machine.enter_module(unit.module, world)
         if frame is None:
             return None
@@ -159,7 +166,7 @@ class _Analyzer:
         if start is None:
             return
         world, ctx = start
-        variables = world.heap[ctx.frame]
+        variables = world.find(ctx.frame)
         assert isinstance(variables, Frame)
         value = variables.vars.get(unit.name)
         if not isinstance(value, Function):
@@ -176,12 +183,12 @@ class _Analyzer:
         if start is None:
             return
         world, ctx = start
-        variables = world.heap[ctx.frame]
+        variables = world.find(ctx.frame)
         assert isinstance(variables, Frame)
         cls = variables.vars.get(unit.name)
         if not isinstance(cls, Class):
             cls = self.machine.seen_classes.get(unit)
-        if cls is None or cls.scope not in world.heap:
+        if cls is None or world.find(cls.scope) is None:
             return
         site = unit.site(unit.node)
         args = Arguments(open=True)
@@ -237,7 +244,7 @@ class _Analyzer:
             return
         for world in worlds:
             for key in sorted(world.heap):
-                group = world.heap[key]
+                group = world.find(key)
                 if isinstance(group, Group) and group.tokens and key not in escaped and group.made_at is not None:
                     event = events.InputDone(site=group.made_at, touches={key: True}, asked_at=group.made_at)
                     self.witness.send(event, world, ctx)
@@ -300,7 +307,7 @@ def _reachable(values: Iterable[Value], w: World) -> set[int]:
         if not isinstance(value, Ref) or value.id in seen:
             continue
         seen.add(value.id)
-        obj: Object | None = w.heap.get(value.id)
+        obj: Object | None = w.find(value.id)
         if isinstance(obj, Tensor):
             seen |= obj.groups
         elif isinstance(obj, Instance):

@@ -81,7 +81,7 @@ class Attributes:
         return w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps))
 
     def _of_object(self, owner: Ref, name: str, w: World, ctx: Context, site: Site) -> Value:
-        obj = w.heap.get(owner.id)
+        obj = w.find(owner.id)
         if isinstance(obj, Tensor):
             return self.m.tensors.attribute(owner, obj, name, w, ctx, site)
         if isinstance(obj, Sequence):
@@ -148,7 +148,7 @@ class Attributes:
         """Assign ``owner.name = value``."""
         owner = w.resolve(owner)
         if isinstance(owner, Ref):
-            obj = w.heap.get(owner.id)
+            obj = w.find(owner.id)
             if isinstance(obj, Tensor):
                 self.m.tensors.set_attribute(owner, name, value, w, ctx, site)
             elif isinstance(obj, Instance):

@@ -124,7 +124,7 @@ class Definitions:
         for unit in module.units:
             if isinstance(unit, (FunctionUnit, ClassUnit)) and unit.name == name:
                 self.define(unit, w, Context(module, unit, frame))
-                frame_object = w.heap[frame]
+                frame_object = w.find(frame)
                 assert isinstance(frame_object, Frame)
                 return frame_object.vars.get(name)
         return None
@@ -134,7 +134,7 @@ class Definitions:
     def attribute(self, cls: Class, name: str, w: World, after: Class | None = None) -> Value | None:
         """``name`` in the class or its bases of the project; with ``after``, only in what follows that class."""
         for candidate in self.mro(cls, after):
-            frame = w.heap.get(candidate.scope)
+            frame = w.find(candidate.scope)
             if isinstance(frame, Frame) and name in frame.vars:
                 return frame.vars[name]
         return None

@@ -474,7 +474,7 @@ class Externals:
         value = w.resolve(args.get(1) or NONE)
         obj = w.get(value, Instance)
         if obj is not None and obj.kind == "parameters":
-            kept = frozenset(g for g in obj.groups if getattr(w.heap.get(g), "requires_grad", None) is not False)
+            kept = frozenset(g for g in obj.groups if getattr(w.find(g), "requires_grad", None) is not False)
             return w.new(Instance(kind="parameters", groups=kept))
         return value
 

@@ -10,7 +10,7 @@ import libcst as cst
 
 from gradlint.static.context import Context
 from gradlint.static.values import NONE, Choice, Const, External, Instance, Unknown, Value
-from gradlint.static.world import World, fresh, join, reduce, signature
+from gradlint.static.world import World, forget, fresh, join, reduce, signature
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
@@ -304,6 +304,7 @@ class Flow:
         ends: list[World] = []
         seen = set()
         roots = list(ctx.frames())
+        since = fresh()
         for number in range(MAX_PEELED):
             here = ctx.at(id(node), number, peeled=True)
             for world in worlds:
@@ -313,6 +314,7 @@ class Flow:
             out.returns += body.returns
             worlds = []
             for world in reduce(body.normal + body.continues, MAX_WORLDS):
+                forget(world, roots, since)
                 mark = signature(world, roots)
                 if mark not in seen:
                     seen.add(mark)

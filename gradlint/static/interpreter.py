@@ -42,7 +42,7 @@ from gradlint.static.values import (
     Value,
 )
 from gradlint.static.witness import Witness
-from gradlint.static.world import MAX_ALTERNATIVES, World, fresh, join, join_tensors, reduce
+from gradlint.static.world import MAX_ALTERNATIVES, World, forget, fresh, join, join_tensors, reduce
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -82,6 +82,7 @@ class Interpreter:
         self.class_kinds: dict[Unit, str] = {}
         self.seen_classes: dict[Unit, Class] = {}
         self.steps = 0
+        self.shared: dict[int, Object] = {}  #: the objects that imported modules made
         self._images: dict[Module, World | None] = {}
         self._nested: dict[int, FunctionUnit | ClassUnit] = {}
         self._features: dict[Unit, frozenset[str]] = {}
@@ -183,8 +184,6 @@ class Interpreter:
         image = self._images[module]
         if image is None:
             return None
-        for key, obj in image.heap.items():
-            w.heap.setdefault(key, obj)
         for other, key in image.modules.items():
             w.modules.setdefault(other, key)
         for name, value in image.bound.items():
@@ -192,7 +191,7 @@ class Interpreter:
         return w.modules[module]
 
     def _execute_module(self, module: Module) -> World:
-        w = World()
+        w = World(self.shared)
         frame = w.new(Frame({"__name__": Const(module.name or module.path.stem)}))
         w.modules[module] = frame.id
         if not module.units:
@@ -204,6 +203,8 @@ class Interpreter:
         for other in ends[1:]:
             image = join(image, other)
         image.token = object()
+        forget(image, [frame.id], 0)
+        self.shared.update(image.heap)
         return image
 
     def any_member(self, owner: Namespace, w: World, ctx: Context) -> Value:
@@ -230,7 +231,7 @@ class Interpreter:
         inputs: set[int] = set()
         for value in given:
             self._escape(w.resolve(value), w, deps, touched, inputs, 3)
-        live = {g for g in touched if getattr(w.heap.get(g), "tokens", None)}
+        live = {g for g in touched if getattr(w.find(g), "tokens", None)}
         if live:
             self.witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
@@ -311,7 +312,7 @@ class Interpreter:
                 return value
             if value.id in memo:
                 return Ref(memo[value.id])
-            obj = w.heap.get(value.id)
+            obj = w.find(value.id)
             if obj is None or isinstance(obj, (Frame, Segment)):
                 return value
             new = obj.copy()

@@ -70,7 +70,7 @@ class Methods:
         if isinstance(receiver, Super):
             return self._super(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Ref):
-            obj = w.heap.get(receiver.id)
+            obj = w.find(receiver.id)
             if isinstance(obj, Tensor):
                 return self._tensor(receiver, obj, name, args, w, ctx, site)
             if isinstance(obj, Sequence):
@@ -169,7 +169,7 @@ class Methods:
         if "retain_graph" not in args.keywords:
             retain = create
         view = self.m.tensors.view_of(root, w)
-        touches = self._reached(w.heap[root.id], w, certain)
+        touches = self._reached(w.find(root.id), w, certain)
         self.m.witness.send(
             events.Backward(
                 site=site,
@@ -189,7 +189,7 @@ class Methods:
         if retain:
             return
         for key in tensor.segments:
-            segment = w.heap.get(key)
+            segment = w.find(key)
             if isinstance(segment, Segment) and not segment.freed:
                 new = w.write(key)
                 new.freed = True if retain is False else None
@@ -200,12 +200,12 @@ class Methods:
         assert isinstance(tensor, Tensor)
         touches: dict[object, bool | None] = {}
         for key in sorted(tensor.deps):
-            group = w.heap.get(key)
+            group = w.find(key)
             if isinstance(group, Group) and group.requires_grad is not False:
                 touches[key] = True if certain else None
         if tensor.open:
             for key in sorted(w.heap):
-                group = w.heap[key]
+                group = w.find(key)
                 if isinstance(group, Group) and key not in touches and group.requires_grad is not False:
                     if group.opaque or group.tokens:
                         touches[key] = True if certain and group.opaque else None
@@ -365,7 +365,7 @@ class Methods:
             return refs
         seen, out = set(), []
         for ref in refs:
-            obj = w.heap[ref.id]
+            obj = w.find(ref.id)
             name = (obj.name, bool(obj.groups)) if isinstance(obj, Instance) else ("", False)
             if name not in seen:
                 seen.add(name)
@@ -375,7 +375,7 @@ class Methods:
     def _submodules(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
         modules = self.m.modules
         refs = list(modules.walk(receiver, w)) if name.endswith("modules") else list(modules.children(obj, w))
-        opaque = any(getattr(w.heap[ref.id], "opaque", False) for ref in refs)
+        opaque = any(getattr(w.find(ref.id), "opaque", False) for ref in refs)
         values: list[Value] = list(self._representatives(refs, w))
         if opaque or obj.opaque:
             values.append(Unknown(("module", fresh()), "module"))

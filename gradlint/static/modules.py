@@ -145,7 +145,7 @@ class Modules:
         for value in obj.attrs.values():
             value = w.resolve(value)
             if isinstance(value, Ref):
-                child = w.heap.get(value.id)
+                child = w.find(value.id)
                 if isinstance(child, Instance) and child.kind in MODULES:
                     yield value
 
@@ -156,7 +156,7 @@ class Modules:
         while queue:
             here = queue.pop(0)
             yield here
-            obj = w.heap.get(here.id)
+            obj = w.find(here.id)
             if isinstance(obj, Instance):
                 for child in self.children(obj, w):
                     if child.id not in seen:
@@ -167,7 +167,7 @@ class Modules:
         """The parameter groups of a module and of all modules below it."""
         found: set[int] = set()
         for here in self.walk(ref, w):
-            obj = w.heap.get(here.id)
+            obj = w.find(here.id)
             if isinstance(obj, Instance):
                 found |= obj.groups
                 for value in obj.attrs.values():

@@ -32,7 +32,7 @@ class Names:
         key: int | None = ctx.frame
         stars: list[Value] = []
         while key is not None:
-            frame = w.heap.get(key)
+            frame = w.find(key)
             if not isinstance(frame, Frame):
                 break
             value = frame.vars.get(name)
@@ -64,7 +64,7 @@ class Names:
         if f"nonlocal {name}" in frame.vars:
             key = frame.parent
             while key is not None:
-                outer = w.heap[key]
+                outer = w.find(key)
                 assert isinstance(outer, Frame)
                 if name in outer.vars:
                     w.write(key).vars[name] = value
@@ -138,7 +138,7 @@ class Imports:
         frame_id = self.m.enter_module(module, w)
         if frame_id is None:
             return
-        source = w.heap[frame_id]
+        source = w.find(frame_id)
         assert isinstance(source, Frame)
         frame = w.write(ctx.frame)
         for key, value in source.vars.items():
@@ -149,7 +149,7 @@ class Imports:
         """``module.name``: what the module binds, or its submodule."""
         frame_id = self.m.enter_module(module, w)
         if frame_id is not None:
-            frame = w.heap[frame_id]
+            frame = w.find(frame_id)
             assert isinstance(frame, Frame)
             if name in frame.vars:
                 return frame.vars[name]

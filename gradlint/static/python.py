@@ -316,7 +316,7 @@ class Python:
 
     def truth(self, value: Ref, w: World) -> bool | None:
         """Whether an object is true, when it is known."""
-        obj = w.heap.get(value.id)
+        obj = w.find(value.id)
         if isinstance(obj, (Sequence, Mapping)):
             if obj.items:
                 return True

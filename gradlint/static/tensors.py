@@ -140,7 +140,7 @@ class Tensors:
         return None
 
     def _group_grad(self, key: int, w: World) -> bool | None:
-        group = w.heap.get(key)
+        group = w.find(key)
         return group.requires_grad if isinstance(group, Group) else None
 
     def view_of(self, value: Value, w: World, text: str = "", kept_at: Site | None = None) -> events.Tensor:
@@ -171,7 +171,7 @@ class Tensors:
         """Where part of the graph of a tensor was freed; None if none was; False if that is not known."""
         maybe = False
         for key in sorted(tensor.segments):
-            segment = w.heap.get(key)
+            segment = w.find(key)
             if isinstance(segment, Segment):
                 if segment.freed:
                     return segment.freed_at
@@ -424,7 +424,7 @@ class Tensors:
             self._gradient_changed(how, tensor, values, w, ctx, site)
             return
         base_id = tensor.data_of
-        base = w.heap.get(base_id) if base_id is not None else tensor
+        base = w.find(base_id) if base_id is not None else tensor
         if not isinstance(base, Tensor):
             return
         updated = base.groups & gradient_of
@@ -510,7 +510,7 @@ class Tensors:
         if tensor.is_parameter is not True:
             self.m.witness.read(tensor.groups or tensor.deps, w, ctx, site)
         groups = tensor.groups
-        base = w.heap.get(tensor.data_of) if tensor.data_of is not None else None
+        base = w.find(tensor.data_of) if tensor.data_of is not None else None
         if isinstance(base, Tensor):
             groups = base.groups
         return w.new(

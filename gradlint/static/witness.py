@@ -82,7 +82,7 @@ class Witness:
         start = frozenset([protocol.start])
         cohorts: dict[Tokens, tuple[Tokens, list[tuple[Token, bool]]]] = {}
         for subject, certain in event.touches.items():
-            if not isinstance(subject, int) or not isinstance(w.heap.get(subject), Group):
+            if not isinstance(subject, int) or not isinstance(w.find(subject), Group):
                 continue
             group: Group = w.write(subject)
             before = group.tokens.get(slot, start)

@@ -9,17 +9,19 @@ forgets what they disagree about.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Sequence as AbstractSequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence as AbstractSequence
 from typing import Any, TypeVar
 
 from gradlint.static.values import (
     Bound,
     Choice,
+    Class,
     Const,
     Frame,
     Function,
     Group,
     Instance,
+    Lambda,
     Mapping,
     Object,
     Partial,
@@ -46,10 +48,11 @@ def fresh() -> int:
 class World:
     """A heap, a grad mode, and what was assumed on the way."""
 
-    __slots__ = ("heap", "grad", "assumed", "bound", "modules", "token", "module_checked")
+    __slots__ = ("heap", "shared", "grad", "assumed", "bound", "modules", "token", "module_checked")
 
-    def __init__(self) -> None:
+    def __init__(self, shared: dict[int, Object] | None = None) -> None:
         self.heap: dict[int, Object] = {}
+        self.shared = {} if shared is None else shared  #: what imported modules made; never written to
         self.grad: bool | None = True
         self.assumed: dict[Hashable, bool] = {}  #: truth of unknown conditions
         self.bound: dict[Hashable, Value] = {}  #: what an unknown or a choice turned out to be
@@ -61,6 +64,7 @@ class World:
         """A fork of this world.  Both share objects until either writes."""
         new = World.__new__(World)
         new.heap = self.heap.copy()
+        new.shared = self.shared
         new.grad = self.grad
         new.assumed = self.assumed.copy()
         new.bound = self.bound.copy()
@@ -84,17 +88,24 @@ class World:
 
     def write(self, key: int) -> Any:
         """The object ``key``, free to be changed in this world."""
-        obj = self.heap[key]
+        obj = self.heap.get(key)
+        if obj is None:
+            obj = self.shared[key]
         if obj.owner is not self.token:
             obj = obj.copy()
             obj.owner = self.token
             self.heap[key] = obj
         return obj
 
+    def find(self, key: int) -> Object | None:
+        """The object with this id."""
+        obj = self.heap.get(key)
+        return self.shared.get(key) if obj is None else obj
+
     def get(self, value: Value, kind: type[O]) -> O | None:
         """The heap object behind ``value`` if it is of this kind."""
         if type(value) is Ref:
-            obj = self.heap.get(value.id)
+            obj = self.find(value.id)
             if isinstance(obj, kind):
                 return obj
         return None
@@ -124,7 +135,7 @@ class _Join:
 
     def __init__(self, a: World, b: World) -> None:
         self.a, self.b = a, b
-        self.out = World()
+        self.out = World(a.shared)
         self.out.modules = {**b.modules, **a.modules}
         self.out.heap = {**b.heap, **a.heap}
         self.pairs: dict[tuple[Value, Value], Value] = {}
@@ -140,9 +151,9 @@ class _Join:
             known = a.bound.get(k, b.bound.get(k))
             if isinstance(known, Ref):
                 out.bound[k] = known
-        for key in a.heap.keys() & b.heap.keys():
-            left, right = a.heap[key], b.heap[key]
-            if left is not right:
+        for key in list(out.heap):
+            left, right = a.find(key), b.find(key)
+            if left is not None and right is not None and left is not right:
                 out.heap[key] = self.objects(left, right)
         return out
 
@@ -309,10 +320,11 @@ def _tensor_weight(x: Tensor, y: Tensor) -> int:
 def distance(a: World, b: World) -> int:
     """How much two worlds disagree about what matters; 0 when they may be joined without loss."""
     total = 0 if a.grad is b.grad else 50
-    other = b.heap
-    for key, x in a.heap.items():
-        y = other.get(key)
-        if y is None or y is x:
+    theirs_at, shared = b.heap.get, a.shared
+    pairs = [(x, theirs_at(key) or shared.get(key)) for key, x in a.heap.items() if theirs_at(key) is not x]
+    pairs += [(shared[key], y) for key, y in b.heap.items() if key in shared and key not in a.heap]
+    for x, y in pairs:
+        if y is None:
             continue
         if isinstance(x, Frame) and isinstance(y, Frame):
             for name, value in x.vars.items():
@@ -350,9 +362,16 @@ def reduce(worlds: list[World], limit: int) -> list[World]:
                 break
         else:
             kept.append(world)
+    apart: dict[tuple[World, World], int] = {}
+
+    def between(i: int, j: int) -> int:
+        pair = (kept[i], kept[j])
+        if pair not in apart:
+            apart[pair] = distance(*pair)
+        return apart[pair]
+
     while len(kept) > limit:
-        pairs = [(distance(kept[i], kept[j]), i, j) for i in range(len(kept)) for j in range(i + 1, len(kept))]
-        _, i, j = min(pairs)
+        _, i, j = min((between(i, j), i, j) for i in range(len(kept)) for j in range(i + 1, len(kept)))
         kept[i] = join(kept[i], kept[j])
         del kept[j]
     return kept
@@ -434,7 +453,7 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
     while position < len(queue):
         key = queue[position]
         position += 1
-        obj = world.heap.get(key)
+        obj = world.find(key)
         if isinstance(obj, Frame):
             out.append(tuple((name, encode(obj.vars[name])) for name in sorted(obj.vars)))
             if obj.parent is not None:
@@ -442,7 +461,7 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
         elif isinstance(obj, Tensor):
             for group in sorted(obj.groups | obj.deps):
                 encode(Ref(group))
-            freed = [getattr(world.heap.get(s), "freed", None) for s in sorted(obj.segments)]
+            freed = [getattr(world.find(s), "freed", None) for s in sorted(obj.segments)]
             out.append(
                 (
                     obj.requires_grad,
@@ -475,3 +494,98 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
         elif isinstance(obj, Mapping):
             out.append((tuple((encode(k), encode(v)) for k, v in obj.items.items()), encode(obj.tail)))
     return tuple(out)
+
+
+# --- forgetting
+
+
+def _pointers(value: Value, w: World) -> Iterator[int]:
+    """The objects a value points to directly."""
+    value = w.resolve(value)
+    if isinstance(value, Ref):
+        yield value.id
+    elif isinstance(value, (Function, Lambda)):
+        yield value.frame
+        if isinstance(value, Function) and value.owner is not None:
+            yield from _pointers(value.owner, w)
+    elif isinstance(value, Class):
+        yield value.scope
+        yield value.frame
+        for base in value.bases:
+            yield from _pointers(base, w)
+    elif isinstance(value, Bound):
+        yield from _pointers(value.receiver, w)
+        if value.function is not None:
+            yield from _pointers(value.function, w)
+    elif isinstance(value, Super):
+        yield from _pointers(value.receiver, w)
+    elif isinstance(value, Partial):
+        for part in (value.function, *value.args, *(v for _, v in value.kwargs)):
+            yield from _pointers(part, w)
+    elif isinstance(value, Choice):
+        for alternative in value.alternatives:
+            yield from _pointers(alternative, w)
+    elif isinstance(value, Unknown):
+        yield from value.deps
+
+
+def _contents(obj: Object, w: World) -> Iterator[int]:
+    """The objects an object points to directly."""
+    values: list[Value] = []
+    if isinstance(obj, Frame):
+        values += obj.vars.values()
+        if obj.parent is not None:
+            yield obj.parent
+    elif isinstance(obj, Tensor):
+        yield from obj.groups | obj.deps | obj.segments | obj.gradient_of
+        yield from obj.sources
+        if obj.data_of is not None:
+            yield obj.data_of
+    elif isinstance(obj, Instance):
+        yield from obj.groups
+        values += [*obj.attrs.values(), *obj.args]
+    elif isinstance(obj, Sequence):
+        values += obj.items
+        values += [obj.tail] if obj.tail is not None else []
+    elif isinstance(obj, Mapping):
+        values += [*obj.items, *obj.items.values()]
+        values += [obj.tail] if obj.tail is not None else []
+    for value in values:
+        yield from _pointers(value, w)
+
+
+def forget(world: World, roots: Iterable[int], since: int) -> None:
+    """Drop the objects made after the number ``since`` that cannot be reached from ``roots`` or older objects."""
+    young = [key for key in world.heap if key > since]
+    if len(young) < 64:
+        return
+    seen: set[int] = set()
+    queue = [*roots, *(key for key in world.heap if key <= since)]
+    for name, value in world.bound.items():
+        if _newest(name) <= since:
+            queue += _pointers(value, world)
+    while queue:
+        key = queue.pop()
+        if key not in seen:
+            seen.add(key)
+            obj = world.heap.get(key)
+            if obj is not None:
+                queue += _contents(obj, world)
+    for key in young:
+        if key not in seen:
+            del world.heap[key]
+    gone = [
+        name for name, value in world.bound.items()
+        if isinstance(value, Ref) and value.id > since and value.id not in world.heap
+    ]
+    for name in gone:
+        del world.bound[name]
+
+
+def _newest(key: Hashable) -> int:
+    """The largest number in the key of an unknown value: when the youngest thing it is made of came to be."""
+    if isinstance(key, tuple):
+        return max(map(_newest, key), default=0)
+    if isinstance(key, Ref):
+        return key.id
+    return key if type(key) is int else 0
