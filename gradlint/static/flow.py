@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Context
-from gradlint.static.values import NONE, Choice, Const, External, Instance, Unknown, Value
+from gradlint.static.values import NONE, Choice, Const, External, Frame, Instance, Ref, Unknown, Value
 from gradlint.static.world import World, forget, fresh, join, reduce, signature
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ class Flow:
         self.m = machine
         self._compound: dict[type, Callable[..., Outcome]] = {
             cst.If: self._if,
-            cst.For: self._for,
-            cst.While: self._while,
             cst.With: self._with,
             cst.Try: self._try,
             cst.TryStar: self._try,
@@ -79,15 +77,31 @@ class Flow:
             if not out.normal:
                 break
             reached, out.normal = out.normal, []
-            for world in reached:
-                self.statement(statement, world, ctx, out)
-            if len(out.normal) > 1:
-                out.normal = reduce(out.normal, MAX_WORLDS)
+            self.statements(statement, reached, ctx, out)
         return out
+
+    def statements(self, node: cst.CSTNode, worlds: list[World], ctx: Context, out: Outcome) -> None:
+        """Execute one statement in every world that reaches it, adding to ``out``."""
+        if isinstance(node, (cst.For, cst.While)):
+            self.m.tick()
+            result = self._for(node, worlds, ctx) if isinstance(node, cst.For) else self._while(node, worlds, ctx)
+            out.normal += result.normal
+            out.absorb(result)
+        else:
+            for world in worlds:
+                self.statement(node, world, ctx, out)
+        out.normal = self.fewer(out.normal)
+
+    def fewer(self, worlds: list[World]) -> list[World]:
+        """As many worlds as the steps taken so far allow: an entry point that takes long is followed less closely."""
+        return reduce(worlds, self.m.allowed_worlds()) if len(worlds) > 1 else worlds
 
     def statement(self, node: cst.CSTNode, w: World, ctx: Context, out: Outcome) -> None:
         """Execute one statement in one world, adding to ``out``."""
         self.m.tick()
+        if isinstance(node, (cst.For, cst.While)):
+            self.statements(node, [w], ctx, out)
+            return
         small = self._small.get(type(node))
         if small is not None:
             out.normal += small(node, w, ctx)
@@ -270,16 +284,35 @@ class Flow:
 
     # --- loops
 
-    def _for(self, node: cst.For, w: World, ctx: Context) -> Outcome:
-        iterable = self.m.eval(node.iter, w, ctx)
-        items = self.m.python.iterate(iterable, w, ctx, ctx.site(node.iter))
-        if items.known is not None:
-            return self._unrolled(node, items.known, w, ctx)
+    def _for(self, node: cst.For, worlds: list[World], ctx: Context) -> Outcome:
+        out = Outcome()
+        together: list[World] = []
+        slot = f"<iterable {id(node)}>"
+        for world in worlds:
+            iterable = self.m.eval(node.iter, world, ctx)
+            items = self.m.python.iterate(iterable, world, ctx, ctx.site(node.iter))
+            if items.known is not None:
+                result = self._unrolled(node, items.known, world, ctx)
+                out.normal += result.normal
+                out.absorb(result)
+            else:
+                world.write(ctx.frame).vars[slot] = iterable
+                together.append(world)
 
         def start(world: World, here: Context) -> None:
-            self.bind(node.target, items.element(world, here), world, here, node.target)
+            frame = world.get(Ref(ctx.frame), Frame)
+            iterable = frame.vars.get(slot) if frame is not None else None
+            element = self.m.python.element(iterable or Unknown(("iterable", fresh())), world, here)
+            self.bind(node.target, element, world, here, node.target)
 
-        return self._peeled(node, [w], ctx, start)
+        if together:
+            result = self._peeled(node, together, ctx, start)
+            out.normal += result.normal
+            out.absorb(result)
+            for world in [*out.normal, *(world for world, _ in out.returns)]:
+                if world.find(ctx.frame) is not None:
+                    world.write(ctx.frame).vars.pop(slot, None)
+        return out
 
     def _unrolled(self, node: cst.For, values: list[Value], w: World, ctx: Context) -> Outcome:
         out = Outcome()
@@ -291,7 +324,7 @@ class Flow:
             body = self.block(node.body.body, worlds, here)
             out.breaks += body.breaks
             out.returns += body.returns
-            worlds = reduce(body.normal + body.continues, MAX_WORLDS)
+            worlds = self.fewer(body.normal + body.continues)
             if not worlds:
                 break
         return self._leave(node, worlds, out, ctx)
@@ -313,7 +346,7 @@ class Flow:
             out.breaks += body.breaks
             out.returns += body.returns
             worlds = []
-            for world in reduce(body.normal + body.continues, MAX_WORLDS):
+            for world in self.fewer(body.normal + body.continues):
                 forget(world, roots, since)
                 mark = signature(world, roots)
                 if mark not in seen:
@@ -341,11 +374,17 @@ class Flow:
         out.returns = out.returns
         return out
 
-    def _while(self, node: cst.While, w: World, ctx: Context) -> Outcome:
-        worlds = [world for taken, world in self.decide(node.test, w, ctx) if taken]
-        if not worlds:
-            return Outcome([w])
-        return self._peeled(node, worlds, ctx, lambda world, here: None)
+    def _while(self, node: cst.While, worlds: list[World], ctx: Context) -> Outcome:
+        skipped, entered = [], []
+        for w in worlds:
+            ways = self.decide(node.test, w, ctx)
+            entered += [world for taken, world in ways if taken]
+            skipped += [world for taken, world in ways if not taken and len(ways) == 1]
+        if not entered:
+            return Outcome(skipped)
+        result = self._peeled(node, self.fewer(entered), ctx, lambda world, here: None)
+        result.normal += skipped
+        return result
 
     # --- with and try
 
@@ -420,7 +459,7 @@ class Flow:
             out.absorb(caught)
         if not out.normal and not node.handlers:
             out.normal = []
-        out.normal = reduce(out.normal, MAX_WORLDS)
+        out.normal = self.fewer(out.normal)
         if node.finalbody is not None:
             out = self._finally(node.finalbody, out, ctx)
         return out

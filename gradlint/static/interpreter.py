@@ -42,7 +42,7 @@ from gradlint.static.values import (
     Value,
 )
 from gradlint.static.witness import Witness
-from gradlint.static.world import MAX_ALTERNATIVES, World, forget, fresh, join, join_tensors, reduce
+from gradlint.static.world import MAX_ALTERNATIVES, World, forget, fresh, join, join_tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -95,6 +95,12 @@ class Interpreter:
         if self.steps > MAX_STEPS:
             raise BudgetExceeded
 
+    def allowed_worlds(self) -> int:
+        """How many worlds may be kept apart, the fewer the longer the entry point has run."""
+        if self.steps < MAX_STEPS // 8:
+            return MAX_WORLDS
+        return 3 if self.steps < MAX_STEPS // 3 else 1
+
     def eval(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
         """The value of an expression."""
         return self._evaluate(node, w, ctx)
@@ -134,14 +140,13 @@ class Interpreter:
         for unit in units:
             here = replace(ctx, unit=unit)
             reached, out.normal = out.normal, []
+            if isinstance(unit, StatementUnit):
+                self.flow.statements(unit.node, reached, here, out)
+                continue
             for world in reached:
                 if isinstance(unit, (FunctionUnit, ClassUnit)):
                     self.definitions.define(unit, world, here)
-                    out.normal.append(world)
-                elif isinstance(unit, StatementUnit):
-                    self.flow.statement(unit.node, world, here, out)
-            if len(out.normal) > 1:
-                out.normal = reduce(out.normal, MAX_WORLDS)
+                out.normal.append(world)
         return out
 
     def _features_of(self, unit: FunctionUnit) -> frozenset[str]:
