@@ -15,11 +15,18 @@ _DEPTH, _ROWS_IN_BRACKETS, _LINE_LENGTH = 100, 2000, 2000
 
 
 class TextError(Exception):
-    """Why a text is not what it should be; row and column count from 1."""
+    """Why a text is not what it should be.
 
-    def __init__(self, row: int, column: int, reason: str) -> None:
+    Args:
+        row: from 1.
+        column: from 1.
+        reason: in one line.
+        final: no other parser is to be asked; otherwise the text may be of a newer Python than the one that runs.
+    """
+
+    def __init__(self, row: int, column: int, reason: str, *, final: bool = True) -> None:
         super().__init__(row, column, reason)
-        self.row, self.column, self.reason = row, column, reason
+        self.row, self.column, self.reason, self.final = row, column, reason, final
 
 
 def parse(text: str) -> ast.Module:
@@ -40,7 +47,8 @@ def parse(text: str) -> ast.Module:
         reason = error.msg or "invalid syntax"
         if _PYTHON_2.search(reason):
             reason = f"Python 2 syntax: {reason}"
-        raise TextError(max(error.lineno or 1, 1), max(error.offset or 1, 1), reason) from None
+        row, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
+        raise TextError(row, column, reason, final=not is_shallow(text)) from None
     except (RecursionError, MemoryError):
         raise TextError(1, 1, _TOO_DEEP) from None
     except ValueError as error:
@@ -73,7 +81,7 @@ def error_in(text: str) -> TextError | None:
     try:
         parse(text)
     except TextError as problem:
-        if "\0" in text or not is_shallow(text):
+        if problem.final:
             return problem
         import libcst  # costs 0.2 s, and few texts come here
 

@@ -10,7 +10,7 @@ import libcst as cst
 
 from gradlint.static.positions import Tree
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit, units_of
-from gradlint.syntax import TextError, is_shallow, parse
+from gradlint.syntax import TextError, parse
 
 _CONTINUED = re.compile(r"[ \t\f]*;?[ \t\f]*\\")
 
@@ -26,7 +26,7 @@ def index(module: Module) -> None:
         body = parse(text).body
     except TextError as error:
         reason = module.error(error.row, error.column, error.reason)
-        if "\0" in text or not is_shallow(text):
+        if error.final:
             raise reason from error
         try:
             tree = Tree(cst.parse_module(text))
