@@ -6,7 +6,6 @@ import io
 
 import pytest
 
-from gradlint.output import progress
 from gradlint.output.progress import ProgressBar
 
 
@@ -18,7 +17,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("gradlint.output.progress.time.monotonic", lambda: now[0])
     return now
 
 
