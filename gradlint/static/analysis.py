@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence as AbstractSequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gradlint import events
 from gradlint.finding import Finding, Location
 from gradlint.rule import Rule
 from gradlint.source import SourceError
@@ -127,10 +126,7 @@ class _Analyzer:
                 self.found[key] = finding
 
     def _module(self, module: Module) -> None:
-        world = World(self.machine.shared)
-        frame = self.machine.enter_module(module, world)
-        if frame is not None:
-            self._done([world], Context(module, module.units[0], frame) if module.units else None, set())
+        self.machine.enter_module(module, World(self.machine.shared))
 
     def _main(self, module: Module) -> None:
         """The ``if __name__ == "__main__"`` parts of a module."""
@@ -240,14 +236,9 @@ class _Analyzer:
 
     def _done(self, worlds: Iterable[World], ctx: Context | None, escaped: set[int]) -> None:
         """The end of an entry point: gradients of inputs that nothing else can reach are never read."""
-        if ctx is None or not self.witness.listened(events.InputDone):
-            return
-        for world in worlds:
-            for key in sorted(world.heap):
-                group = world.find(key)
-                if isinstance(group, Group) and group.tokens and key not in escaped and group.made_at is not None:
-                    event = events.InputDone(site=group.made_at, touches={key: True}, asked_at=group.made_at)
-                    self.witness.send(event, world, ctx)
+        if ctx is not None:
+            for world in worlds:
+                self.witness.inputs_done((key for key in world.heap if key not in escaped), world, ctx)
 
     # --- what is referenced, what is superseded
 

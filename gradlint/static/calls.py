@@ -200,15 +200,16 @@ class Calls:
             ctx.peeled,
         )
         self.bind(fn, args, w, here)
-        before = w.grad
+        before, checked = w.grad, w.module_checked
         if fn.grad is not None:
             w.grad = fn.grad
         if self.m.is_generator(unit):
             results = self._generator(unit, w, here)
         else:
             results = self._body(unit, w, here)
-        if fn.grad is not None:
-            for world, _ in results:
+        for world, _ in results:
+            world.module_checked = checked
+            if fn.grad is not None:
                 world.grad = before
         if not self.m.captures(unit):
             for world, _ in results:

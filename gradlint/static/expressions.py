@@ -447,7 +447,8 @@ class Expressions:
             ):
                 subject = w.resolve(self.m.eval(test.left, w, ctx))
                 other = w.resolve(self.m.eval(part.comparator, w, ctx))
-                if isinstance(subject, Unknown) and isinstance(other, Const):
+                computed = isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "binary"
+                if isinstance(subject, Unknown) and isinstance(other, Const) and not computed:
                     w.bound[subject.key] = other
                 elif isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "type":
                     self.m.modules.assume_class(subject.key[1], other, w, ctx.site(test))

@@ -279,17 +279,18 @@ class Externals:
         positions = range(len(args.positional)) if converted.positions is None else converted.positions
         values = [args.positional[p] for p in positions if p < len(args.positional)]
         values += [args.keywords[k] for k in converted.keywords if k in args.keywords]
-        for value in values:
+        for which, value in enumerate(values):
             value = w.resolve(value)
             sequence = w.get(value, Sequence)
             if sequence is not None and converted.sequence:
                 pairs = list(zip(sequence.items, sequence.sites))
                 if sequence.tail is not None:
                     pairs.append((sequence.tail, sequence.tail_site))
-                for item, kept_at in pairs[:1] + pairs[-1:]:
-                    self.m.methods.converted(item, converted.display, w, ctx, site, kept_at)
+                for number, (item, kept_at) in enumerate(pairs[:1] + pairs[-1:]):
+                    how = converted.display
+                    self.m.methods.converted(item, how, w, ctx, site, kept_at, 2 * which + number)
             elif w.get(value, Tensor) is not None and converted.tensor:
-                self.m.methods.converted(value, converted.display, w, ctx, site)
+                self.m.methods.converted(value, converted.display, w, ctx, site, which=2 * which)
         return w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
 
     def _variable(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

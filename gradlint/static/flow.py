@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Context
-from gradlint.static.values import NONE, Choice, Const, External, Frame, Instance, Ref, Unknown, Value
+from gradlint.static.values import NONE, Choice, Const, External, Frame, Group, Instance, Ref, Unknown, Value
 from gradlint.static.world import World, forget, fresh, join, reduce, signature
 
 if TYPE_CHECKING:
@@ -244,9 +244,11 @@ class Flow:
     def _if(self, node: cst.If, w: World, ctx: Context) -> Outcome:
         out = Outcome()
         mode = self.m.expressions.mentions_mode(node.test)
+        one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
         for taken, world in self.decide(node.test, w, ctx):
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
             if body is None:
+                world.module_checked = world.module_checked or (mode and one_sided)
                 out.normal.append(world)
                 continue
             before = world.module_checked
@@ -254,7 +256,7 @@ class Flow:
             branch = Outcome()
             self.statement(body, world, ctx, branch)
             for end in branch.normal:
-                end.module_checked = before
+                end.module_checked = before or (mode and one_sided)
             out.normal += branch.normal
             out.absorb(branch)
         return out
@@ -347,7 +349,7 @@ class Flow:
             out.returns += body.returns
             worlds = []
             for world in self.fewer(body.normal + body.continues):
-                forget(world, roots, since)
+                self._forget(world, roots, since, here)
                 mark = signature(world, roots)
                 if mark not in seen:
                     seen.add(mark)
@@ -360,6 +362,13 @@ class Flow:
         if isinstance(node, cst.While) and self.m.expressions.always_true(node.test):
             ends = []
         return self._leave(node, reduce(ends, MAX_EXITS), out, ctx)
+
+    def _forget(self, world: World, roots: list[int], since: int, ctx: Context) -> None:
+        """Drop what an iteration left behind; nothing can read the gradients of inputs among it any more."""
+        dropped = forget(world, roots, since)
+        self.m.witness.inputs_done((key for key, _ in dropped if isinstance(_, Group)), world, ctx)
+        for key, _ in dropped:
+            del world.heap[key]
 
     def _leave(self, node: cst.For | cst.While, ends: list[World], out: Outcome, ctx: Context) -> Outcome:
         """The end of a loop: its ``else`` runs where it was not left by ``break``."""
@@ -489,6 +498,14 @@ class Flow:
             return True
         elements = [e.value for e in kind.elements] if isinstance(kind, cst.Tuple) else [kind]
         return all(isinstance(e, cst.Name) and e.value in (*names, "Exception") for e in elements)
+
+
+def _exits(body: cst.BaseSuite) -> bool:
+    """Whether a block ends by leaving the function or the iteration."""
+    last = body.body[-1] if body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
 
 
 __all__ = ["Flow", "MAX_EXITS", "MAX_WORLDS", "Outcome", "Results", "External"]

@@ -208,7 +208,12 @@ class Interpreter:
         for other in ends[1:]:
             image = join(image, other)
         image.token = object()
-        forget(image, [frame.id], 0)
+        dropped = [key for key, _ in forget(image, [frame.id], 0)]
+        # Inputs that are still at hand may yet be looked at, if the module ever looks at a gradient.
+        done = dropped if "grad" in module.words else list(image.heap)
+        self.witness.inputs_done(done, image, ctx)
+        for key in dropped:
+            del image.heap[key]
         self.shared.update(image.heap)
         return image
 

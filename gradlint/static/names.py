@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Context
-from gradlint.static.torch_table import FUNCTIONS, LAYERS, canonical
+from gradlint.static.torch_table import (
+    DROPOUTS,
+    FUNCTIONS,
+    GRAD_MODES,
+    LAYERS,
+    LOSSES,
+    MODULE_BASES,
+    OPTIMIZERS,
+    canonical,
+)
 from gradlint.static.values import NONE, Const, External, Frame, Namespace, Unknown, Value
 from gradlint.static.world import World, fresh
 
@@ -76,7 +85,8 @@ class Names:
 def exports(module: str, name: str) -> bool:
     """Whether ``from module import *`` would bring ``name``, for the modules of torch."""
     full = canonical(f"{module}.{name}")
-    return full in FUNCTIONS or full in LAYERS or full in _SUBMODULES
+    tables = (FUNCTIONS, LAYERS, LOSSES, OPTIMIZERS, MODULE_BASES, GRAD_MODES, DROPOUTS, _SUBMODULES)
+    return any(full in table for table in tables)
 
 
 class Imports:

@@ -115,6 +115,8 @@ class Tensors:
         """Say that an unknown value is a tensor; from now on in this world, it is this one."""
         ref = w.new(Tensor(deps=value.deps, open=carries_graph(value)))
         tensor = w.write(ref.id)
+        if is_data(value):
+            tensor.requires_grad, tensor.is_leaf, tensor.is_parameter, tensor.open = False, True, False, False
         for name, content in facts.items():
             setattr(tensor, name, content)
         w.bound[value.key] = ref
@@ -629,6 +631,18 @@ def looks_like_parameter(value: Unknown) -> bool:
 
 _CARRIERS = frozenset(["call", "result"])
 _PARTS = frozenset(["attribute", "item", "binary", "element", "unary"])
+
+
+def is_data(value: Unknown) -> bool:
+    """Whether an unknown value is (part of) what a data loader gives."""
+    key: Hashable = value.key
+    while isinstance(key, tuple) and len(key) > 1:
+        if key[0] == "batch":
+            return True
+        if key[0] not in ("item", "attribute", "element"):
+            return False
+        key = key[1]
+    return False
 
 
 def carries_graph(value: Unknown) -> bool:

@@ -122,6 +122,16 @@ class Witness:
         if touches:
             self.send(events.GradientRead(site=site, touches=_certain(touches)), w, ctx)
 
+    def inputs_done(self, groups: Iterable[int], w: World, ctx: Context) -> None:
+        """Nothing can reach these groups any more: the gradients of inputs among them are never read."""
+        if not self.listened(events.InputDone):
+            return
+        for key in sorted(groups):
+            group = w.find(key)
+            if isinstance(group, Group) and group.tokens and group.made_at is not None:
+                event = events.InputDone(site=group.made_at, touches={key: True}, asked_at=group.made_at)
+                self.send(event, w, ctx)
+
     # --- the verdict
 
     def proven(self) -> list[tuple[Rule, Violation]]:

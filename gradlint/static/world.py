@@ -554,11 +554,12 @@ def _contents(obj: Object, w: World) -> Iterator[int]:
         yield from _pointers(value, w)
 
 
-def forget(world: World, roots: Iterable[int], since: int) -> None:
-    """Drop the objects made after the number ``since`` that cannot be reached from ``roots`` or older objects."""
-    young = [key for key in world.heap if key > since]
-    if len(young) < 64:
-        return
+def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Object]]:
+    """The objects made after the number ``since`` that cannot be reached from ``roots`` or older objects.
+
+    What is known of unknown values that came from them is forgotten; the objects are the caller's to delete.
+    """
+    young = sorted(key for key in world.heap if key > since)
     seen: set[int] = set()
     queue = [*roots, *(key for key in world.heap if key <= since)]
     for name, value in world.bound.items():
@@ -571,15 +572,14 @@ def forget(world: World, roots: Iterable[int], since: int) -> None:
             obj = world.heap.get(key)
             if obj is not None:
                 queue += _contents(obj, world)
-    for key in young:
-        if key not in seen:
-            del world.heap[key]
+    dropped = [(key, world.heap[key]) for key in young if key not in seen]
     gone = [
         name for name, value in world.bound.items()
-        if isinstance(value, Ref) and value.id > since and value.id not in world.heap
+        if isinstance(value, Ref) and value.id > since and value.id not in seen
     ]
     for name in gone:
         del world.bound[name]
+    return dropped
 
 
 def _newest(key: Hashable) -> int:
