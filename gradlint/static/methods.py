@@ -143,15 +143,16 @@ class Methods:
                 new.integral = True
 
     def converted(
-        self, value: Value, how: str, w: World, ctx: Context, site: Site, kept_at: Site | None = None
+        self, value: Value, how: str, w: World, ctx: Context, site: Site, kept_at: Site | None = None, which: int = 0
     ) -> None:
-        """Tell the rules that a value was turned into a numpy array."""
+        """Tell the rules that a value (one of several at the same place) was turned into a numpy array."""
         value = w.resolve(value)
         if w.get(value, Tensor) is None:
             return
         grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
         view = self.m.tensors.view_of(value, w, kept_at=kept_at)
-        self.m.witness.send(events.ConvertedToNumpy(site=site, tensor=view, how=how, grad_enabled=grad_enabled), w, ctx)
+        event = events.ConvertedToNumpy(site=site, tensor=view, how=how, grad_enabled=grad_enabled)
+        self.m.witness.send(event, w, ctx, alternative=which)
 
     def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
         """A backward pass from ``root``: gradients are added, graphs are freed."""
