@@ -158,6 +158,18 @@ class DataWritten(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SavedTensorChanged(Event):
+    """A backward pass found that the values of a tensor saved for it had changed.  ``site`` is that backward pass."""
+
+    tensor: Tensor
+    operation: str = ""  #: what had saved it, as autograd names it: "SigmoidBackward0"
+    noticed: Fact[bool] = field(default_factory=unknown)  #: autograd noticed, and raised
+    saved_at: Site | None = None
+    changed_at: Site | None = None
+    stepped_at: Site | None = None  #: the optimizer step that changed it, when it was one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataRead(Event):
     """``.data`` of a tensor was read."""
 

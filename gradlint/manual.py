@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def witnesses(rule: type[Rule]) -> tuple[str, ...]:
-    """Which witnesses send every event the rule needs: ``static``, ``runtime`` or both.
+    """Which witnesses can see what the rule is about: ``static``, ``runtime`` or both.
 
-    It can do without events that only ever bring a protocol back to its start: a witness in whose view such a thing
-    makes a new subject has nothing to send.  A rule that listens to no event speaks about the source text itself,
-    which only the linter reads.
+    A check needs any event it is written over, a protocol all of them.  A rule that listens to no event speaks about
+    the source text itself, which only the linter reads.
     """
-    events = rule.listens()
-    if not events:
+    if not rule.listens():
         return ("static",)
-    for protocol in rule.protocols:
-        moving = {event for (_, event), target in protocol.transitions.items() if target != protocol.start.state}
-        events -= protocol.events - moving - frozenset(rule.checks)
-    return tuple(name for name in ("static", "runtime") if events <= _sent_by(name))
+    return tuple(
+        name
+        for name in ("static", "runtime")
+        if not _sent_by(name).isdisjoint(rule.checks)
+        or any(protocol.events <= _sent_by(name) for protocol in rule.protocols)
+    )
 
 
 def _sent_by(witness: str) -> frozenset[type[Event]]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import DataWritten
+from gradlint.events import DataWritten, SavedTensorChanged
 from gradlint.finding import Severity
 from gradlint.rule import Rule, Violation, on, places
 
@@ -35,7 +35,9 @@ class DataMutation(Rule):
     ```
 
     ## At runtime
-    PyTorch raises nothing: the version counter that would notice the change does not see it.
+    PyTorch raises nothing: the version counter that would notice the change does not see it. With `exact=True` the
+    guard compares what was saved with what the backward pass uses, and so finds changes by any means: `.data`,
+    numpy, extensions.
 
     ## Stays silent on
     Attributes merely named `data` (datasets, graph batches, packed sequences, numpy arrays, configurations);
@@ -63,4 +65,16 @@ class DataMutation(Rule):
             at=event.site,
             related=places((".data was taken here", event.taken_before), ("the tensor was made here", tensor.made_at)),
             cause=event.taken_at or event.site,
+        )
+
+    @on(SavedTensorChanged)
+    def corrupted(self, event: SavedTensorChanged) -> Iterator[Violation]:
+        if not event.noticed.is_false or event.stepped_at is not None:
+            return
+        needed = f" by {event.operation}" if event.operation else ""
+        yield Violation(
+            f"values that this backward pass needs were changed behind autograd's back since they were saved{needed}: "
+            "its gradients are wrong",
+            at=event.changed_at or event.site,
+            related=places(("they were saved here", event.saved_at)),
         )

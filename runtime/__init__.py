@@ -17,6 +17,7 @@ from gradlint.events import (
     InputDone,
     InputFed,
     ParametersReplaced,
+    SavedTensorChanged,
     Step,
 )
 from gradlint.finding import Finding
@@ -25,7 +26,17 @@ if TYPE_CHECKING:
     from .session import Guard as Guard
 
 EVENTS: frozenset[type[Event]] = frozenset(
-    {Backward, Step, Cleared, ParametersReplaced, InputFed, GradientRead, InputDone, ConvertedToNumpy}
+    {
+        Backward,
+        Step,
+        Cleared,
+        ParametersReplaced,
+        InputFed,
+        GradientRead,
+        InputDone,
+        ConvertedToNumpy,
+        SavedTensorChanged,
+    }
 )
 """The types of the events this witness knows.  To it, parameters that are replaced are new subjects without a past."""
 
@@ -59,11 +70,13 @@ def guard(
             callable is given each new finding, and what it raises reaches the training.
         select: codes, prefixes of codes, or names of the rules to use instead of the default ones.
         ignore: codes, prefixes of codes, or names of the rules to leave out.
-        exact: not supported yet; must be False.
+        exact: True compares the values saved for backward with those it uses, bit by bit, and so finds changes that
+            nothing else notices; a fraction such as ``1 / 20`` does so on a random sample of the steps.  It takes
+            hooks on saved tensors, under which ``torch.func.grad`` does not work.
 
     Raises:
         ModuleNotFoundError: torch is not installed.
-        ValueError: ``on_finding``, ``select`` or ``ignore`` names nothing that exists.
+        ValueError: ``on_finding``, ``select`` or ``ignore`` names nothing that exists; ``exact`` is no fraction.
         TypeError: something watched is neither a module nor an optimizer.
     """
     made: Guard = _session().Guard(*watched, on_finding=on_finding, select=select, ignore=ignore, exact=exact)

@@ -16,10 +16,12 @@ from typing import Any, Literal, Self, TypeVar
 import torch
 from torch.optim import Optimizer
 
+from gradlint.events import SavedTensorChanged
 from gradlint.finding import Finding
 
 from . import OnFinding, interception
 from .errors import explain, note
+from .exact import SavedTensors
 from .frames import user_site
 from .gradients import EVENTS as GRADIENT_EVENTS
 from .gradients import GradientHistory
@@ -62,10 +64,11 @@ class Guard:
                 raise TypeError(f"guard() watches modules and optimizers, not {type(thing).__name__}")
         if not callable(on_finding) and on_finding not in ("warn", "raise", "collect"):
             raise ValueError(f"on_finding is 'warn', 'raise', 'collect' or a callable, not {on_finding!r}")
-        if exact is not False:
-            raise ValueError("exact is not supported yet")
+        if not 0 <= float(exact) <= 1:
+            raise ValueError(f"exact is False, True or the fraction of steps to compare exactly, not {exact!r}")
         self._watched = [weakref.ref(thing) for thing in watched]
         self._on_finding = on_finding
+        self._exact = float(exact)
         self._judge = Judge(selected(select, ignore))
         self._lock = threading.RLock()
         self.thread = 0  #: the thread that is watched
@@ -155,6 +158,8 @@ class Guard:
             witnesses.append(history)
         if judge.follows(*INPUT_EVENTS):
             witnesses.append(InputGradients(judge))
+        if self._exact and judge.listens(SavedTensorChanged):
+            witnesses.append(SavedTensors(judge, self._exact))
         self._handlers = {
             name: [handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None]
             for name in _HANDLERS

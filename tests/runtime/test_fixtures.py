@@ -29,7 +29,7 @@ OTHERWISE = {
 def cases() -> dict[str, str]:
     """The executable cases of the rules that the guard can see."""
     found = {}
-    for slug in RUNTIME.values():
+    for slug in set(RUNTIME.values()) - {"data_mutation"}:  # a change is told where backward meets it
         _, *sections = re.split(r"^# case: ", (FIXTURES / f"{slug}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
         for section in sections:
             name, _, text = section.partition("\n")

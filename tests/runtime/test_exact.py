@@ -1,0 +1,246 @@
+"""Exact mode: values that change between forward and backward, by whatever means."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
+
+import gradlint
+from gradlint.runtime import Guard
+from gradlint.runtime.exact import SavedTensors, checksum
+
+
+def line(offset: int = 0) -> int:
+    return sys._getframe(1).f_lineno + offset
+
+
+def watch(exact: bool | float = True, **options: Any) -> Guard:
+    return gradlint.guard(on_finding="collect", exact=exact, **options)
+
+
+def through_data(tensor: torch.Tensor) -> None:
+    tensor.data.zero_()
+
+
+def through_numpy(tensor: torch.Tensor) -> None:
+    tensor.detach().numpy()[...] = 0
+
+
+def through_a_view_of_the_memory(tensor: torch.Tensor) -> None:
+    torch.from_dlpack(tensor.detach().clone())
+    memoryview(tensor.detach().numpy()).cast("B")[:4] = b"\1\2\3\4"
+
+
+@pytest.mark.parametrize("change", [through_data, through_numpy, through_a_view_of_the_memory])
+@pytest.mark.parametrize("value", [0.5, 1.0, 2.0])
+def test_a_silent_change_of_a_saved_tensor(change: Callable[[torch.Tensor], None], value: float) -> None:
+    weight = torch.full((2, 3), value, requires_grad=True)
+    with watch() as guard:
+        out = weight.exp()
+        change(out)
+        out.sum().backward()
+    (finding,) = guard.findings
+    backward = line(-2)
+    assert (finding.code, finding.location.row) == ("GL101", backward)
+    assert [other.location.row for other in finding.related] == [backward - 2]
+    assert "ExpBackward0" in finding.message
+
+
+def test_a_silent_change_of_a_constant() -> None:
+    mask = torch.ones(3)
+    weight = torch.ones(3, requires_grad=True)
+    with watch() as guard:
+        loss = (weight * mask).sum()
+        mask.numpy()[0] = 0
+        loss.backward()
+    assert [(finding.code, finding.location.row) for finding in guard.findings] == [("GL101", line(-1))]
+
+
+def test_nothing_is_said_of_changes_that_backward_does_not_need() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    with watch(ignore=["GL110"]) as guard:
+        out = weight + 1
+        through_numpy(out)
+        out.sum().backward()
+    assert guard.findings == []
+
+
+def test_the_error_of_autograd_itself_is_still_raised() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    with watch():
+        out = weight.exp()
+        out.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.sum().backward()
+    out = weight.exp()
+    with watch():
+        loss = out.exp().sum()
+    out.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()  # the graph has outlived the guard
+
+
+def test_graphs_outlive_the_guard() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    with watch() as guard:
+        loss = weight.exp().sum()
+    loss.backward()
+    assert weight.grad is not None
+    assert torch.equal(weight.grad, weight.detach().exp())
+    assert guard.findings == []
+
+
+def test_saved_outputs_do_not_keep_their_graph_alive() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    with watch():
+        out = weight.exp()
+        reference = weakref.ref(out)
+        del out
+        gc.collect()
+        assert reference() is None
+
+
+def test_second_derivatives_are_right() -> None:
+    x = torch.tensor([0.3, 0.7], requires_grad=True)
+    with watch(ignore=["GL109"]) as guard:
+        (first,) = torch.autograd.grad(x.exp().pow(2).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+    assert torch.allclose(second, 4 * (2 * x.detach()).exp())
+    assert guard.findings == []
+
+
+def test_running_statistics_change_on_purpose() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.InstanceNorm1d(8, track_running_stats=True))
+    mean, variance = torch.zeros(8), torch.ones(8)
+    with watch() as guard:
+        hidden = nn.functional.batch_norm(model[1](model[0](torch.randn(6, 4))), mean, variance, training=True)
+        model[2](hidden[None].mT).square().sum().backward()
+    assert guard.findings == []
+    assert not torch.equal(mean, torch.zeros(8))
+
+
+def test_transforms_of_functions_refuse_exact_mode() -> None:
+    with watch(), pytest.raises(RuntimeError, match=r"saved tensor hooks|saved_tensors_hooks"):
+        torch.func.grad(lambda x: x.sin())(torch.tensor(1.0))
+
+
+def test_hooks_of_the_user_stay_in_force() -> None:
+    packed = []
+    weight = torch.ones(3, requires_grad=True)
+    with saved_tensors_hooks(lambda t: packed.append(t.detach()) or t.detach(), lambda t: t), watch():
+        weight.exp().sum().backward()
+    assert len(packed) == 1
+    with watch() as guard, save_on_cpu():
+        weight.exp().sum().backward()
+    assert guard.findings == []
+    assert torch._C._autograd._top_saved_tensors_default_hooks(False) is None
+
+
+def test_guards_leave_in_any_order() -> None:
+    first, second = watch(), watch()
+    weight = torch.ones(3, requires_grad=True)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    out = weight.exp()
+    through_numpy(out)
+    out.sum().backward()
+    second.__exit__(None, None, None)
+    assert torch._C._autograd._top_saved_tensors_default_hooks(False) is None
+    assert (first.findings, [finding.code for finding in second.findings]) == ([], ["GL101"])
+
+
+def test_hooks_that_are_left_inside_those_of_the_user_do_nothing() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    guard = watch()
+    guard.__enter__()
+    user = saved_tensors_hooks(lambda t: t.detach(), lambda t: t)
+    user.__enter__()
+    guard.__exit__(None, None, None)
+    user.__exit__()
+    weight.exp().sum().backward()
+    with watch() as other:
+        out = weight.exp()
+        through_numpy(out)
+        out.sum().backward()
+    assert [finding.code for finding in other.findings] == ["GL101"]
+    assert torch._C._autograd._top_saved_tensors_default_hooks(False) is None
+
+
+def test_a_sample_of_the_steps_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("random.randrange", lambda period: period - 1)
+    weight = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.0)
+    watched = []
+    with watch(exact=1 / 4) as guard:
+        for step in range(12):
+            before = sum(finding.count for finding in guard.findings)
+            optimizer.zero_grad()
+            out = weight.exp()
+            through_numpy(out)
+            out.sum().backward()
+            optimizer.step()
+            if sum(finding.count for finding in guard.findings) > before:
+                watched.append(step)
+    assert watched == [3, 7, 11]
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.randn(7),
+        torch.randn(3, 5).t(),
+        torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.randn(9)[1:],
+        torch.randn(9)[::2],
+        torch.randn(1, 5).expand(4, 5),
+        torch.randn(5, dtype=torch.bfloat16),
+        torch.randn(3, dtype=torch.complex64).conj(),
+        torch.tensor(2.5),
+        torch.tensor([True, False, True]),
+        torch.randint(0, 9, (11,), dtype=torch.int16),
+        torch.empty(0),
+    ],
+    ids=lambda tensor: f"{tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}",
+)
+def test_checksums_see_every_element(tensor: torch.Tensor) -> None:
+    before = checksum(tensor)
+    assert before is not None
+    assert checksum(tensor) == before
+    for element in range(tensor.numel()):
+        changed = tensor.clone(memory_format=torch.preserve_format)
+        index = tuple(int(i) for i in torch.unravel_index(torch.tensor(element), tensor.shape)) if tensor.dim() else ()
+        changed[index] = 0 if changed[index] else 1
+        assert checksum(changed) != checksum(tensor.clone(memory_format=torch.preserve_format))
+
+
+@pytest.mark.parametrize("value", [1, 2, -1])
+def test_checksums_tell_constants_from_zeros(value: int) -> None:
+    assert checksum(torch.full((4,), float(value))) != checksum(torch.zeros(4))
+
+
+def test_tensors_without_plain_memory_have_no_checksum() -> None:
+    assert checksum(torch.eye(3).to_sparse()) is None
+    assert checksum(nn.Parameter(torch.ones(1))) is None
+
+
+def test_bad_fractions_are_named() -> None:
+    with pytest.raises(ValueError, match="exact"):
+        watch(exact=3)
+
+
+def test_the_witness_is_only_there_when_asked_for() -> None:
+    with watch(exact=False) as guard:
+        assert not any(
+            isinstance(handler.__self__, SavedTensors)  # type: ignore[attr-defined]  # all are bound methods
+            for handlers in guard._handlers.values()
+            for handler in handlers
+        )
