@@ -41,6 +41,10 @@ class Tensor:
     kept_at: Site | None = None  #: where it was put into the container it came from
     freed: Fact[bool] = field(default_factory=unknown)  #: its graph has been walked and freed
     freed_at: Site | None = None
+    cut: Fact[str] = field(default_factory=unknown)
+    """It carries no graph, known to have been cut by: "detach", "copy", "integers", "number", "numpy", "no_grad"."""
+    cut_at: Site | None = None
+    asked_at: Site | None = None  #: where the result of a computation was told to require grad
 
     def named(self, otherwise: str) -> str:
         """The tensor as the source spells it, for a message; ``otherwise`` when that is not known."""
@@ -67,6 +71,14 @@ class Backward(Event):
     create_graph: Fact[bool] = field(default_factory=unknown)
     gradient_given: Fact[bool] = field(default_factory=unknown)
     accumulates: bool = True  #: False for ``torch.autograd.grad``, which returns gradients
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackwardAsked(Event):
+    """``backward()`` was called, whether it can run or raises."""
+
+    root: Tensor
+    gradient_given: Fact[bool] = field(default_factory=unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

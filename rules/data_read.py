@@ -11,7 +11,7 @@ class DataRead(Rule):
     """`.data` of a tensor is read where `.detach()` would be checked.
 
     ## What it does
-    Finds `.data` on values known to be tensors that require grad.
+    Finds `.data` on values known to be tensors.
 
     ## Why is this bad
     Both `.data` and `.detach()` give the values without the graph, and both share memory. Only `.detach()` shares
@@ -44,7 +44,7 @@ class DataRead(Rule):
 
     @on(events.DataRead)
     def read(self, event: events.DataRead) -> Iterator[Violation]:
-        if not event.tensor.requires_grad.is_true:
+        if not event.tensor.requires_grad.known:
             return
         yield Violation(
             f".data of {event.tensor.named('a tensor')} shares its memory unchecked: .detach() is checked by autograd",

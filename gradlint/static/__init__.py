@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradlint.events import (
     Backward,
+    BackwardAsked,
     Cleared,
     ConvertedToNumpy,
     DataRead,
@@ -20,6 +21,7 @@ from gradlint.events import (
 EVENTS: frozenset[type[Event]] = frozenset(
     {
         Backward,
+        BackwardAsked,
         Cleared,
         ConvertedToNumpy,
         DataRead,

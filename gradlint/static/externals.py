@@ -291,7 +291,8 @@ class Externals:
                     self.m.methods.converted(item, how, w, ctx, site, kept_at, 2 * which + number)
             elif w.get(value, Tensor) is not None and converted.tensor:
                 self.m.methods.converted(value, converted.display, w, ctx, site, which=2 * which)
-        return w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+        array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+        return self.m.cuts.note(array, values, "numpy", w, site)
 
     def _variable(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(0) or NONE)
@@ -304,7 +305,9 @@ class Externals:
         if tensor is None:
             if flag is False and isinstance(value, Unknown):
                 return value
-            return self.m.tensors.leaf(w, site, requires_grad=flag, device=None)
+            leaf = self.m.tensors.leaf(w, site, requires_grad=flag, device=None)
+            self.m.tensors.copied(leaf, [value], w, site)
+            return leaf
         new = self.m.tensors.leaf(
             w,
             site,
@@ -314,6 +317,7 @@ class Externals:
             integral=tensor.integral,
             activation=tensor.activation,
         )
+        self.m.tensors.copied(new, [value], w, site)
         return new
 
     def _parameter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -623,9 +627,9 @@ class Externals:
 
     def _convert(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(0) or NONE)
-        if isinstance(value, (Const, Unknown)):
-            return value if not (isinstance(value, Unknown) and value.deps) else Unknown(("number", fresh()))
-        return Unknown(("number", fresh()))
+        if isinstance(value, Const) or (isinstance(value, Unknown) and not self.m.cuts.carries(value, w, True)):
+            return value
+        return self.m.cuts.note(Unknown(("number", fresh())), [value], "number", w, site)
 
     def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if not args.positional:

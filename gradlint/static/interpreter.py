@@ -9,6 +9,7 @@ import libcst as cst
 from gradlint.static.attributes import Attributes
 from gradlint.static.calls import Calls
 from gradlint.static.context import Arguments, Context
+from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
 from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
@@ -74,6 +75,7 @@ class Interpreter:
         self.python = Python(self)
         self.calls = Calls(self)
         self.tensors = Tensors(self)
+        self.cuts = Cuts(self)
         self.modules = Modules(self)
         self.methods = Methods(self)
         self.externals = Externals(self)
@@ -246,7 +248,8 @@ class Interpreter:
             self.witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
             self.witness.read(inputs, w, ctx, site)
-        return Unknown(("call", fresh()), method, frozenset(deps))
+        result = Unknown(("call", fresh()), method, frozenset(deps))
+        return self.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
 
     def _escape(self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int) -> None:
         obj = w.get(value, Object)

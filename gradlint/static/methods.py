@@ -107,12 +107,14 @@ class Methods:
             new = w.write(receiver.id)
             new.requires_grad, new.deps, new.segments, new.groups = False, frozenset(), frozenset(), frozenset()
             new.is_leaf, new.open = True, False
+            new.cut, new.vague = self.m.cuts.lost([receiver], "detach", w, site), False
             return receiver
         if name in ("numpy", "__array__"):
             force = w.resolve(args.keywords.get("force", Const(False)))
             if force != Const(True):
                 self.converted(receiver, f".{name}()", w, ctx, site)
-            return w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+            array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+            return self.m.cuts.note(array, [receiver], "numpy", w, site)
         op = METHODS.get(name)
         if op is None:
             if name in ("size", "dim", "numel", "stride", "element_size", "is_contiguous", "data_ptr", "get_device"):
@@ -164,6 +166,9 @@ class Methods:
         tensor = w.get(root, Tensor)
         if tensor is None:
             return
+        given = known(bool(args.positional) or "gradient" in args.keywords)
+        asked = events.BackwardAsked(site=site, root=self.m.tensors.view_of(root, w), gradient_given=given)
+        self.m.witness.send(asked, w, ctx)
         self.m.tensors.prove(root, w)
         retain = _flag(w.resolve(args.keywords.get("retain_graph", NONE)), w)
         create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
@@ -178,7 +183,7 @@ class Methods:
                 touches=touches,
                 retain_graph=_fact(retain),
                 create_graph=_fact(create),
-                gradient_given=known(bool(args.positional) or "gradient" in args.keywords),
+                gradient_given=given,
             ),
             w,
             ctx,
@@ -529,6 +534,9 @@ class Methods:
         """A method that only tensors (or things like them) have: the result is what it would be of a tensor."""
         op = METHODS[name]
         if op.inplace or op.result not in ("tensor", "pair", "pair_by_dim"):
+            if op.result in ("number", "array"):
+                how = "number" if op.result == "number" else "numpy"
+                return self.m.cuts.note(Unknown(("number", fresh())), [receiver], how, w, site)
             return Unknown(("result" if carried(receiver) else "number", fresh()), deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)

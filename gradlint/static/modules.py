@@ -431,7 +431,9 @@ class Modules:
         if obj is not None:
             reduction = obj.attrs.get("reduction", reduction)
         size = "one" if reduction is None or reduction in (Const("mean"), Const("sum")) else "unknown"
-        return tensors.apply(Op(saves="input", size=size), args, w, ctx, site)  # type: ignore[arg-type]
+        value = tensors.apply(Op(saves="input", size=size), args, w, ctx, site)  # type: ignore[arg-type]
+        self.m.cuts.loss(value, prediction, target, w)
+        return value
 
 
 __all__ = ["MODULES", "Modules"]

@@ -95,13 +95,15 @@ class Python:
                 joined = self.m.join_values(joined, self.element(other, w, ctx), w)
             return joined
         hint = ""
-        return Unknown(("element", fresh()), hint, value.deps if isinstance(value, Unknown) else frozenset())
+        if isinstance(value, Unknown):
+            return Unknown(("element", fresh(), value.key), hint, value.deps)
+        return Unknown(("element", fresh()), hint)
 
     def renew(self, value: Value, w: World) -> Value:
         """A value like this one, but another one: the next element of an unknown number of them."""
         value = w.resolve(value)
         if isinstance(value, Unknown):
-            return Unknown(("element", fresh()), value.hint, value.deps)
+            return Unknown(("element", fresh(), value.key), value.hint, value.deps)
         obj = w.get(value, Sequence)
         if obj is not None and not obj.mutable:
             items = [self.renew(item, w) for item in obj.items]
@@ -295,6 +297,9 @@ class Python:
                 return w.new(Sequence(items, [None] * len(items), sequence.tail, None, sequence.mutable))
             tail = self.element(left if a is not None else right, w, ctx)
             return w.new(Sequence([], [], tail, None, sequence.mutable))
+        if any((obj := w.get(value, Instance)) is not None and obj.kind == "array" for value in (left, right)):
+            array = w.new(Instance(name="numpy.ndarray", kind="array"))
+            return self.m.cuts.inherit(array, [left, right], w)
         return Unknown(("operate", fresh()))
 
     # --- questions

@@ -167,6 +167,9 @@ class Tensors:
             kept_at=kept_at,
             freed=fact(freed is not None if freed is not False else None),  # type: ignore[arg-type]
             freed_at=freed or None,
+            cut=fact(tensor.cut.how if tensor.cut is not None else None),  # type: ignore[arg-type]
+            cut_at=tensor.cut.at if tensor.cut is not None else None,
+            asked_at=tensor.asked_at,
         )
 
     def freed(self, tensor: Tensor, w: World) -> Site | None | bool:
@@ -217,11 +220,12 @@ class Tensors:
         """The result of an operation on its arguments; ``parameters`` are those of the layer that does it."""
         inputs = self.tensors_in(args, w)
         if op.result == "number":
-            return Unknown(("number", fresh()), deps=frozenset())
+            return self.m.cuts.note(Unknown(("number", fresh())), inputs, "number", w, site)
         if op.result == "none":
             return NONE
         if op.result == "array":
-            return w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+            array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+            return self.m.cuts.note(array, inputs, "numpy", w, site)
         if op.grad == "argument":
             return self._create(op, args, w, site)
         result = self._result(op, inputs, args, w, site, parameters, device)
@@ -256,7 +260,7 @@ class Tensors:
         integral = op.integral or None
         if getattr(dtype, "name", "").rpartition(".")[2] in ("long", "int", "int64", "int32", "bool", "uint8"):
             integral = True
-        return self.leaf(
+        ref = self.leaf(
             w,
             site,
             requires_grad=requires_grad,
@@ -264,6 +268,16 @@ class Tensors:
             integral=integral,
             size=op.size if op.size in ("one", "many") else None,
         )
+        if op.detaches:
+            self.copied(ref, list(args)[:1], w, site)
+        return ref
+
+    def copied(self, ref: Ref, values: list[Value], w: World, site: Site) -> None:
+        """A new leaf holds the mere values of others."""
+        new: Tensor = w.write(ref.id)
+        new.cut = self.m.cuts.lost(values, "copy", w, site)
+        if new.cut is not None and new.requires_grad is not False:
+            new.asked_at = site
 
     def _result(
         self,
@@ -299,7 +313,10 @@ class Tensors:
                 new.segments |= {w.new(Segment()).id}
             if requires_grad is None:
                 new.sources = tuple(v.id for v in inputs if isinstance(v, Ref) and self.requires_grad(v, w) is None)
+        self.m.cuts.result(op, list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
+        if len(tensors) == 1 and op.size in ("keeps", "broadcast"):
+            new.asked_at = tensors[0].asked_at
         new.device = layer_device if layer_device == "cuda" else self._device(op, inputs, args, w)
         if new.device == "cuda":
             new.moved_at = site if op.device != "inputs" else next((t.moved_at for t in tensors if t.moved_at), site)
@@ -439,6 +456,8 @@ class Tensors:
                 ctx,
             )
         self._changed(target.id, tensor, used, how, w)
+        if not tensor.groups and w.grad is not False:
+            self.m.cuts.overwritten(target.id, values, w)
 
     def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
         """What an in-place operation leaves of the facts of its target."""
@@ -479,7 +498,7 @@ class Tensors:
     def attribute(self, owner: Ref, tensor: Tensor, name: str, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.name``."""
         if name == "data":
-            if not tensor.is_gradient:
+            if not tensor.is_gradient and not (tensor.structured and tensor.requires_grad is not True):
                 self.m.witness.send(events.DataRead(site=site, tensor=self.view_of(owner, w)), w, ctx)
             new = self._result(_DATA, [owner], Arguments([owner]), w, site, frozenset(), None)
             if tensor.is_gradient:
@@ -565,6 +584,9 @@ class Tensors:
         self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site
     ) -> bool:
         """``.requires_grad = …`` says that an unknown value is a tensor (or a module used as one)."""
+        if name == "requires_grad" and w.resolve(value) == Const(True) and is_result(owner):
+            self.set_attribute(self.from_unknown(owner, w), name, value, w, ctx, site)
+            return True
         if name == "grad":
             tensor = self.from_unknown(owner, w)
             self.set_attribute(tensor, name, value, w, ctx, site)
@@ -596,6 +618,8 @@ class Tensors:
                 new.is_leaf = True
             new.deps |= {group}
             new.requires_grad = flag
+            if tensor.cut is not None or tensor.open:
+                new.asked_at = site
 
     def prove(self, value: Value, w: World, depth: int = 8) -> None:
         """Learn that a value requires grad, and why if there is only one way it can."""
@@ -627,6 +651,11 @@ def looks_like_parameter(value: Unknown) -> bool:
     """Whether an unknown value is read as ``something.weight`` or ``something.bias``."""
     key = value.key
     return isinstance(key, tuple) and len(key) == 3 and key[0] == "attribute" and key[2] in _PARAMETER_NAMES
+
+
+def is_result(value: Unknown) -> bool:
+    """Whether an unknown value is what a call that could not be followed returned."""
+    return isinstance(value.key, tuple) and value.key[0] in _CARRIERS
 
 
 _CARRIERS = frozenset(["call", "result"])

@@ -195,6 +195,14 @@ class Segment(Object):
     owner: object = None
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The place where a value lost its graph, and how: by "detach", "copy", "integers", "number", "numpy", "no_grad"."""
+
+    how: str
+    at: Site
+
+
 @dataclass(slots=True, eq=False)
 class Tensor(Object):
     """A tensor, or a parameter; the element of ``model.parameters()`` stands for all of them at once."""
@@ -219,6 +227,9 @@ class Tensor(Object):
     gradient_of: frozenset[int] = frozenset()  #: computed from the gradients of these groups
     is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
     structured: bool = False  #: may be a tuple, dict or output object of tensors like this
+    cut: Cut | None = None  #: where what it was computed from lost its graph; None if something may carry one
+    vague: bool = False  #: computed from something of which nothing is known
+    asked_at: Site | None = None  #: where its own computation was told to require grad
     tokens: dict[str, Tokens] = field(default_factory=dict)
     owner: object = None
 

@@ -264,6 +264,9 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         gradient_of=x.gradient_of & y.gradient_of,
         is_gradient=x.is_gradient and y.is_gradient,
         structured=x.structured or y.structured,
+        cut=x.cut if y.cut is not None else None,
+        vague=x.vague or y.vague,
+        asked_at=_same(x.asked_at, y.asked_at),
         tokens=join_tokens(x.tokens, y.tokens),
     )
 
@@ -479,6 +482,8 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
                     frozenset(number(("ref", g)) for g in obj.groups),
                     frozenset(number(("ref", g)) for g in obj.deps),
                     obj.data_of is None,
+                    obj.cut is None,
+                    obj.asked_at is None,
                     tokens(obj.tokens),
                 )
             )

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import BackwardAsked
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on, places
+
+_HOW = {
+    "detach": "it was detached here",
+    "copy": "its value was copied into a new tensor here",
+    "integers": "it became integers here, which carry no gradient",
+    "number": "it became a plain number here",
+    "numpy": "it became a numpy array here",
+}
+
+
+class BrokenGraph(Rule):
+    """`backward()` is called on a value whose graph was cut on the way from the parameters.
+
+    ## What it does
+    Finds calls of `backward()` on values that nothing connects with a parameter any more: everything they were
+    computed from was detached, copied (`torch.tensor(loss)`, `Variable(loss.data)`), turned into a number or a numpy
+    array (`.item()`, `.numpy()`), or became integers (`argmax`, comparisons).
+
+    ## Why is this bad
+    It raises, or, where the value is told to require grad, trains nothing: no gradient reaches a parameter.
+
+    ## Example
+    ```python
+    predicted = model(x).argmax(dim=1)
+    loss = (predicted != y).float().mean()
+    loss.backward()
+    ```
+
+    ## Use instead
+    ```python
+    loss = criterion(model(x), y)
+    loss.backward()
+    ```
+
+    ## At runtime
+    PyTorch raises `RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn`.
+
+    ## Stays silent on
+    Sums in which one term keeps the graph; detached targets, teachers and weights; metrics; values that came from
+    code that cannot be followed.
+
+    ## References
+    - [Autograd mechanics](https://docs.pytorch.org/docs/stable/notes/autograd.html)
+    """
+
+    code = "GL107"
+    name = "broken-graph"
+    severity = Severity.ERROR
+    remedy = "compute the loss from the outputs of the model with differentiable operations only"
+
+    @on(BackwardAsked)
+    def asked(self, event: BackwardAsked) -> Iterator[Violation]:
+        root = event.root
+        if root.requires_grad.is_true or not root.cut.known or root.cut.equals("no_grad"):
+            return
+        yield Violation(
+            f"backward() of {root.named('this value')} reaches no parameter: its graph was cut",
+            at=event.site,
+            related=places((_HOW[root.cut.value], root.cut_at)),
+            cause=root.cut_at,
+        )
