@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence as AbstractSequence
+from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from gradlint.finding import Finding, Location
 from gradlint.rule import Rule
 from gradlint.source import SourceError
 from gradlint.static.context import Arguments, Context
-from gradlint.static.interpreter import BudgetExceeded, Interpreter
+from gradlint.static.interpreter import BudgetExceededError, Interpreter
 from gradlint.static.project import Module, Project
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.values import (
@@ -21,7 +22,6 @@ from gradlint.static.values import (
     Const,
     Frame,
     Function,
-    Group,
     Instance,
     Mapping,
     Object,
@@ -108,7 +108,7 @@ class _Analyzer:
         self.machine.steps = 0
         try:
             act()  # type: ignore[operator]
-        except BudgetExceeded:
+        except BudgetExceededError:
             self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
             self.witness.proven()
         except RecursionError:

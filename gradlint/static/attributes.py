@@ -31,8 +31,40 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _CONTAINER_METHODS = frozenset(
-    "append extend insert pop remove clear copy items keys values get update setdefault sort reverse index count "
-    "add discard popitem popleft appendleft union split join format strip lower upper startswith endswith find".split()
+    [
+        "append",
+        "extend",
+        "insert",
+        "pop",
+        "remove",
+        "clear",
+        "copy",
+        "items",
+        "keys",
+        "values",
+        "get",
+        "update",
+        "setdefault",
+        "sort",
+        "reverse",
+        "index",
+        "count",
+        "add",
+        "discard",
+        "popitem",
+        "popleft",
+        "appendleft",
+        "union",
+        "split",
+        "join",
+        "format",
+        "strip",
+        "lower",
+        "upper",
+        "startswith",
+        "endswith",
+        "find",
+    ]
 )
 
 
@@ -160,9 +192,9 @@ class Attributes:
             elif isinstance(obj, Mapping):
                 w.write(owner.id).items[Const(name)] = value
         elif isinstance(owner, Unknown):
-            if name in ("data", "grad", "requires_grad"):
-                if self.m.tensors.set_attribute_of_unknown(owner, name, value, w, ctx, site):
-                    return
+            special = name in ("data", "grad", "requires_grad")
+            if special and self.m.tensors.set_attribute_of_unknown(owner, name, value, w, ctx, site):
+                return
             w.bound[("attribute", owner.key, name)] = value
         elif isinstance(owner, Namespace):
             frame = w.modules.get(owner.module)

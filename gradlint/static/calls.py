@@ -203,10 +203,7 @@ class Calls:
         before, checked = w.grad, w.module_checked
         if fn.grad is not None:
             w.grad = fn.grad
-        if self.m.is_generator(unit):
-            results = self._generator(unit, w, here)
-        else:
-            results = self._body(unit, w, here)
+        results = self._generator(unit, w, here) if self.m.is_generator(unit) else self._body(unit, w, here)
         for world, _ in results:
             world.module_checked = checked
             if fn.grad is not None:

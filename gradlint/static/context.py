@@ -6,12 +6,12 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from gradlint.static.values import Class, Function, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from gradlint.finding import Site
     from gradlint.static.project import Module
     from gradlint.static.units import Unit

@@ -62,7 +62,7 @@ _AUGMENTED: dict[type, str] = {
     cst.LeftShiftAssign: "<<",
     cst.RightShiftAssign: ">>",
 }
-_BY_SYMBOL = {symbol: function for symbol, function in _BINARY.values()}
+_BY_SYMBOL = dict(_BINARY.values())
 _COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     cst.Equal: ("==", operator.eq),
     cst.NotEqual: ("!=", operator.ne),
@@ -144,7 +144,7 @@ class Expressions:
                 value = w.resolve(self.m.eval(part.expression, w, ctx))
                 known = isinstance(value, Const) and part.conversion is None and part.format_spec is None
                 texts.append(str(value.value) if known and isinstance(value, Const) else None)
-            else:
+            elif isinstance(part, cst.FormattedStringText):
                 texts.append(part.value)
         if None in texts:
             return Unknown(("string", fresh()))
@@ -191,6 +191,8 @@ class Expressions:
             if isinstance(part, cst.Index):
                 values.append(w.resolve(self.m.eval(part.value, w, ctx)))
                 continue
+            if not isinstance(part, cst.Slice):
+                continue
             bounds = [self.m.eval(b, w, ctx) if b else NONE for b in (part.lower, part.upper, part.step)]
             if len(node.slice) == 1 and all(isinstance(b, Const) for b in bounds):
                 return slice(*(b.value for b in bounds if isinstance(b, Const)))
@@ -230,7 +232,7 @@ class Expressions:
     def _unary(self, node: cst.UnaryOperation, w: World, ctx: Context) -> Value:
         value = w.resolve(self.m.eval(node.expression, w, ctx))
         if isinstance(node.operator, cst.Not):
-            truth, key, flipped = self.truth(value, w)
+            truth, key, _flipped = self.truth(value, w)
             if truth is not None:
                 return Const(not truth)
             return Unknown(("not", key)) if key is not None else Unknown(("not", fresh()))
@@ -291,9 +293,9 @@ class Expressions:
         elif isinstance(left, Const) or isinstance(right, Const):
             other = right if isinstance(left, Const) else left
             known = None if isinstance(other, (Unknown, Choice)) else False
-        elif isinstance(left, Ref) and isinstance(right, Ref):
-            known = left == right
-        elif isinstance(left, (External, Class)) and isinstance(right, (External, Class)):
+        elif (isinstance(left, Ref) and isinstance(right, Ref)) or (
+            isinstance(left, (External, Class)) and isinstance(right, (External, Class))
+        ):
             known = left == right
         if known is not None:
             return Const(known is not negated)
@@ -369,7 +371,7 @@ class Expressions:
             skipped = False
             for condition in clause.ifs:
                 test = w.resolve(self.m.eval(condition.test, w, here))
-                truth, key, _ = self.truth(test, w)
+                truth, _key, _ = self.truth(test, w)
                 skipped = skipped or truth is False
                 certain = certain and truth is True
             if skipped:
@@ -447,7 +449,9 @@ class Expressions:
             ):
                 subject = w.resolve(self.m.eval(test.left, w, ctx))
                 other = w.resolve(self.m.eval(part.comparator, w, ctx))
-                computed = isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "binary"
+                computed = (
+                    isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "binary"
+                )
                 if isinstance(subject, Unknown) and isinstance(other, Const) and not computed:
                     w.bound[subject.key] = other
                 elif isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "type":

@@ -283,7 +283,7 @@ class Externals:
             value = w.resolve(value)
             sequence = w.get(value, Sequence)
             if sequence is not None and converted.sequence:
-                pairs = list(zip(sequence.items, sequence.sites))
+                pairs = list(zip(sequence.items, sequence.sites, strict=False))
                 if sequence.tail is not None:
                     pairs.append((sequence.tail, sequence.tail_site))
                 for number, (item, kept_at) in enumerate(pairs[:1] + pairs[-1:]):
@@ -429,7 +429,8 @@ class Externals:
         known_columns = [c for c, _ in columns if c is not None]
         if known_columns and len(known_columns) == len(columns):
             rows: list[Value] = [
-                w.new(Sequence(list(row), [None] * len(row), None, None, False)) for row in zip(*known_columns)
+                w.new(Sequence(list(row), [None] * len(row), None, None, False))
+                for row in zip(*known_columns, strict=False)
             ]
             return w.new(Sequence(rows, [None] * len(rows)))
         length = min((len(c) for c in known_columns), default=None)
@@ -567,9 +568,8 @@ class Externals:
                 return Const(True)
             if obj.layer is not None and name.value in ("weight", "bias"):
                 return Const(bool(obj.groups))
-            if obj.cls is not None and isinstance(name.value, str):
-                if self.m.definitions.attribute(obj.cls, name.value, w) is not None:
-                    return Const(True)
+            if obj.cls is not None and self.m.definitions.attribute(obj.cls, str(name.value), w) is not None:
+                return Const(True)
         return Unknown(("hasattr", owner, name))
 
     def _isinstance(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -622,7 +622,7 @@ class Externals:
 
     def _bool(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(0) or NONE)
-        truth, key, flipped = self.m.expressions.truth(value, w)
+        truth, _key, _flipped = self.m.expressions.truth(value, w)
         return Const(truth) if truth is not None else value
 
     def _convert(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence as AbstractSequence
+from collections.abc import Callable
+from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -189,7 +190,7 @@ class Flow:
         elif isinstance(target, (cst.Tuple, cst.List)):
             starred = [isinstance(element, cst.StarredElement) for element in target.elements]
             values = self.m.python.unpack(value, len(starred), starred, w, ctx)
-            for element, item in zip(target.elements, values):
+            for element, item in zip(target.elements, values, strict=False):
                 self.bind(element.value, item, w, ctx, node)
         elif isinstance(target, cst.StarredElement):
             self.bind(target.value, value, w, ctx, node)
@@ -508,4 +509,4 @@ def _exits(body: cst.BaseSuite) -> bool:
     return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
 
 
-__all__ = ["Flow", "MAX_EXITS", "MAX_WORLDS", "Outcome", "Results", "External"]
+__all__ = ["MAX_EXITS", "MAX_WORLDS", "External", "Flow", "Outcome", "Results"]

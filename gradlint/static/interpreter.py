@@ -51,12 +51,41 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 60_000  #: statements executed for one entry point
 _TENSOR_METHODS = frozenset(
-    "softmax log_softmax sigmoid argmax unsqueeze squeeze view permute transpose contiguous detach item numpy sum mean "
-    "backward cuda cpu long float size clamp masked_fill expand_as expand chunk topk matmul bmm".split()
+    [
+        "softmax",
+        "log_softmax",
+        "sigmoid",
+        "argmax",
+        "unsqueeze",
+        "squeeze",
+        "view",
+        "permute",
+        "transpose",
+        "contiguous",
+        "detach",
+        "item",
+        "numpy",
+        "sum",
+        "mean",
+        "backward",
+        "cuda",
+        "cpu",
+        "long",
+        "float",
+        "size",
+        "clamp",
+        "masked_fill",
+        "expand_as",
+        "expand",
+        "chunk",
+        "topk",
+        "matmul",
+        "bmm",
+    ]
 )
 
 
-class BudgetExceeded(Exception):
+class BudgetExceededError(Exception):
     """An entry point took more steps than it may."""
 
 
@@ -95,7 +124,7 @@ class Interpreter:
         """Count a step."""
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise BudgetExceeded
+            raise BudgetExceededError
 
     def allowed_worlds(self) -> int:
         """How many worlds may be kept apart, the fewer the longer the entry point has run."""
@@ -221,10 +250,8 @@ class Interpreter:
 
     def any_member(self, owner: Namespace, w: World, ctx: Context) -> Value:
         """``getattr(module, name)`` with an unknown name: one of its classes or functions, if they are few."""
-        values: list[Value] = []
-        for unit in owner.module.units:
-            if isinstance(unit, (FunctionUnit, ClassUnit)):
-                values.append(self.imports.member(owner.module, unit.name, w, ctx))
+        units = [unit for unit in owner.module.units if isinstance(unit, (FunctionUnit, ClassUnit))]
+        values = [self.imports.member(owner.module, unit.name, w, ctx) for unit in units]
         if 0 < len(values) <= MAX_ALTERNATIVES:
             return Choice(("member", owner.module.path), tuple(values)) if len(values) > 1 else values[0]
         return Unknown(("member", fresh()))
@@ -298,7 +325,7 @@ class Interpreter:
             )
             return w.new(joined)
         if isinstance(left, Sequence) and isinstance(right, Sequence) and len(left.items) == len(right.items):
-            items = [self.join_values(x, y, w) for x, y in zip(left.items, right.items)]
+            items = [self.join_values(x, y, w) for x, y in zip(left.items, right.items, strict=False)]
             tail = left.tail if right.tail is None else right.tail
             if left.tail is not None and right.tail is not None:
                 tail = self.join_values(left.tail, right.tail, w)
@@ -450,4 +477,4 @@ def _scan(node: cst.CSTNode, found: set[str]) -> None:
         _scan(child, found)
 
 
-__all__ = ["NONE", "BudgetExceeded", "Interpreter", "Super"]
+__all__ = ["NONE", "BudgetExceededError", "Interpreter", "Super"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
@@ -38,11 +39,38 @@ _OPTIMIZER_NAME = re.compile(
 )
 _SCALE = Op(saves="other", size="keeps", activation="keeps")
 _MODULE_ONLY = frozenset(
-    "parameters named_parameters modules named_modules children named_children state_dict load_state_dict "
-    "requires_grad_ half double bfloat16".split()
+    [
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "state_dict",
+        "load_state_dict",
+        "requires_grad_",
+        "half",
+        "double",
+        "bfloat16",
+    ]
 )
 _STRING_METHODS = frozenset(
-    "lower upper strip lstrip rstrip startswith endswith replace title capitalize find count isdigit removeprefix".split()
+    [
+        "lower",
+        "upper",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "startswith",
+        "endswith",
+        "replace",
+        "title",
+        "capitalize",
+        "find",
+        "count",
+        "isdigit",
+        "removeprefix",
+    ]
 )
 
 
@@ -50,16 +78,83 @@ class Methods:
     """Calls of methods that are not of the project."""
 
     MODULE_METHODS = frozenset(
-        "parameters named_parameters modules named_modules children named_children buffers named_buffers state_dict "
-        "load_state_dict train eval to cuda cpu half float double bfloat16 type apply zero_grad requires_grad_ "
-        "register_buffer register_parameter add_module register_module register_forward_hook share_memory forward "
-        "register_forward_pre_hook register_full_backward_hook get_submodule get_parameter append extend insert items "
-        "keys values manual_backward optimizers lr_schedulers log log_dict save_hyperparameters freeze unfreeze "
-        "compile toggle_optimizer untoggle_optimizer clip_gradients no_sync __init__ __call__ _get_name extra_repr "
-        "save_pretrained gradient_checkpointing_enable".split()
+        [
+            "parameters",
+            "named_parameters",
+            "modules",
+            "named_modules",
+            "children",
+            "named_children",
+            "buffers",
+            "named_buffers",
+            "state_dict",
+            "load_state_dict",
+            "train",
+            "eval",
+            "to",
+            "cuda",
+            "cpu",
+            "half",
+            "float",
+            "double",
+            "bfloat16",
+            "type",
+            "apply",
+            "zero_grad",
+            "requires_grad_",
+            "register_buffer",
+            "register_parameter",
+            "add_module",
+            "register_module",
+            "register_forward_hook",
+            "share_memory",
+            "forward",
+            "register_forward_pre_hook",
+            "register_full_backward_hook",
+            "get_submodule",
+            "get_parameter",
+            "append",
+            "extend",
+            "insert",
+            "items",
+            "keys",
+            "values",
+            "manual_backward",
+            "optimizers",
+            "lr_schedulers",
+            "log",
+            "log_dict",
+            "save_hyperparameters",
+            "freeze",
+            "unfreeze",
+            "compile",
+            "toggle_optimizer",
+            "untoggle_optimizer",
+            "clip_gradients",
+            "no_sync",
+            "__init__",
+            "__call__",
+            "_get_name",
+            "extra_repr",
+            "save_pretrained",
+            "gradient_checkpointing_enable",
+        ]
     )
     KINDS = frozenset(
-        "optimizer scheduler scaler loader gradmode array parameters param_groups accelerate engine device trainer".split()
+        [
+            "optimizer",
+            "scheduler",
+            "scaler",
+            "loader",
+            "gradmode",
+            "array",
+            "parameters",
+            "param_groups",
+            "accelerate",
+            "engine",
+            "device",
+            "trainer",
+        ]
     )
 
     def __init__(self, machine: Interpreter) -> None:
@@ -201,10 +296,10 @@ class Methods:
                 new.freed = True if retain is False else None
                 new.freed_at = site
 
-    def _reached(self, tensor: Object, w: World, certain: bool) -> dict[object, bool | None]:
+    def _reached(self, tensor: Object | None, w: World, certain: bool) -> dict[Hashable, Literal[True] | None]:
         """The parameter groups a backward pass adds to: known ones, and presumably those of opaque optimizers."""
         assert isinstance(tensor, Tensor)
-        touches: dict[object, bool | None] = {}
+        touches: dict[Hashable, Literal[True] | None] = {}
         for key in sorted(tensor.deps):
             group = w.find(key)
             if isinstance(group, Group) and group.requires_grad is not False:
@@ -212,9 +307,10 @@ class Methods:
         if tensor.open:
             for key in sorted(w.heap):
                 group = w.find(key)
-                if isinstance(group, Group) and key not in touches and group.requires_grad is not False:
-                    if group.opaque or group.tokens:
-                        touches[key] = True if certain and group.opaque else None
+                if not isinstance(group, Group) or key in touches or group.requires_grad is False:
+                    continue
+                if group.opaque or group.tokens:
+                    touches[key] = True if certain and group.opaque else None
         return touches
 
     # --- modules, optimizers and other instances
@@ -235,7 +331,7 @@ class Methods:
         if obj.kind == "optimizer":
             new.groups |= self.m.modules.groups_in(args.get(0, "params") or NONE, w)
         elif obj.layer is not None and obj.layer.container:
-            self.m.modules._fill(receiver, obj.layer, args, w, ctx, site)
+            self.m.modules.fill(receiver, obj.layer, args, w, ctx, site)
         return NONE
 
     def _instance(
@@ -361,9 +457,10 @@ class Methods:
             module = w.write(ref.id)
             module.device = device
             for value in module.attrs.values():
-                tensor = w.get(w.resolve(value), Tensor)
-                if tensor is not None and tensor.is_parameter and isinstance(w.resolve(value), Ref):
-                    w.write(w.resolve(value).id).device = device
+                value = w.resolve(value)
+                tensor = w.get(value, Tensor)
+                if tensor is not None and tensor.is_parameter and isinstance(value, Ref):
+                    w.write(value.id).device = device
 
     def _representatives(self, refs: list[Ref], w: World) -> list[Ref]:
         """At most one module for each class of layer, when there are many."""
@@ -587,7 +684,7 @@ class Methods:
             pairs: list[Value] = [
                 w.new(Sequence([k, v], [None, None], None, None, False)) for k, v in obj.items.items()
             ]
-            tail = None
+            tail: Value | None = None
             if obj.tail is not None:
                 key = Unknown(("key", fresh()))
                 tail = w.new(Sequence([key, obj.tail], [None, None], None, None, False))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _OPAQUE = Op(activation="clears", saves="input")
 _PARAMETERS = frozenset(
-    "weight bias weight_ih weight_hh bias_ih bias_hh in_proj_weight weight_ih_l0 weight_hh_l0".split()
+    ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "weight_ih_l0", "weight_hh_l0"]
 )
 MODULES = ("module", "lightning", "loss")
 
@@ -59,7 +59,7 @@ class Modules:
             obj.attrs["<built in forward>"] = Const(True)
         ref = w.new(obj)
         if layer.container:
-            self._fill(ref, layer, args, w, ctx, site)
+            self.fill(ref, layer, args, w, ctx, site)
         elif layer.dropout:
             probability = args.get(0, "p")
             obj.attrs["p"] = probability if probability is not None else Const(0.5)
@@ -70,7 +70,8 @@ class Modules:
             obj.device = device_of(w.resolve(device), w)
         return ref
 
-    def _fill(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+    def fill(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """Put the modules given to a container into it."""
         obj = w.write(ref.id)
         first = w.resolve(args.positional[0]) if args.positional else NONE
         if layer.container == "wrapper":
@@ -252,7 +253,7 @@ class Modules:
 
     def iterate(self, value: Value, obj: Instance, w: World, ctx: Context, site: Site) -> Items | None:
         """Iterating over modules, parameters and optimizers' groups."""
-        never = self.m.python._never
+        never = self.m.python.never
         if obj.kind == "parameters":
             groups = obj.groups
             if not groups:
@@ -403,9 +404,10 @@ class Modules:
         fed: set[int] = set()
         for value in args:
             tensor = w.get(w.resolve(value), Tensor)
-            if tensor is not None and tensor.is_parameter is False and tensor.is_leaf and tensor.groups:
-                if self.m.tensors.requires_grad(value, w):
-                    fed |= tensor.groups
+            if tensor is None or tensor.is_parameter is not False or not tensor.is_leaf:
+                continue
+            if self.m.tensors.requires_grad(value, w):
+                fed |= tensor.groups
         if fed and obj.kind != "loss":
             touches = dict.fromkeys(sorted(fed), True)
             self.m.witness.send(events.InputFed(site=site, touches=touches, module=obj.name), w, ctx)  # type: ignore[arg-type]

@@ -183,4 +183,4 @@ def _dotted(node: cst.CSTNode | None) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
-__all__ = ["Imports", "NONE", "Names", "exports", "fresh"]
+__all__ = ["NONE", "Imports", "Names", "exports", "fresh"]

@@ -67,7 +67,7 @@ class _Recorder(CodegenState):
         for indent in self.indent_tokens:
             self.column += len(indent)
 
-    def before_codegen(self, node: cst.CSTNode) -> None:  # noqa: ARG002 -- libcst's signature
+    def before_codegen(self, node: cst.CSTNode) -> None:
         self._begun.append((self.row, self.column))
 
     def after_codegen(self, node: cst.CSTNode) -> None:

@@ -52,18 +52,19 @@ class Python:
         value = w.resolve(value)
         obj = w.get(value, Object)
         if isinstance(obj, Sequence) and obj.tail is None and len(obj.items) <= MAX_UNROLLED:
-            return Items([w.resolve(item) for item in obj.items], self._never)
+            return Items([w.resolve(item) for item in obj.items], self.never)
         if isinstance(obj, Mapping) and obj.tail is None and 0 < len(obj.items) <= MAX_UNROLLED:
-            return Items(list(obj.items), self._never)
+            return Items(list(obj.items), self.never)
         if isinstance(obj, Instance):
             special = self.m.modules.iterate(value, obj, w, ctx, site)
             if special is not None:
                 return special
         if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= MAX_UNROLLED:
-            return Items([Const(letter) for letter in value.value], self._never)
+            return Items([Const(letter) for letter in value.value], self.never)
         return Items(None, lambda world, here: self.element(value, world, here))
 
-    def _never(self, w: World, ctx: Context) -> Value:
+    def never(self, w: World, ctx: Context) -> Value:
+        """Stands for the element of what is known item by item."""
         return Unknown(("element", fresh()))
 
     def element(self, value: Value, w: World, ctx: Context) -> Value:
@@ -131,7 +132,7 @@ class Python:
             columns = [self.unpack(v, count, starred, w, ctx) for v in value.alternatives]
             out = columns[0]
             for other in columns[1:]:
-                out = [self.m.join_values(x, y, w) for x, y in zip(out, other)]
+                out = [self.m.join_values(x, y, w) for x, y in zip(out, other, strict=False)]
             return out
         if isinstance(value, Unknown):
             return [w.resolve(Unknown(("item", value.key, ("const", n)), "", value.deps)) for n in range(count)]
@@ -346,4 +347,4 @@ class Python:
         return Unknown(("len", value.key if isinstance(value, Unknown) else value))
 
 
-__all__ = ["Arguments", "Index", "Items", "NONE", "Python"]
+__all__ = ["NONE", "Arguments", "Index", "Items", "Python"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
@@ -44,7 +44,9 @@ _ARITHMETIC = {
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
 _VIEW = Op(activation="keeps", saves="", view=True)
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
-_PARAMETER_NAMES = frozenset("weight bias weight_ih weight_hh bias_ih bias_hh in_proj_weight in_proj_bias".split())
+_PARAMETER_NAMES = frozenset(
+    ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias"]
+)
 
 
 def fact(value: bool | str | None) -> Fact[object]:
@@ -166,13 +168,13 @@ class Tensors:
             moved_at=tensor.moved_at,
             kept_at=kept_at,
             freed=fact(freed is not None if freed is not False else None),  # type: ignore[arg-type]
-            freed_at=freed or None,
+            freed_at=None if isinstance(freed, bool) else freed,
             cut=fact(tensor.cut.how if tensor.cut is not None else None),  # type: ignore[arg-type]
             cut_at=tensor.cut.at if tensor.cut is not None else None,
             asked_at=tensor.asked_at,
         )
 
-    def freed(self, tensor: Tensor, w: World) -> Site | None | bool:
+    def freed(self, tensor: Tensor, w: World) -> Site | bool | None:
         """Where part of the graph of a tensor was freed; None if none was; False if that is not known."""
         maybe = False
         for key in sorted(tensor.segments):
@@ -466,12 +468,13 @@ class Tensors:
             new.activation = None
         elif how != "requires_grad_":
             new.activation = "none"
-        if tensor.groups or w.grad is False:
+        grad_enabled = w.grad
+        if tensor.groups or grad_enabled is False:
             return
         grads = [self.requires_grad(v, w) for v in used]
-        if True in grads and w.grad:
+        if True in grads and grad_enabled:
             new.requires_grad, new.is_leaf = True, False
-        elif None in grads and new.requires_grad is False and w.grad is not False:
+        elif None in grads and new.requires_grad is False:
             new.requires_grad = None
             new.sources = tuple(v.id for v in used if isinstance(v, Ref) and self.requires_grad(v, w) is None)
         for value in used:

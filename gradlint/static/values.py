@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -132,7 +132,7 @@ class Choice:
     alternatives: tuple[Value, ...]
 
 
-Value = Union[Const, Unknown, Ref, Function, Class, Bound, External, Namespace, Super, Partial, Lambda, Choice]
+Value = Const | Unknown | Ref | Function | Class | Bound | External | Namespace | Super | Partial | Lambda | Choice
 
 NONE = Const(None)
 

@@ -93,7 +93,7 @@ class Witness:
                 step = cohorts[before] = (after, [(token, violated) for token, _, violated in moves])
             after, verdicts = step
             group.tokens[slot] = after if certain else after | before
-            if certain and any(violated for _, violated in verdicts) or self._watched(slot, event, subject, ctx):
+            if (certain and any(violated for _, violated in verdicts)) or self._watched(slot, event, subject, ctx):
                 for token, violated in verdicts:
                     key = (slot, event.site, ctx.key, subject, token.lineage)
                     self._vote(key, rule, protocol.tell(rule, token, event) if violated and certain else None)
@@ -106,19 +106,19 @@ class Witness:
 
     def step(self, groups: Iterable[int], optimizer: str, w: World, ctx: Context, site: Site) -> None:
         """An optimizer, or the user's own update, applied the gradients of these groups."""
-        touches = {group: True for group in sorted(groups)}
+        touches = dict.fromkeys(sorted(groups), True)
         self.send(events.Step(site=site, touches=_certain(touches), optimizer=optimizer), w, ctx)
 
     def cleared(
         self, groups: Iterable[int], owner: str, w: World, ctx: Context, site: Site, certain: bool = True
     ) -> None:
         """The gradients of these groups were cleared, or (not certain) may have been."""
-        touches: dict[int, Literal[True] | None] = {group: True if certain else None for group in sorted(groups)}
+        touches: dict[Hashable, Literal[True] | None] = dict.fromkeys(sorted(groups), True if certain else None)
         self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
 
     def read(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:
         """The gradients of these inputs were read, or may be."""
-        touches = {group: True for group in sorted(groups)}
+        touches = dict.fromkeys(sorted(groups), True)
         if touches:
             self.send(events.GradientRead(site=site, touches=_certain(touches)), w, ctx)
 
@@ -155,7 +155,7 @@ def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None
 
 
 def _token_key(token: Token) -> tuple[object, ...]:
-    return (token.state, token.lineage is not None and token.lineage.locate() or Location("", 0))
+    return (token.state, (token.lineage is not None and token.lineage.locate()) or Location("", 0))
 
 
 def _story_key(violation: Violation) -> tuple[object, ...]:

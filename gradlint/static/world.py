@@ -9,7 +9,8 @@ forgets what they disagree about.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Sequence as AbstractSequence
+from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Sequence as AbstractSequence
 from typing import Any, TypeVar
 
 from gradlint.static.values import (
@@ -34,7 +35,7 @@ from gradlint.static.values import (
     Value,
 )
 
-O = TypeVar("O", bound=Object)
+ObjectT = TypeVar("ObjectT", bound=Object)
 
 MAX_ALTERNATIVES = 4
 _counter = itertools.count(1)
@@ -48,7 +49,7 @@ def fresh() -> int:
 class World:
     """A heap, a grad mode, and what was assumed on the way."""
 
-    __slots__ = ("heap", "shared", "grad", "assumed", "bound", "modules", "token", "module_checked")
+    __slots__ = ("assumed", "bound", "grad", "heap", "module_checked", "modules", "shared", "token")
 
     def __init__(self, shared: dict[int, Object] | None = None) -> None:
         self.heap: dict[int, Object] = {}
@@ -102,7 +103,7 @@ class World:
         obj = self.heap.get(key)
         return self.shared.get(key) if obj is None else obj
 
-    def get(self, value: Value, kind: type[O]) -> O | None:
+    def get(self, value: Value, kind: type[ObjectT]) -> ObjectT | None:
         """The heap object behind ``value`` if it is of this kind."""
         if type(value) is Ref:
             obj = self.find(value.id)
@@ -229,10 +230,10 @@ class _Join:
 
     def sequences(self, x: Sequence, y: Sequence) -> Sequence:
         shared = min(len(x.items), len(y.items))
-        items = [a if a == b else self.value(a, b) for a, b in zip(x.items[:shared], y.items[:shared])]
+        items = [a if a == b else self.value(a, b) for a, b in zip(x.items[:shared], y.items[:shared], strict=False)]
         tail, site = self.optional(x.tail, y.tail), x.tail_site or y.tail_site
         longer = x if len(x.items) > shared else y
-        for extra, where in zip(longer.items[shared:], longer.sites[shared:]):
+        for extra, where in zip(longer.items[shared:], longer.sites[shared:], strict=False):
             tail, site = self.optional(tail, extra), site or where
         return Sequence(items, x.sites[:shared], tail, site, x.mutable, x.fields)
 
@@ -579,7 +580,8 @@ def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Ob
                 queue += _contents(obj, world)
     dropped = [(key, world.heap[key]) for key in young if key not in seen]
     gone = [
-        name for name, value in world.bound.items()
+        name
+        for name, value in world.bound.items()
         if isinstance(value, Ref) and value.id > since and value.id not in seen
     ]
     for name in gone:
