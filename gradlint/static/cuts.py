@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _FREE = frozenset(
-    "batch number counter index range len key name string literal in not == truth training requires_grad device "
-    "comparison norm time cut".split()
+    ["batch", "number", "counter", "index", "range", "len", "key", "name", "string", "literal", "in", "not", "==", "truth", "training", "requires_grad", "device", "comparison", "norm", "time", "cut"]
 )
 _LOADER = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")
 _MODULE = re.compile(
