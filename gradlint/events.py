@@ -195,3 +195,38 @@ class ConvertedToNumpy(Event):
     tensor: Tensor
     how: str  #: ".numpy()", "np.asarray", "plt.plot", …
     grad_enabled: Fact[bool] = field(default_factory=unknown)
+
+
+# --- modules and functions as they are defined -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuperInit(Event):
+    """``__init__`` of ``torch.nn.Module`` ran for a module that is being built.  Touches that module."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuperCalled(Event):
+    """``super(Class, self)`` was evaluated."""
+
+    named: str  #: the class it names
+    within: str  #: the class whose method this is
+    fits: Fact[bool] = field(default_factory=unknown)  #: ``self`` is an instance of the class it names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetsLayer(Event):
+    """A module that is being built was given a layer or parameter.  Touches that module."""
+
+    module: str = ""  #: its class
+    attribute: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleBuilt(Event):
+    """A module was built, and holds layers or parameters of its own making in a list, tuple or dict."""
+
+    module: str  #: its class
+    attribute: str
+    container: str  #: "list", "tuple" or "dict"
+    registered: Fact[bool] = field(default_factory=unknown)  #: the module has registered all of them elsewhere

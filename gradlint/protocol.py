@@ -67,6 +67,7 @@ class Protocol:
         self.start = Token(start)
         self.arms = frozenset([arms] if isinstance(arms, type) else arms)
         self.events = frozenset(event for _, event in self.transitions)
+        self.judged = frozenset(event for (_, event), to in self.transitions.items() if isinstance(to, Violating))
         self.name = ""
         self.rule_name = ""
         self._story: Callable[[Any, Token, Event], Violation] | None = None

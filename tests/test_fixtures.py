@@ -21,7 +21,7 @@ from gradlint.rule import all_rules
 
 FIXTURES = Path(__file__).parent / "fixtures"
 MARK = re.compile(r"#((?: GL\d{3})+)$")
-RAISING = {"GL103", "GL104", "GL105", "GL107", "GL203", "GL207", "GL208", "GL304", "GL501", "GL502", "GL506"}
+RAISING = {"GL103", "GL104", "GL105", "GL107", "GL203", "GL207", "GL208", "GL304", "GL402", "GL501", "GL502", "GL506"}
 
 
 @dataclass
@@ -106,7 +106,7 @@ def test_the_case_is_a_program(case: Case, tmp_path: Path, monkeypatch: pytest.M
     before = set(sys.modules)
     raises = any(code in RAISING for _, _, code in case.marks)
     try:
-        with pytest.raises((RuntimeError, TypeError)) if raises else nullcontext():
+        with pytest.raises((AttributeError, RuntimeError, TypeError)) if raises else nullcontext():
             runpy.run_path("main.py", run_name="__main__")
     finally:
         own = {path.split("/")[0].removesuffix(".py") for path in case.files}

@@ -15,7 +15,11 @@ from gradlint.events import (
     InputDone,
     InputFed,
     LossCalled,
+    ModuleBuilt,
+    SetsLayer,
     Step,
+    SuperCalled,
+    SuperInit,
 )
 
 EVENTS: frozenset[type[Event]] = frozenset(
@@ -31,7 +35,11 @@ EVENTS: frozenset[type[Event]] = frozenset(
         InputDone,
         InputFed,
         LossCalled,
+        ModuleBuilt,
+        SetsLayer,
         Step,
+        SuperCalled,
+        SuperInit,
     }
 )
 """The types of the events this witness sends."""

@@ -90,7 +90,12 @@ class _Analyzer:
         for unit in sorted(pending, key=lambda u: u.name in referenced):
             self._definition(unit, None if unit.name in referenced else True)
         wanted = {str(Path(t).resolve()) for t in self.targets}
-        findings = [f for f in self.found.values() if str(Path(f.location.filename).resolve()) in wanted]
+        withdrawn = self.witness.withdrawn()
+        findings = [
+            finding
+            for (code, location), finding in self.found.items()
+            if str(Path(location.filename).resolve()) in wanted and (code, location) not in withdrawn
+        ]
         return Analysis(sorted(self._superseded(findings), key=lambda f: f.sort_key), self.notes, self.crashes)
 
     def _modules(self) -> Iterator[Module]:

@@ -104,8 +104,11 @@ class Calls:
         owner = here.owner
         if len(node.args) == 2:
             named = w.resolve(self.m.eval(node.args[0].value, w, ctx))
+            self.m.construction.named(named, here.receiver, owner, w, ctx, ctx.site(node))
             if isinstance(named, Class):
                 owner = named
+            elif named == External("torch.nn.Module"):
+                return Unknown(("super", fresh()))  # what comes after Module: not its __init__
         return Super(owner, here.receiver)
 
     # --- by value
@@ -119,6 +122,8 @@ class Calls:
             if isinstance(attribute, (Unknown, Bound)):
                 return [(w, self.m.methods.call(receiver, name, args, w, ctx, site))]
             return self.call(attribute, args, w, ctx, site)
+        if isinstance(receiver, Super) and name == "__init__":
+            return self.m.construction.called(receiver, args, w, ctx, site)
         attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
         if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
             return [(w, self.m.methods.call(receiver, name, args, w, ctx, site))]
@@ -183,6 +188,11 @@ class Calls:
             return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
         if ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION:
             return [(w, self.m.unknown_call(fn, args, w, ctx, site))]
+        if receiver is None and fn.owner is not None and fn.kind == "" and args.positional:
+            # Called through the class: ``Base.__init__(self, …)``.
+            first = w.resolve(args.positional[0])
+            if w.get(first, Instance) is not None:
+                receiver, args = first, Arguments(args.positional[1:], args.keywords, args.open)
         if receiver is not None and fn.kind != "static":
             args = Arguments([receiver, *args.positional], args.keywords, args.open)
         frame = w.new(Frame({}, fn.frame))
@@ -330,12 +340,27 @@ class Calls:
             return [(w, self._named_tuple(cls, args, w, ctx))]
         ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site))
         self.m.modules.prepare(ref, cls, args, w, ctx, site)
+        results = self._initialize(ref, cls, args, w, ctx, site)
+        for world, _ in results:
+            self.m.construction.built(ref, world, ctx)
+        return results
+
+    def _initialize(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         init = self.m.definitions.attribute(cls, "__init__", w)
+        function, foreign = self.m.definitions.initializer(cls, w)
+        if function is None and self.m.definitions.kind(cls) in ("module", "lightning"):
+            init = None
         if isinstance(init, Function):
-            ends = self.function(init, args, w, ctx, site, ref)
-            return [(world, ref) for world, _ in ends]
-        if self.m.definitions.is_dataclass(cls):
-            self._fill(ref, cls, args, w)
+            if foreign:
+                self.m.construction.initialized(ref, w, ctx, site)
+            return [(world, ref) for world, _ in self.function(init, args, w, ctx, site, ref)]
+        if not self.m.definitions.is_dataclass(cls):
+            self.m.construction.initialized(ref, w, ctx, site)
+            return [(w, ref)]
+        self._fill(ref, cls, args, w)
+        after = self.m.definitions.attribute(cls, "__post_init__", w)
+        if isinstance(after, Function):
+            return [(world, ref) for world, _ in self.function(after, Arguments(), w, ctx, site, ref)]
         return [(w, ref)]
 
     def _fill(self, ref: Ref, cls: Class, args: Arguments, w: World) -> None:

@@ -36,6 +36,7 @@ _KINDS = {
     "contextlib.contextmanager": "context",
     "contextlib.asynccontextmanager": "context",
 }
+_WITHOUT_INIT = frozenset(["builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"])
 
 
 class Definitions:
@@ -155,6 +156,42 @@ class Definitions:
         if after is not None:
             order = order[order.index(after) + 1 :] if after in order else []
         return iter(order)
+
+    def initializer(self, cls: Class, w: World, after: Class | None = None) -> tuple[Function | None, bool]:
+        """The ``__init__`` of the project that comes next, and whether one from outside may come before it.
+
+        That of torch never calls on: a class of the project behind ``nn.Module`` is not reached.
+        """
+        foreign = False
+        for base in self._lineage(cls, after):
+            if isinstance(base, Class):
+                frame = w.find(base.scope)
+                found = frame.vars.get("__init__") if isinstance(frame, Frame) else None
+                if isinstance(found, Function):
+                    return found, foreign
+            elif isinstance(base, External) and (base.name in MODULE_BASES or base.name in LAYERS):
+                return None, True
+            elif not isinstance(base, External) or base.name not in _WITHOUT_INIT:
+                foreign = True
+        return None, foreign
+
+    def _lineage(self, cls: Class, after: Class | None) -> list[Value]:
+        """The class and all its bases, those from outside too, in the order of :meth:`mro`."""
+        order: list[Value] = []
+
+        def visit(here: Value) -> None:
+            if here in order:
+                order.remove(here)
+            order.append(here)
+            if isinstance(here, Class):
+                for base in here.bases:
+                    if base is not here:
+                        visit(base)
+
+        visit(cls)
+        if after is not None:
+            order = order[order.index(after) + 1 :] if after in order else []
+        return order
 
     def external_bases(self, cls: Class) -> Iterator[str]:
         """The canonical names of the bases that are not of the project."""

@@ -131,6 +131,8 @@ class Externals:
         handler = self._python.get(name)
         if handler is not None:
             return handler(args, w, ctx, site)
+        if name.endswith(".__init__") and args.positional:
+            self.m.construction.initialized(w.resolve(args.positional[0]), w, ctx, site)
         if name in GRAD_MODES:
             return self._grad_mode(name, args, w, ctx, site)
         dropout = DROPOUTS.get(name)
@@ -157,6 +159,7 @@ class Externals:
         if name in OPTIMIZERS:
             groups = self.m.modules.groups_in(args.get(0, "params") or NONE, w)
             self._read_inputs(groups, w, ctx, site)
+            self.m.construction.handed_over(groups, w)
             return w.new(Instance(name=name, kind="optimizer", groups=groups, made_at=site))
         if name in PASSED_THROUGH:
             return w.resolve(args.get(0) or NONE)

@@ -8,6 +8,7 @@ import libcst as cst
 
 from gradlint.static.attributes import Attributes
 from gradlint.static.calls import Calls
+from gradlint.static.construction import Construction
 from gradlint.static.context import Arguments, Context
 from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
@@ -106,6 +107,7 @@ class Interpreter:
         self.tensors = Tensors(self)
         self.cuts = Cuts(self)
         self.modules = Modules(self)
+        self.construction = Construction(self)
         self.methods = Methods(self)
         self.externals = Externals(self)
         self.called: set[Unit] = set()  #: functions that were executed
@@ -270,6 +272,7 @@ class Interpreter:
         inputs: set[int] = set()
         for value in given:
             self._escape(w.resolve(value), w, deps, touched, inputs, 3)
+            self.construction.initialized(w.resolve(value), w, ctx, site, certain=False)
         live = {g for g in touched if getattr(w.find(g), "tokens", None)}
         if live:
             self.witness.cleared(live, "call", w, ctx, site, certain=False)

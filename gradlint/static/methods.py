@@ -401,6 +401,7 @@ class Methods:
             value = value or args.get(1, "tensor") or NONE
             label = str(key.value) if isinstance(key, Const) else f"<{fresh()}>"
             w.write(receiver.id).attrs[label] = value
+            self.m.construction.attribute_set(receiver, obj, label, w.resolve(value), w, ctx, site)
             return NONE
         container = obj.layer.container if obj.layer is not None else ""
         if container and name in ("append", "extend", "insert"):
@@ -524,6 +525,7 @@ class Methods:
         if name == "add_param_group":
             groups = self.m.modules.groups_in(args.get(0, "param_group") or NONE, w)
             w.write(receiver.id).groups |= groups
+            self.m.construction.handed_over(groups, w)
             return NONE
         if obj.cls is not None or name in ("first_step", "second_step"):
             return self.m.unknown_call(receiver, args, w, ctx, site)

@@ -248,6 +248,8 @@ class Modules:
             obj.training = value.value if isinstance(value, Const) else None
             return
         obj.attrs[name] = value
+        if obj.kind in MODULES:
+            self.m.construction.attribute_set(owner, obj, name, value, w, ctx, site)
 
     # --- containers and iteration
 

@@ -251,6 +251,8 @@ class Instance(Object):
     grad: bool | None = None  #: of a gradmode: what it sets
     args: tuple[Value, ...] = ()
     made_at: Site | None = None
+    set_at: dict[str, Site] = field(default_factory=dict)  #: of a module: where each attribute was last set
+    tokens: dict[str, Tokens] = field(default_factory=dict)
     owner: object = None
 
 

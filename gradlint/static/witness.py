@@ -17,7 +17,7 @@ from gradlint.finding import Location
 from gradlint.protocol import Protocol, Token
 from gradlint.rule import Rule, Violation
 from gradlint.static.context import Context
-from gradlint.static.values import Group, Tokens
+from gradlint.static.values import Group, Instance, Tokens
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Witness:
         self._votes: dict[Hashable, _Votes] = {}
         self._owners: dict[Hashable, Rule] = {}
         self.muted = False  #: code is executed to learn what it sets, not for what it does
+        self._withdrawn: dict[type[events.Event], set[Site]] = {}
 
     # --- sending
 
@@ -82,9 +83,9 @@ class Witness:
         start = frozenset([protocol.start])
         cohorts: dict[Tokens, tuple[Tokens, list[tuple[Token, bool]]]] = {}
         for subject, certain in event.touches.items():
-            if not isinstance(subject, int) or not isinstance(w.find(subject), Group):
+            if not isinstance(subject, int) or not isinstance(w.find(subject), (Group, Instance)):
                 continue
-            group: Group = w.write(subject)
+            group: Group | Instance = w.write(subject)
             before = group.tokens.get(slot, start)
             step = cohorts.get(before)
             if step is None:
@@ -93,14 +94,27 @@ class Witness:
                 step = cohorts[before] = (after, [(token, violated) for token, _, violated in moves])
             after, verdicts = step
             group.tokens[slot] = after if certain else after | before
-            if (certain and any(violated for _, violated in verdicts)) or self._watched(slot, event, subject, ctx):
+            # Worlds in which nothing is wrong vote too, wherever another might be wrong.
+            if (certain and any(violated for _, violated in verdicts)) or type(event) in protocol.judged:
                 for token, violated in verdicts:
                     key = (slot, event.site, ctx.key, subject, token.lineage)
                     self._vote(key, rule, protocol.tell(rule, token, event) if violated and certain else None)
 
-    def _watched(self, slot: str, event: events.Event, subject: int, ctx: Context) -> bool:
-        """Worlds in which nothing is wrong vote too, wherever another might be wrong."""
-        return any(isinstance(event, kind) for kind in (events.Step, events.InputDone))
+    # --- taking back
+
+    def withdraw(self, kind: type[events.Event], site: Site) -> None:
+        """What events of this kind told of this place does not hold: code elsewhere, or further on, makes it right."""
+        self._withdrawn.setdefault(kind, set()).add(site)
+
+    def withdrawn(self) -> set[tuple[str, Location]]:
+        """The codes and places of findings that were taken back."""
+        return {
+            (rule.code, site.locate())
+            for kind, sites in self._withdrawn.items()
+            for rule in self.rules
+            if kind in rule.checks
+            for site in sites
+        }
 
     # --- conveniences of the tracer
 

@@ -221,6 +221,8 @@ class _Join:
             new.groups = x.groups | y.groups
             new.training = x.training if x.training is y.training else None
             new.device = x.device if x.device == y.device else None
+            new.set_at = {**y.set_at, **x.set_at}
+            new.tokens = join_tokens(x.tokens, y.tokens)
             return new
         if isinstance(x, Sequence) and isinstance(y, Sequence):
             return self.sequences(x, y)
@@ -347,6 +349,7 @@ def distance(a: World, b: World) -> int:
         elif isinstance(x, Instance) and isinstance(y, Instance):
             total += _dict_weight(x.attrs, y.attrs)
             total += 0 if (x.training, x.device, x.groups) == (y.training, y.device, y.groups) else 30
+            total += 0 if x.tokens == y.tokens else 30
         elif isinstance(x, Mapping) and isinstance(y, Mapping):
             total += _dict_weight(x.items, y.items)
     return total

@@ -1,0 +1,204 @@
+"""The building of modules: what runs ``Module.__init__``, what is set before it, and what is never registered."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, Literal
+
+from gradlint import events
+from gradlint.facts import known
+from gradlint.static.context import Arguments, Context
+from gradlint.static.values import (
+    Choice,
+    Class,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Super,
+    Tensor,
+    Value,
+)
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.flow import Results
+    from gradlint.static.interpreter import Interpreter
+
+_MODULES = ("module", "lightning")
+_LAYERS = ("module", "lightning", "loss")
+_BUILDERS = ("__init__", "__post_init__", "__new__")
+_OWN_LISTS = ("parameters", "named_parameters", "_apply")
+
+
+class Construction:
+    """Watches modules of the project while they are built."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    # --- Module.__init__
+
+    def initialized(self, ref: Value, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
+        """``Module.__init__`` ran for a module, or may have run."""
+        obj = w.get(ref, Instance)
+        if isinstance(ref, Ref) and obj is not None and obj.kind in _MODULES:
+            touches: dict[Hashable, Literal[True] | None] = {ref.id: True if certain else None}
+            self.m.witness.send(events.SuperInit(site=site, touches=touches), w, ctx)
+
+    def called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """``super().__init__(...)``: the next ``__init__`` of the project, or that of torch."""
+        obj = w.get(receiver.receiver, Instance)
+        if obj is None or obj.cls is None:
+            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
+        function, foreign = self.m.definitions.initializer(obj.cls, w, after=receiver.cls)
+        if foreign or function is None:
+            self.initialized(receiver.receiver, w, ctx, site)
+        if function is None:
+            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
+        return self.m.calls.function(function, args, w, ctx, site, receiver.receiver)
+
+    def named(self, named: Value, receiver: Value, owner: Class, w: World, ctx: Context, site: Site) -> None:
+        """``super(Class, self)``: tell whether ``self`` is one."""
+        obj = w.get(receiver, Instance)
+        if not isinstance(named, Class) or obj is None or obj.cls is None or obj.kind not in _MODULES:
+            return
+        fits = named.unit.name == owner.unit.name or named in self.m.definitions.mro(obj.cls)
+        event = events.SuperCalled(site=site, named=named.unit.name, within=owner.unit.name, fits=known(fits))
+        self.m.witness.send(event, w, ctx)
+
+    # --- attributes
+
+    def builds(self, ref: Ref, ctx: Context) -> bool:
+        """Whether execution stands inside the ``__init__`` of this object."""
+        here: Context | None = ctx
+        while here is not None:
+            if here.receiver == ref and here.function is not None and here.function.unit.name in _BUILDERS:
+                return True
+            here = here.parent
+        return False
+
+    def attribute_set(
+        self, ref: Ref, obj: Instance, name: str, value: Value, w: World, ctx: Context, site: Site
+    ) -> None:
+        """``module.name = value``, or a registration under that name."""
+        w.write(ref.id).set_at[name] = site
+        if obj.cls is None or not self._is_layer(value, w) or not self.builds(ref, ctx):
+            return
+        if self.m.definitions.attribute(obj.cls, "__setattr__", w) is not None:
+            return
+        event = events.SetsLayer(site=site, touches={ref.id: True}, module=obj.cls.unit.name, attribute=name)
+        self.m.witness.send(event, w, ctx)
+
+    def _is_layer(self, value: Value, w: World) -> bool:
+        values = value.alternatives if isinstance(value, Choice) else (value,)
+        for each in values:
+            obj = w.get(w.resolve(each), Object)
+            parameter = isinstance(obj, Tensor) and obj.is_parameter is True
+            if not parameter and not (isinstance(obj, Instance) and obj.kind in _LAYERS):
+                return False
+        return True
+
+    # --- what was built
+
+    def built(self, ref: Ref, w: World, ctx: Context) -> None:
+        """A module was built: tell what it holds without having registered it."""
+        obj = w.get(ref, Instance)
+        if obj is None or obj.cls is None or obj.kind not in _MODULES:
+            return
+        if any(self.m.definitions.attribute(obj.cls, name, w) is not None for name in _OWN_LISTS):
+            return
+        registered = self.m.modules.groups(ref, w)
+        for name, value in list(obj.attrs.items()):
+            value = w.resolve(value)
+            container = w.get(value, Object)
+            if isinstance(container, (Sequence, Mapping)) and not name.startswith("<"):
+                self._container(ref, obj, name, container, registered, w, ctx)
+
+    def _container(
+        self,
+        ref: Ref,
+        obj: Instance,
+        name: str,
+        container: Sequence | Mapping,
+        registered: frozenset[int],
+        w: World,
+        ctx: Context,
+    ) -> None:
+        assert obj.cls is not None
+        if isinstance(container, Sequence) and container.tail is None and len(container.items) < 2:
+            return  # ``self.teacher = [teacher]`` hides a module on purpose
+        kind = "dict" if isinstance(container, Mapping) else "list" if container.mutable else "tuple"
+        for value, put_at in held(container, w):
+            groups = self._own_groups(value, ref, w)
+            site = put_at or obj.set_at.get(name)
+            if groups and site is not None:
+                event = events.ModuleBuilt(
+                    site=site,
+                    module=obj.cls.unit.name,
+                    attribute=name,
+                    container=kind,
+                    registered=known(groups <= registered),
+                )
+                self.m.witness.send(event, w, ctx, alternative=name)
+                return
+
+    def _own_groups(self, value: Value, owner: Ref, w: World) -> frozenset[int]:
+        """The parameters of a layer, or the parameter, that was made since the building of ``owner`` began."""
+        values = value.alternatives if isinstance(value, Choice) else (value,)
+        found: set[int] = set()
+        for each in values:
+            each = w.resolve(each)
+            obj = w.get(each, Object)
+            if not isinstance(each, Ref) or each.id < owner.id:
+                return frozenset()
+            if isinstance(obj, Tensor) and obj.is_parameter:
+                found |= obj.groups
+            elif isinstance(obj, Instance) and obj.kind in _LAYERS and not obj.opaque:
+                found |= self.m.modules.groups(each, w)
+            else:
+                return frozenset()
+        return frozenset(found)
+
+    # --- what makes it right elsewhere
+
+    def handed_over(self, groups: frozenset[int], w: World) -> None:
+        """An optimizer was given parameters: those that a module keeps in a container were not forgotten."""
+        if not groups or not self.m.witness.listened(events.ModuleBuilt):
+            return
+        for key, obj in {**w.shared, **w.heap}.items():
+            if isinstance(obj, Instance) and obj.cls is not None and obj.kind in _MODULES:
+                self._excuse(Ref(key), obj, groups, w)
+
+    def _excuse(self, ref: Ref, obj: Instance, groups: frozenset[int], w: World) -> None:
+        for name, value in obj.attrs.items():
+            container = w.get(w.resolve(value), Object)
+            if not isinstance(container, (Sequence, Mapping)):
+                continue
+            for item, put_at in held(container, w):
+                site = put_at or obj.set_at.get(name)
+                if site is not None and self._own_groups(item, ref, w) & groups:
+                    self.m.witness.withdraw(events.ModuleBuilt, site)
+
+
+def held(container: Sequence | Mapping, w: World, depth: int = 2) -> Iterator[tuple[Value, Site | None]]:
+    """What a container holds, also in containers inside, each with the place where it was put in."""
+    pairs: Iterable[tuple[Value, Site | None]]
+    if isinstance(container, Mapping):
+        pairs = [(value, None) for value in container.items.values()]
+        pairs += [(container.tail, None)] if container.tail is not None else []
+    else:
+        pairs = list(zip(container.items, container.sites))
+        pairs += [(container.tail, container.tail_site)] if container.tail is not None else []
+    for value, site in pairs:
+        value = w.resolve(value)
+        inner = w.get(value, Object)
+        if isinstance(inner, (Sequence, Mapping)) and depth:
+            yield from held(inner, w, depth - 1)
+            continue
+        if site is None:
+            parts = value.alternatives if isinstance(value, Choice) else (value,)
+            site = next((s for part in parts if (s := getattr(w.get(part, Object), "made_at", None))), None)
+        yield value, site
