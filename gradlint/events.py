@@ -100,6 +100,30 @@ class ParametersReplaced(Event):
     """Parameters got new values from elsewhere, or are new objects: what was accumulated is void."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStepped(Event):
+    """An optimizer updated a model that behaves differently in training and in evaluation."""
+
+    training: Fact[bool] = field(default_factory=unknown)  #: it was last called in training mode
+    forward_at: Site | None = None  #: where it was called
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsMeasured(Event):
+    """Norms of gradients about to be applied, by the names of their parameters.  ``site`` is the backward pass."""
+
+    step: int  #: of the optimizer, counted from 1
+    norms: Mapping[str, tuple[float, ...]]  #: the latest measurements, this one last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeverReached(Event):
+    """Parameters that an optimizer holds have had no gradient since the beginning.  ``site`` is its step."""
+
+    parameters: tuple[str, ...]
+    steps: int  #: of the optimizer so far
+
+
 # --- modules and their inputs ----------------------------------------------------------------------------------
 
 

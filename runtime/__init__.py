@@ -14,8 +14,11 @@ from gradlint.events import (
     ConvertedToNumpy,
     Event,
     GradientRead,
+    GradientsMeasured,
     InputDone,
     InputFed,
+    ModelStepped,
+    NeverReached,
     ParametersReplaced,
     SavedTensorChanged,
     Step,
@@ -28,14 +31,17 @@ if TYPE_CHECKING:
 EVENTS: frozenset[type[Event]] = frozenset(
     {
         Backward,
-        Step,
         Cleared,
-        ParametersReplaced,
-        InputFed,
-        GradientRead,
-        InputDone,
         ConvertedToNumpy,
+        GradientRead,
+        GradientsMeasured,
+        InputDone,
+        InputFed,
+        ModelStepped,
+        NeverReached,
+        ParametersReplaced,
         SavedTensorChanged,
+        Step,
     }
 )
 """The types of the events this witness knows.  To it, parameters that are replaced are new subjects without a past."""

@@ -14,28 +14,32 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from gradlint.events import Backward, Cleared, Event, Step
+from gradlint.events import Backward, Cleared, Event, NeverReached, Step
 
 from .cohorts import Cohorts, Subject
 from .frames import FrameSite
 from .interception import BackwardCall, StepCall
 from .judging import Judge
+from .modules import KnownModules
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
+PATIENCE = 10  #: steps after which a gradient that was never there is reported
+PATIENCE_AT_END = 5
 EVENTS: frozenset[type[Event]] = frozenset({Backward, Step, Cleared})
 
 
 class Gradient(Subject):
     """The gradient of one parameter, as it was when it was last looked at."""
 
-    __slots__ = ("added", "doubt", "grad", "parameter", "spent", "version")
+    __slots__ = ("added", "doubt", "grad", "parameter", "reached", "spent", "version")
 
     def __init__(self, parameter: torch.Tensor) -> None:
         self.parameter = weakref.ref(parameter)
         self.grad: weakref.ref[torch.Tensor] | None = None
         self.version = 0
+        self.reached = False  # there has been a gradient
         self.spent = False  # applied by a step, and not known to have been cleared since
         self.added = False  # a backward pass has added to it since
         self.doubt: torch.Tensor | None = None  # its norm before that pass: zero means it had been cleared
@@ -44,6 +48,7 @@ class Gradient(Subject):
         """Take ``grad`` as it is now for what is known."""
         self.grad = weakref.ref(grad)
         self.version = version(grad)
+        self.reached = True
 
     def clear(self) -> None:
         """Nothing of what was applied is left."""
@@ -54,7 +59,9 @@ class Gradient(Subject):
 class GradientHistory:
     """Reports backward passes, steps and clearings to the protocols over gradients."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, modules: KnownModules) -> None:
+        self._modules = modules
+        self._steps: dict[int, tuple[weakref.ref[Optimizer], FrameSite, int]] = {}
         self._cohorts: Cohorts[Gradient] = Cohorts(judge, judge.follows(*EVENTS))
         self._judge = judge
         self._gradients: dict[int, Gradient] = {}
@@ -188,8 +195,31 @@ class GradientHistory:
 
     def _step(self, call: StepCall, gradients: list[Gradient]) -> None:
         self._settle_doubts(gradients, call.site)
-        applied = [gradient for gradient in gradients if gradient.grad is not None]
-        self._send(Step(site=call.site, optimizer=type(call.optimizer).__name__), applied)
+        assert call.event is not None  # the witness of steps comes first
+        self._send(call.event, [gradient for gradient in gradients if gradient.grad is not None])
+        self._count(call, gradients)
+
+    def _count(self, call: StepCall, gradients: list[Gradient]) -> None:
+        """After several steps: which gradients have never been there?"""
+        optimizer, _, count = self._steps.get(id(call.optimizer), (None, call.site, 0))
+        if optimizer is None or optimizer() is not call.optimizer:
+            optimizer, count = weakref.ref(call.optimizer), 0
+        self._steps[id(call.optimizer)] = optimizer, call.site, count + 1
+        if count + 1 == PATIENCE:
+            self._tell_unreached(gradients, call.site, count + 1)
+
+    def _tell_unreached(self, gradients: list[Gradient], site: FrameSite, steps: int) -> None:
+        parameters = [p for one in gradients if not one.reached and (p := one.parameter()) is not None]
+        names = self._modules.names(parameter for parameter in parameters if parameter.requires_grad)
+        if names:
+            self._judge.send(NeverReached(site=site, parameters=tuple(names), steps=steps))
+
+    def finish(self, _: FrameSite) -> None:
+        """The guard ends: say of shorter trainings, too, what was never reached."""
+        for reference, site, count in self._steps.values():
+            optimizer = reference()
+            if optimizer is not None and PATIENCE_AT_END <= count < PATIENCE:
+                self._tell_unreached(self._of(optimizer), site, count)
 
     def _settle_doubts(self, gradients: list[Gradient], site: FrameSite) -> None:
         """Before spent gradients are said to be applied again: were they zeroed where no version shows it?

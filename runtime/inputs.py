@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from .cohorts import Cohorts, Subject
 from .frames import FrameSite, user_site
 from .interception import BackwardCall, ForwardCall, StepCall, inside_backward
 from .judging import Judge
+from .tensors import tensors_in
 
 EVENTS: frozenset[type[Event]] = frozenset({InputFed, GradientRead, InputDone})
 PATIENCE = 3  # optimizer steps after which an unread gradient is taken to be in vain
@@ -50,12 +50,12 @@ class InputGradients:
             return
         if call.site in self._read or not torch.is_grad_enabled() or torch._C._functorch.peek_interpreter_stack():
             return
-        for tensor in _tensors((call.args, call.kwargs)):
+        for tensor in tensors_in((call.args, call.kwargs)):
             if not tensor.requires_grad or not tensor.is_leaf or isinstance(tensor, torch.nn.Parameter):
                 continue
             if tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None):
                 continue  # a hook is given the gradient
-            if not any(output.requires_grad for output in _tensors(call.output)):
+            if not any(output.requires_grad for output in tensors_in(call.output)):
                 return
             self._feed(tensor, call.site)
 
@@ -118,18 +118,6 @@ class InputGradients:
         self._unread = {key: fed for key, fed in self._unread.items() if id(fed) not in gone}
         if not self._unread:
             _grad_property.discard(self)
-
-
-def _tensors(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
-    """The tensors in arguments or outputs: nested in containers a few levels deep, not in objects."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif depth and isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _tensors(part, depth - 1)
-    elif depth and isinstance(value, dict):
-        for part in value.values():
-            yield from _tensors(part, depth - 1)
 
 
 _base_grad = torch._C.TensorBase.__dict__["grad"]

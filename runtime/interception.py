@@ -24,7 +24,7 @@ from torch.nn.modules.module import (
 )
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from gradlint.events import Backward
+from gradlint.events import Backward, Step
 from gradlint.finding import Finding
 
 from .frames import FrameSite, user_site
@@ -61,6 +61,7 @@ class StepCall:
     closure: bool
     within: BackwardCall | None  #: the backward pass this step runs inside of
     guards: tuple[Guard, ...]
+    event: Step | None = None  #: as the witness of steps describes it
 
 
 @dataclass(slots=True, eq=False)

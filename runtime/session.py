@@ -16,7 +16,7 @@ from typing import Any, Literal, Self, TypeVar
 import torch
 from torch.optim import Optimizer
 
-from gradlint.events import SavedTensorChanged
+from gradlint.events import GradientsMeasured, ModelStepped, NeverReached, SavedTensorChanged
 from gradlint.finding import Finding
 
 from . import OnFinding, interception
@@ -29,6 +29,9 @@ from .inputs import EVENTS as INPUT_EVENTS
 from .inputs import InputGradients
 from .interception import BackwardCall, ForwardCall, StepCall
 from .judging import Judge, selected
+from .modes import Steps
+from .modules import KnownModules
+from .norms import GradientNorms
 from .passes import BackwardPasses
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,6 +74,7 @@ class Guard:
         self._exact = float(exact)
         self._judge = Judge(selected(select, ignore))
         self._lock = threading.RLock()
+        self._modules = KnownModules()
         self.thread = 0  #: the thread that is watched
         self._depth = 0
         self._handlers: dict[str, list[Callable[[Any], None]]] = {}
@@ -149,13 +153,18 @@ class Guard:
     def _prepare(self) -> None:
         """Build the witnesses that the selected rules need."""
         judge = self._judge
+        things = [thing for reference in self._watched if (thing := reference()) is not None]
+        self._modules = KnownModules()
+        for thing in things:
+            if isinstance(thing, torch.nn.Module):
+                self._modules.add(thing)
         witnesses: list[object] = []
-        if judge.listens(*GRADIENT_EVENTS):
-            witnesses.append(BackwardPasses(judge))
-        if judge.follows(*GRADIENT_EVENTS):
-            history = GradientHistory(judge)
-            history.watch(_parameters(thing for reference in self._watched if (thing := reference()) is not None))
-            witnesses.append(history)
+        if judge.listens(*GRADIENT_EVENTS, ModelStepped, NeverReached):
+            history = GradientHistory(judge, self._modules)
+            history.watch(_parameters(things))
+            witnesses += [BackwardPasses(judge), Steps(judge), history]
+        if judge.listens(GradientsMeasured):
+            witnesses.append(GradientNorms(judge, self._modules))
         if judge.follows(*INPUT_EVENTS):
             witnesses.append(InputGradients(judge))
         if self._exact and judge.listens(SavedTensorChanged):
@@ -187,6 +196,7 @@ class Guard:
 
     def forward_ended(self, call: ForwardCall) -> None:
         """An outermost module has returned."""
+        self._modules.add(call.module)
         self._observe("forward_ended", call)
 
     def _observe(self, name: str, call: object, raising: bool = True) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gradlint.events import Event
+from gradlint.manual import witnesses
 from gradlint.rule import Rule, all_rules
 
 TESTS = Path(__file__).parent
@@ -28,6 +29,10 @@ each_rule = pytest.mark.parametrize("rule", OWN, ids=lambda rule: rule.code)
 #: the linter's own codes (GL0xx) speak about the text of a file; tests of suppression and of the engine show them
 each_rule_over_events = pytest.mark.parametrize(
     "rule", [rule for rule in OWN if not rule.code.startswith("GL0")], ids=lambda rule: rule.code
+)
+
+each_rule_of_the_linter = pytest.mark.parametrize(
+    "rule", [rule for rule in OWN if rule.listens() and "static" in witnesses(rule)], ids=lambda rule: rule.code
 )
 
 
@@ -114,11 +119,11 @@ def test_the_rule_has_fixtures_of_both_kinds(rule: type[Rule]) -> None:
     assert len(flagged) < len(cases)
 
 
-@each_rule_over_events
+@each_rule_of_the_linter
 def test_the_example_is_flagged(rule: type[Rule], tmp_path: Path) -> None:
     assert codes(tmp_path, snippet(rule, "Example"), rule) == [rule.code]
 
 
-@each_rule_over_events
+@each_rule_of_the_linter
 def test_the_correct_form_is_clean(rule: type[Rule], tmp_path: Path) -> None:
     assert codes(tmp_path, snippet(rule, "Use instead"), rule) == []

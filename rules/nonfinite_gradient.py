@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gradlint.events import GradientsMeasured
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on
+
+
+class NonfiniteGradient(Rule):
+    """A step applies gradients that are not finite.
+
+    ## What it does
+    Measures the norms of gradients on some of the steps, just before they are applied, and names the parameters
+    whose gradient holds NaN or infinity.
+
+    ## Why is this bad
+    One such step makes the parameters NaN, and from then on every output. The loss shows it only later, if at all,
+    and not where it began.
+
+    ## Example
+    ```python
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y) / torch.zeros(())
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y) / len(loader)
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## At runtime
+    The first steps and every tenth one are measured; values are read when they have arrived, so that a device is
+    never waited for.
+
+    ## Stays silent on
+    Steps that a gradient scaler skips, which is its work.
+
+    ## References
+    - [torch.autograd.detect_anomaly](https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection)
+    """
+
+    code = "GL701"
+    name = "nonfinite-gradient"
+    severity = Severity.ERROR
+    fix = None
+    remedy = "find the operation with torch.autograd.detect_anomaly(); clip, scale or add an epsilon there"
+
+    @on(GradientsMeasured)
+    def measured(self, event: GradientsMeasured) -> Iterator[Violation]:
+        broken = [name for name, norms in event.norms.items() if not math.isfinite(norms[-1])]
+        if not broken:
+            return
+        others = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+        yield Violation(
+            f"gradients are not finite by step {event.step}: those of {', '.join(broken[:3])}{others}", at=event.site
+        )

@@ -1,0 +1,48 @@
+"""The modules a guard knows: those it was given, and the outermost ones it has seen called; all held weakly."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+
+
+class KnownModules:
+    """Names parameters, and knows which modules behave differently in training and evaluation."""
+
+    def __init__(self) -> None:
+        self._modules: dict[int, weakref.ref[nn.Module]] = {}
+
+    def add(self, module: nn.Module) -> None:
+        """Know ``module`` from now on."""
+        known = self._modules.get(id(module))
+        if known is None or known() is not module:
+            self._modules[id(module)] = weakref.ref(module)
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        for reference in list(self._modules.values()):
+            module = reference()
+            if module is not None:
+                yield module
+
+    def names(self, parameters: Iterable[torch.Tensor]) -> list[str]:
+        """The names of ``parameters`` in the first known module that has them; their shapes where none has."""
+        found: dict[int, str] = {}
+        for module in self:
+            for name, parameter in module.named_parameters():
+                found.setdefault(id(parameter), name)
+        return [found.get(id(one), f"a parameter of shape {tuple(one.shape)}") for one in parameters]
+
+
+def depends_on_mode(module: nn.Module) -> bool:
+    """Whether ``module`` holds dropout that drops, or normalization that keeps running statistics."""
+    return any(
+        (isinstance(part, _DropoutNd) and part.p > 0)
+        or (isinstance(part, _NormBase) and part.track_running_stats)
+        or (isinstance(part, (nn.RNNBase, nn.MultiheadAttention)) and part.dropout > 0)
+        for part in module.modules()
+    )
