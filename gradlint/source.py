@@ -97,10 +97,14 @@ def read_source(path: Path) -> Source:
     """The source at ``path``, a Python file or a notebook.
 
     Raises:
-        OSError: it cannot be read.
-        SourceError: it cannot be decoded, or it is no notebook although its name says so.
+        SourceError: it cannot be read (the cause is then an ``OSError``), it cannot be decoded, or it is no notebook
+            although its name says so.
     """
-    return source_from_bytes(path, path.read_bytes())
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SourceError(path, 1, 1, error.strerror or type(error).__name__) from error
+    return source_from_bytes(path, data)
 
 
 def source_from_bytes(path: Path, data: bytes) -> Source:

@@ -11,7 +11,8 @@ _PYTHON_2 = re.compile(
 )
 _TOO_DEEP = "the code is nested too deeply to be parsed"
 _SHAPE = re.compile(r"#[^\n]*|\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|[\[({]|[\])}]|\n", re.DOTALL)
-_DEPTH, _ROWS_IN_BRACKETS, _LINE_LENGTH = 100, 2000, 2000
+_DEPTH, _ROWS_IN_BRACKETS, _LINE_LENGTH = 100, 1000, 2000
+_LEVELS = 1000  #: of the tree, at which libcst takes about a second
 
 
 class TextError(Exception):
@@ -42,7 +43,7 @@ def parse(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():  # invalid escapes are the business of other linters
             warnings.simplefilter("ignore")
-            return ast.parse(text)
+            tree = ast.parse(text)
     except SyntaxError as error:
         reason = error.msg or "invalid syntax"
         if _PYTHON_2.search(reason):
@@ -53,12 +54,16 @@ def parse(text: str) -> ast.Module:
         raise TextError(1, 1, _TOO_DEEP) from None
     except ValueError as error:
         raise TextError(1, 1, str(error)) from None
+    if not is_shallow(text) and _depth(tree) > _LEVELS:
+        raise TextError(1, 1, _TOO_DEEP)
+    return tree
 
 
 def is_shallow(text: str) -> bool:
-    """Whether a text that ``ast`` has rejected can be given to libcst.
+    """Whether a text can be given to libcst without a look at its tree; a long table of data is not shallow either.
 
-    Its native parser overflows the stack on extreme nesting, and takes the process with it.
+    libcst takes time by the square of the depth of an expression, and overflows the stack on extreme nesting, which
+    ends the process.
     """
     depth = rows = 0
     for part in _SHAPE.findall(text):
@@ -74,6 +79,14 @@ def is_shallow(text: str) -> bool:
             if rows > _ROWS_IN_BRACKETS:
                 return False
     return max(map(len, text.split("\n"))) <= _LINE_LENGTH
+
+
+def _depth(tree: ast.AST) -> int:
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
 
 
 def error_in(text: str) -> TextError | None:

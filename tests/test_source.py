@@ -50,9 +50,13 @@ def test_what_cannot_be_decoded_is_told_with_its_place(data: bytes, row: int, co
     assert str(error).startswith(f"{PATH}:{row}:{column}: {reason}")
 
 
-def test_a_file_that_is_not_there_is_the_callers_business(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_source(tmp_path / "none.py")
+@pytest.mark.parametrize("name", ["none.py", "folder.py"])
+def test_what_cannot_be_read_is_told_with_its_cause(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder.py").mkdir()
+    with pytest.raises(SourceError) as caught:
+        read_source(tmp_path / name)
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.reason in ("No such file or directory", "Is a directory")
 
 
 def test_locations_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

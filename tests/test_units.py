@@ -306,6 +306,7 @@ def test_syntax_that_is_newer_than_the_running_python() -> None:
         ("x = " + "-" * 20_000 + "1", 1, 1, "the code is nested too deeply"),
         ("x = (\n" + "+1\n" * 20_000 + ")", 1, 1, "the code is nested too deeply"),
         ("x = a" + ".b" * 20_000, 1, 1, "the code is nested too deeply"),
+        ("x = 1" + "+1" * 2000, 1, 1, "the code is nested too deeply"),
         ("print 1\nx = a" + ".b" * 20_000, 1, 1, "Python 2 syntax"),
         ("print 1\nx = (\n" + "+1\n" * 20_000 + ")", 1, 1, "Python 2 syntax"),
         ("print 1\nx = " + "[\n" * 5000, 5002, 2, "too many nested parentheses"),
@@ -326,6 +327,11 @@ def test_what_only_libcst_rejects_costs_one_statement() -> None:
     with pytest.raises(SourceError):
         _ = first.node
     assert isinstance(second.node, cst.SimpleStatementLine)
+
+
+def test_long_tables_are_not_deep() -> None:
+    (unit,) = load("x = [\n" + "1,\n" * 2000 + "]\n").units
+    assert unit.locate(unit.node).end_row == 2002
 
 
 def test_deep_trees_are_located_by_their_unit() -> None:

@@ -64,8 +64,6 @@ class Project:
                 known = self._load(path)
             except SourceError as error:
                 known = error
-            except OSError as error:
-                known = SourceError(path, 1, 1, error.strerror or type(error).__name__)
             self._modules[key] = known
         if isinstance(known, SourceError):
             raise known
