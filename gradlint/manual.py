@@ -12,14 +12,16 @@ from gradlint.selection import codes_of
 
 if TYPE_CHECKING:
     from gradlint.events import Event
+    from gradlint.protocol import Protocol
     from gradlint.rule import Rule
 
 
 def witnesses(rule: type[Rule]) -> tuple[str, ...]:
     """Which witnesses can see what the rule is about: ``static``, ``runtime`` or both.
 
-    A check needs any event it is written over, a protocol all of them.  A rule that listens to no event speaks about
-    the source text itself, which only the linter reads.
+    A check needs any event it is written over, a protocol all but those that only ever bring it back to its start
+    (a witness in whose view such a thing makes a new subject has nothing to send).  A rule that listens to no event
+    speaks about the source text itself, which only the linter reads.
     """
     if not rule.listens():
         return ("static",)
@@ -27,13 +29,17 @@ def witnesses(rule: type[Rule]) -> tuple[str, ...]:
         name
         for name in ("static", "runtime")
         if not _sent_by(name).isdisjoint(rule.checks)
-        or any(protocol.events <= _sent_by(name) for protocol in rule.protocols)
+        or any(_needed(protocol) <= _sent_by(name) for protocol in rule.protocols)
     )
 
 
+def _needed(protocol: Protocol) -> frozenset[type[Event]]:
+    return frozenset(event for (_, event), target in protocol.transitions.items() if target != protocol.start.state)
+
+
 def _sent_by(witness: str) -> frozenset[type[Event]]:
-    module = importlib.import_module(f"gradlint.{witness}")
-    return frozenset(getattr(module, "EVENTS", ()))
+    sent: frozenset[type[Event]] = importlib.import_module(f"gradlint.{witness}").EVENTS
+    return sent
 
 
 def find(name: str, rules: Sequence[type[Rule]]) -> type[Rule]:
