@@ -254,3 +254,32 @@ class ModuleBuilt(Event):
     attribute: str
     container: str  #: "list", "tuple" or "dict"
     registered: Fact[bool] = field(default_factory=unknown)  #: the module has registered all of them elsewhere
+
+
+# --- calls that are told by what was written ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftmaxCalled(Event):
+    """A softmax, log-softmax or softmin was called, or a layer of one was built."""
+
+    function: str  #: as users spell it: ``F.softmax``, ``nn.Softmax``
+    dim_given: Fact[bool] = field(default_factory=unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTaken(Event):
+    """The logarithm of a tensor was taken."""
+
+    input: Tensor
+    activation: Fact[str] = field(default_factory=unknown)
+    """What shaped the values of ``input``, looking through a small number added against ``log(0)``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeprecatedUsed(Event):
+    """Something was used that torch keeps, or no longer keeps, for old code only."""
+
+    kind: Literal["variable", "volatile", "index", "init"]
+    name: str
+    instead: str

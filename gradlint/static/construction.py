@@ -190,7 +190,7 @@ def held(container: Sequence | Mapping, w: World, depth: int = 2) -> Iterator[tu
         pairs = [(value, None) for value in container.items.values()]
         pairs += [(container.tail, None)] if container.tail is not None else []
     else:
-        pairs = list(zip(container.items, container.sites))
+        pairs = list(zip(container.items, container.sites, strict=True))
         pairs += [(container.tail, container.tail_site)] if container.tail is not None else []
     for value, site in pairs:
         value = w.resolve(value)

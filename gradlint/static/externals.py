@@ -128,6 +128,7 @@ class Externals:
         return [(w, self._call(name, args, w, ctx, site))]
 
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        self.m.legacy.called(name, args, w, ctx, site)
         handler = self._python.get(name)
         if handler is not None:
             return handler(args, w, ctx, site)

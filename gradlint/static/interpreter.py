@@ -15,6 +15,7 @@ from gradlint.static.definitions import Definitions
 from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
 from gradlint.static.flow import MAX_WORLDS, Flow, Outcome
+from gradlint.static.legacy import Legacy
 from gradlint.static.methods import Methods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
@@ -108,6 +109,7 @@ class Interpreter:
         self.cuts = Cuts(self)
         self.modules = Modules(self)
         self.construction = Construction(self)
+        self.legacy = Legacy(self)
         self.methods = Methods(self)
         self.externals = Externals(self)
         self.called: set[Unit] = set()  #: functions that were executed

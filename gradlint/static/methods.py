@@ -218,6 +218,8 @@ class Methods:
                 return tensors.view(receiver, w, site)
             return self.m.unknown_call(receiver, args, w, ctx, site)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
+        if name in ("log", "log_"):
+            self.m.legacy.logarithm(receiver, w, ctx, site)
         if op.inplace:
             tensors.in_place(name, receiver, list(args), w, ctx, site)
             return receiver

@@ -145,6 +145,7 @@ class Python:
         owner = w.resolve(owner)
         obj = w.get(owner, Object)
         if isinstance(obj, Tensor):
+            self.m.legacy.indexed(obj, index, w, ctx, site)
             return self.m.tensors.view(owner, w, site)
         if isinstance(obj, Sequence):
             return self._sequence_item(obj, index, w, ctx)

@@ -405,7 +405,10 @@ class Tensors:
         op = _ARITHMETIC.get(symbol, Op(saves="", size="broadcast"))
         if symbol in "*/" and (isinstance(left, Const) or isinstance(right, Const)):
             op = Op(saves="other", size="broadcast")
-        return self.apply(op, Arguments([left, right]), w, ctx, site)
+        result = self.apply(op, Arguments([left, right]), w, ctx, site)
+        if symbol == "+":
+            self.m.legacy.added(result, left, right, w)
+        return result
 
     def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
         """A comparison where one side is a tensor."""

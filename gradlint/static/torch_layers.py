@@ -199,3 +199,15 @@ DROPOUTS: Final[dict[str, Dropout]] = within(
     },
 )
 """The functional dropouts whose mode can be forgotten (``torch.dropout`` asks for it)."""
+
+SOFTMAX_DIMS: Final[dict[str, int]] = {
+    "torch.softmax": 1,
+    "torch.log_softmax": 1,
+    "torch.nn.functional.softmax": 1,
+    "torch.nn.functional.log_softmax": 1,
+    "torch.nn.functional.softmin": 1,
+    "torch.nn.Softmax": 0,
+    "torch.nn.LogSoftmax": 0,
+    "torch.nn.Softmin": 0,
+}
+"""The functions and layers that must be told the dimension, with the position of ``dim``."""

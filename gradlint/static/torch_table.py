@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from gradlint.static.torch_conversions import NUMPY_CONVERTERS, conversion
 from gradlint.static.torch_functions import ATTRIBUTES, FUNCTIONS, METHODS, SPECIAL_ATTRIBUTES, SPECIAL_METHODS
-from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES
+from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES, SOFTMAX_DIMS
 from gradlint.static.torch_libraries import (
     HARMLESS,
     HARMLESS_PREFIXES,
@@ -74,6 +74,7 @@ __all__ = [
     "PASSED_THROUGH",
     "SCALERS",
     "SCHEDULERS",
+    "SOFTMAX_DIMS",
     "SPECIAL_ATTRIBUTES",
     "SPECIAL_METHODS",
     "builds_module",

@@ -215,6 +215,7 @@ class Tensor(Object):
     integral: bool | None = None
     activation: str | None = None
     activation_at: Site | None = None
+    nudged: str = ""  #: the activation of what a small number was added to
     made_at: Site | None = None
     moved_at: Site | None = None
     groups: frozenset[int] = frozenset()  #: the groups this leaf is (of): their facts are its own

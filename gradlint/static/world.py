@@ -255,6 +255,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         integral=_same(x.integral, y.integral),
         activation=_same(x.activation, y.activation),
         activation_at=x.activation_at or y.activation_at,
+        nudged=x.nudged if x.nudged == y.nudged else "",
         made_at=x.made_at or y.made_at,
         moved_at=x.moved_at or y.moved_at,
         groups=x.groups | y.groups,

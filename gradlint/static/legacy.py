@@ -1,0 +1,99 @@
+"""Calls that are told by what was written: old names, a softmax without its dimension, the log of a softmax."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from gradlint import events
+from gradlint.facts import known, unknown
+from gradlint.static.context import Arguments, Context
+from gradlint.static.torch_table import DEPRECATED_INITS, SOFTMAX_DIMS
+from gradlint.static.values import NONE, Const, Ref, Tensor, Unknown, Value
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_EPSILON = re.compile(r"(^|_)(eps(ilon)?|tiny)(_|\d|$)", re.IGNORECASE)
+_SMALL = 0.1
+
+
+class Legacy:
+    """Tells of calls of torch that are written in a way that should be another."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """``name(...)``, by canonical name."""
+        position = SOFTMAX_DIMS.get(name)
+        if position is not None:
+            dim = args.get(position, "dim")
+            given = dim is not None and w.resolve(dim) != NONE
+            shown = name.replace("torch.nn.functional", "F").replace("torch.nn", "nn")
+            fact = unknown() if args.open and not given else known(given)
+            self.m.witness.send(events.SoftmaxCalled(site=site, function=shown, dim_given=fact), w, ctx)
+        elif name == "torch.log" and args.positional:
+            self.logarithm(args.positional[0], w, ctx, site)
+        elif name == "torch.autograd.Variable":
+            self._variable(args, w, ctx, site)
+        elif name in DEPRECATED_INITS:
+            self._send("init", name.replace("torch.nn", "nn"), f"nn.init.{name.rpartition('.')[2]}_", w, ctx, site)
+
+    def _variable(self, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        volatile = args.get(2, "volatile")
+        if volatile is not None and w.resolve(volatile) != Const(False):
+            self._send("volatile", "Variable(…, volatile=…)", "with torch.no_grad():", w, ctx, site)
+            return
+        self._send("variable", "Variable(…)", "the tensor itself", w, ctx, site)
+
+    def indexed(self, tensor: Tensor, index: object, w: World, ctx: Context, site: Site) -> None:
+        """``loss.data[0]``, where the loss is a single number."""
+        if tensor.data_of is not None and tensor.size == "one" and index == Const(0):
+            base = w.find(tensor.data_of)
+            if isinstance(base, Tensor) and base.is_leaf is not True:
+                self._send("index", ".data[0]", ".item()", w, ctx, site)
+
+    def _send(
+        self,
+        kind: Literal["variable", "volatile", "index", "init"],
+        name: str,
+        instead: str,
+        w: World,
+        ctx: Context,
+        site: Site,
+    ) -> None:
+        self.m.witness.send(events.DeprecatedUsed(site=site, kind=kind, name=name, instead=instead), w, ctx)
+
+    # --- the logarithm of a softmax
+
+    def logarithm(self, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """``torch.log(value)``."""
+        tensor = w.get(w.resolve(value), Tensor)
+        if tensor is None:
+            return
+        activation = tensor.nudged or tensor.activation
+        event = events.LogTaken(
+            site=site,
+            input=self.m.tensors.view_of(value, w),
+            activation=unknown() if activation is None else known(activation),
+        )
+        self.m.witness.send(event, w, ctx)
+
+    def added(self, result: Value, left: Value, right: Value, w: World) -> None:
+        """``left + right``: adding a small number leaves the values what they nearly were."""
+        for one, other in ((left, right), (right, left)):
+            tensor = w.get(w.resolve(one), Tensor)
+            if tensor is None or tensor.activation != "softmax" or not isinstance(result, Ref):
+                continue
+            if _is_small(w.resolve(other)):
+                new: Tensor = w.write(result.id)
+                new.nudged, new.activation_at = tensor.activation, tensor.activation_at
+
+
+def _is_small(value: Value) -> bool:
+    if isinstance(value, Const):
+        return isinstance(value.value, float) and abs(value.value) < _SMALL
+    return isinstance(value, Unknown) and _EPSILON.search(value.hint) is not None

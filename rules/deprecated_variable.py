@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import DeprecatedUsed
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on
+
+_WHY = {
+    "variable": "does nothing: every tensor has been a variable since PyTorch 0.4",
+    "volatile": "is ignored: the graph is built after all",
+    "index": "of a single number raises since PyTorch 0.5",
+}
+
+
+class DeprecatedVariable(Rule):
+    """Code from before PyTorch 0.4: `Variable`, `volatile`, `loss.data[0]`.
+
+    ## What it does
+    Finds `Variable(…)`, its argument `volatile`, and `.data[0]` of a value that is a single number.
+
+    ## Why is this bad
+    `Variable` only returns its tensor. `volatile=True` once kept the graph from being built and is ignored today, so
+    evaluation keeps all activations. `loss.data[0]` raises: a number has no dimension to index.
+
+    ## Example
+    ```python
+    from torch.autograd import Variable
+
+    x = Variable(x)
+    ```
+
+    ## Use instead
+    ```python
+    with torch.no_grad():
+        output = model(x)
+    ```
+
+    ## Stays silent on
+    `Variable` of other libraries and classes of the project with that name; `.data[0]` of what has elements.
+
+    ## References
+    - [PyTorch 0.4.0 migration guide](https://pytorch.org/blog/pytorch-0_4_0-migration-guide/)
+    """
+
+    code = "GL901"
+    name = "deprecated-variable"
+    severity = Severity.STYLE
+    fix = None
+    remedy = "use tensors as they are, torch.no_grad() for evaluation, and .item() for numbers"
+
+    @on(DeprecatedUsed)
+    def used(self, event: DeprecatedUsed) -> Iterator[Violation]:
+        why = _WHY.get(event.kind)
+        if why is not None:
+            yield Violation(f"`{event.name}` {why}", at=event.site, remedy=f"use {event.instead}")
