@@ -211,7 +211,39 @@ def test_importers(make: Make, tmp_path: Path) -> None:
         *("p/use.py", "plain.py", "twice.py"),
     ]
     assert project.importers_of([tmp_path / "other.py"]) == []
-    assert project.importers_of([tmp_path / "p" / "__init__.py"])[0].name == "book.ipynb"
+    assert project.importers_of([tmp_path / "p" / "net.py"], limit=5) == []
+    nearest = project.importers_of([tmp_path / "p" / "net.py"], limit=7)
+    assert [path.name for path in nearest] == [
+        *("book.ipynb", "continued.py", "direct.py", "listed.py", "use.py", "plain.py")
+    ]
+    everything = [tmp_path / name for name in (*names, "p/net.py")]
+    assert project.importers_of(everything) == []
+
+
+def test_importers_are_told_by_path_not_by_name(make: Make, tmp_path: Path) -> None:
+    project = make(
+        *("p/__init__.py", "p/model.py", "q/__init__.py", "q/model.py", "q/r/__init__.py"),
+        uses_p="from p.model import Net",
+        uses_q="from q.model import Net",
+        package="import q",
+    )
+    (tmp_path / "q" / "r" / "m.py").write_text("from ..model import Net")
+    (tmp_path / "q" / "__init__.py").write_text("from . import model")
+
+    def importers(name: str) -> list[str]:
+        return [path.relative_to(tmp_path).as_posix() for path in project.importers_of([tmp_path / name])]
+
+    assert importers("p/model.py") == ["uses_p.py"]
+    assert importers("q/model.py") == ["package.py", "q/__init__.py", "q/r/m.py", "uses_q.py"]
+
+
+def test_only_so_much_is_searched_for_importers(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradlint.static.importers.MAX_FILES", 3)
+    make("p/__init__.py", "p/q/__init__.py", "p/q/net.py")
+    for name in ("p/q/use", "p/use", "use"):
+        (tmp_path / f"{name}.py").write_text("from p.q.net import Net")
+    found = Project([tmp_path]).importers_of([tmp_path / "p" / "q" / "net.py"])
+    assert [path.relative_to(tmp_path).as_posix() for path in found] == ["p/q/use.py"]
 
 
 def test_notebooks_are_modules(make: Make, tmp_path: Path) -> None:

@@ -1,0 +1,133 @@
+"""Which files of a project import a given one, read off their import statements without parsing them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gradlint.static.layout import Layout, absolute
+
+SKIPPED = frozenset(
+    {"__pycache__", "build", "dist", "env", "lightning_logs", "node_modules", "site-packages", "venv", "wandb"}
+)
+MAX_FILES, MAX_ENTRIES = 1000, 20_000  #: of the part of a project that is searched, about half a second's worth
+_REST = rb"(\([^)]*\)|(?:[^\r\n;#\\]|\\\r?\n)*)"
+_FROM = rb"from[ \t]*(?=[. \t])([.\w \t]+?)[ \t]*\bimport\b[ \t]*"
+_STATEMENT = re.compile(rb"^[ \t]*(?:" + _FROM + _REST + rb"|import[ \t]+((?:[^\r\n;#\\]|\\\r?\n)*))", re.MULTILINE)
+_STATEMENT_IN_JSON = re.compile(_FROM + rb"([^\r\n;#\\\"]*)|import[ \t]+([^\r\n;#\\\"]*)")
+_COMMENT = re.compile(rb"#[^\n]*")
+_NAME = re.compile(r"\s*([\w.]+)")
+
+Imports = tuple[tuple[int, str, tuple[str, ...]], ...]  #: the level, the module, and what is taken from it
+
+
+class Importers:
+    """Searches a project for the files that import others."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._imports: dict[Path, Imports] = {}
+        self._scopes: dict[Path, list[Path]] = {}
+
+    def of(self, paths: Iterable[Path], limit: int) -> list[Path]:
+        """The files that import one of ``paths``, directly or through others, the nearest first up to ``limit``.
+
+        A step that would exceed the limit is left out as a whole, and those behind it.  Sorted by path.
+        """
+        given = {absolute(path) for path in paths}
+        candidates = {path for folder in {path.parent for path in given} for path in self._scope(folder)} - given
+        found: set[Path] = set()
+        wanted = given
+        while wanted:
+            names = {_last_name(path) for path in wanted}
+            wanted = {path for path in candidates - found if self._leads_to(path, wanted, names)}
+            if len(found) + len(wanted) > limit:
+                break
+            found |= wanted
+        return sorted(found)
+
+    def _leads_to(self, path: Path, wanted: set[Path], names: set[str]) -> bool:
+        folder = path.parent
+        for level, module, items in self._imports_of(path):
+            words = {*module.split("."), *items, folder.name if level else ""}
+            if names.isdisjoint(words) and level < 2:
+                continue
+            full = [module, *(f"{module}.{item}" if module else item for item in items)]
+            for name in full:
+                found = self._layout.find_relative(level, name, folder) if level else self._layout.find(name, folder)
+                if found is not None and found in wanted:
+                    return True
+        return False
+
+    def _imports_of(self, path: Path) -> Imports:
+        known = self._imports.get(path)
+        if known is None:
+            try:
+                data = path.read_bytes()
+            except OSError:
+                data = b""
+            known = self._imports[path] = tuple(_imports_in(data, notebook=path.suffix == ".ipynb"))
+        return known
+
+    def _scope(self, folder: Path) -> list[Path]:
+        """The files of the largest folder around ``folder`` that is not too large to search."""
+        known = self._scopes.get(folder)
+        if known is None:
+            known = _files_below(folder) or []
+            top = self._layout.top(folder)
+            above = folder
+            while above != top and known:
+                above = above.parent
+                more = _files_below(above)
+                if more is None:
+                    break
+                known = more
+            self._scopes[folder] = known
+        return known
+
+
+def _imports_in(data: bytes, *, notebook: bool) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    for match in (_STATEMENT_IN_JSON if notebook else _STATEMENT).finditer(data):
+        origin, items, modules = (_COMMENT.sub(b"", part or b"").decode("utf-8", "replace") for part in match.groups())
+        if modules:
+            for name in _names(modules):
+                yield 0, name, ()
+        else:
+            module = "".join(origin.split())
+            stem = module.lstrip(".")
+            yield len(module) - len(stem), stem, _names(items.strip("( \t)"))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The names before ``as`` in a list of imports."""
+    found = (_NAME.match(part.replace("\\", " ")) for part in text.split(","))
+    return tuple(match[1] for match in found if match is not None)
+
+
+def _last_name(path: Path) -> str:
+    return path.parent.name if path.name == "__init__.py" else path.stem
+
+
+def _files_below(top: Path) -> list[Path] | None:
+    """The Python files and notebooks below a folder, links not followed; None if there is too much to go through."""
+    files: list[Path] = []
+    folders = [top]
+    seen = 0
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > MAX_ENTRIES or len(files) > MAX_FILES:
+                        return None
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.name not in SKIPPED and not entry.name.startswith("."):
+                            folders.append(folder / entry.name)
+                    elif entry.name.endswith((".py", ".ipynb")):
+                        files.append(folder / entry.name)
+        except OSError:
+            continue
+    return files
