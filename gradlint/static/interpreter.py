@@ -234,7 +234,8 @@ class Interpreter:
         w = World(self.shared)
         frame = w.new(Frame({"__name__": Const(module.name or module.path.stem)}))
         w.modules[module] = frame.id
-        if not module.units:
+        if not module.units:  # a folder without __init__.py, or an empty file
+            self.shared.update(w.heap)
             return w
         ctx = Context(module, module.units[0], frame.id)
         ctx = ctx.at("module", module)

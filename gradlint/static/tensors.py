@@ -180,9 +180,9 @@ class Tensors:
         for key in sorted(tensor.segments):
             segment = w.find(key)
             if isinstance(segment, Segment):
-                if segment.freed:
+                if segment.freed and key not in tensor.doubtful:
                     return segment.freed_at
-                maybe = maybe or segment.freed is None
+                maybe = maybe or segment.freed is not False
         return False if maybe or tensor.open else None
 
     def tensors_in(self, values: Iterable[Value], w: World, depth: int = 2) -> list[Value]:
@@ -313,7 +313,9 @@ class Tensors:
             new.segments = frozenset().union(*(t.segments for t in tensors))
             if op.saves:
                 new.segments |= {w.new(Segment()).id}
+            new.doubtful = frozenset().union(*(t.doubtful for t in tensors))
             if requires_grad is None:
+                new.doubtful = new.segments
                 new.sources = tuple(v.id for v in inputs if isinstance(v, Ref) and self.requires_grad(v, w) is None)
         self.m.cuts.result(op, list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
@@ -485,6 +487,7 @@ class Tensors:
             new.deps |= self.deps(value, w)
             if other is not None:
                 new.segments |= other.segments
+                new.doubtful |= other.doubtful if new.requires_grad else other.segments
                 new.open = new.open or other.open
                 if other.device == "cuda" and new.device is None:
                     new.device = "cuda"
@@ -639,6 +642,14 @@ class Tensors:
                 new.is_leaf = False
             if len(tensor.sources) == 1:
                 self.prove(Ref(tensor.sources[0]), w, depth - 1)
+                new.doubtful &= self._segments(tensor.sources, w, doubtful=True)
+            else:
+                new.doubtful &= self._segments(tensor.sources, w)
+
+    def _segments(self, keys: Iterable[int], w: World, doubtful: bool = False) -> frozenset[int]:
+        """The segments (or those that are doubtful) of several tensors."""
+        tensors = [tensor for key in keys if isinstance(tensor := w.find(key), Tensor)]
+        return frozenset[int]().union(*(t.doubtful if doubtful else t.segments for t in tensors))
 
 
 def device_of(value: Value, w: World) -> str | None:

@@ -222,6 +222,7 @@ class Tensor(Object):
     deps: frozenset[int] = frozenset()  #: the groups its backward reaches
     open: bool = True  #: its backward may reach others too
     segments: frozenset[int] = frozenset()
+    doubtful: frozenset[int] = frozenset()  #: those of the segments that its graph may not have
     sources: tuple[int, ...] = ()  #: the tensors that may be why it requires grad, when that is not known
     data_of: int | None = None  #: the tensor whose ``.data`` this is
     data_at: Site | None = None

@@ -262,6 +262,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         deps=x.deps | y.deps,
         open=x.open or y.open,
         segments=x.segments | y.segments,
+        doubtful=x.doubtful | y.doubtful | x.segments ^ y.segments,
         sources=tuple(dict.fromkeys((*x.sources, *y.sources))),
         data_of=_same(x.data_of, y.data_of),
         data_at=x.data_at or y.data_at,
