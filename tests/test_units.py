@@ -124,7 +124,7 @@ def real_files() -> list[Path]:
         torch = Path(installed.__file__).parent
     return [
         *(standard / f"{name}.py" for name in ("ast", "dataclasses", "enum", "this")),
-        *sorted((torch / "optim").glob("[a-r]*.py")),
+        *sorted((torch / "optim").glob("[al]*.py")),
         *(torch / "nn" / "modules" / f"{name}.py" for name in ("container", "loss", "rnn")),
     ]
 
@@ -140,11 +140,11 @@ def test_on_real_files() -> None:
             assert covered.issuperset(range(statement.lineno, (statement.end_lineno or 0) + 1)), path
         whole = Tree(cst.parse_module(text))
         units += same(module.units, whole.root.body, whole)
-    assert units > 1000
+    assert units > 500
 
 
 def test_positions_are_those_of_libcst() -> None:
-    texts = [*SNIPPETS, *(read_source(path).text for path in real_files()[:8])]
+    texts = [*SNIPPETS, *(read_source(path).text for path in real_files()[:6])]
     for text in texts:
         wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
         tree = Tree(wrapper.module)
