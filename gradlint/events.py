@@ -46,6 +46,8 @@ class Tensor:
     cut_at: Site | None = None
     asked_at: Site | None = None  #: where the result of a computation was told to require grad
 
+    retains_grad: Fact[bool] = field(default_factory=unknown)  #: ``retain_grad()`` was called on it
+
     def named(self, otherwise: str) -> str:
         """The tensor as the source spells it, for a message; ``otherwise`` when that is not known."""
         return f"`{self.text}`" if self.text else otherwise
@@ -210,6 +212,70 @@ class DataRead(Event):
     """``.data`` of a tensor was read."""
 
     tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedInPlace(Event):
+    """The values of a tensor were changed in place, where autograd sees it."""
+
+    tensor: Tensor  #: the leaf, where a view of one was changed
+    how: str  #: the operation, as the source spells it
+    grad_enabled: Fact[bool] = field(default_factory=unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiresGradSet(Event):
+    """``requires_grad`` of a tensor was assigned, or set by ``requires_grad_()``."""
+
+    tensor: Tensor  #: before
+    value: Fact[bool] = field(default_factory=unknown)
+    assigned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradOfTensorRead(Event):
+    """``.grad`` of a tensor that is no parameter was read."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultDiscarded(Event):
+    """A method that returns a new tensor was called as a statement."""
+
+    tensor: Tensor
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberTaken(Event):
+    """``.item()`` of a tensor was called."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedToCuda(Event):
+    """``.cuda()`` of a tensor or module was called."""
+
+    device: str = ""  #: how the source spells the device that is at hand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleRequiresGradSet(Event):
+    """``module.requires_grad`` was assigned."""
+
+    module: str = ""  #: its class
+    own: bool = False  #: by one of its own methods
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemoryChanged(Event):
+    """A numpy array was changed in place (at ``site``), and a tensor that shares its memory was used afterwards."""
+
+    tensor: Tensor
+    used_at: Site | None = None
+    fresh: Fact[bool] = field(default_factory=unknown)  #: the tensor was made to be filled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ class LossRequiresGrad(Rule):
     name = "loss-requires-grad"
     severity = Severity.ERROR
     remedy = "remove it, and compute the loss from the outputs of the model with differentiable operations only"
-    supersedes = ("GL107", "GL208")
+    supersedes = ("GL105", "GL107", "GL208")
 
     @on(BackwardAsked)
     def asked(self, event: BackwardAsked) -> Iterator[Violation]:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.static.ops import Op
+from gradlint.static.torch_notation import names
 from gradlint.static.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
 
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-_FREE = frozenset(
-    ["batch", "number", "counter", "index", "range", "len", "key", "name", "string", "literal", "in", "not", "==", "truth", "training", "requires_grad", "device", "comparison", "norm", "time", "cut"]
+_FREE = names(
+    "",
+    "batch number counter index range len key name string literal in not == truth training requires_grad device "
+    "comparison norm time cut",
 )
+"""Kinds of unknown values that are no tensors with a graph."""
 _LOADER = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")
 _MODULE = re.compile(
     r"(^|_)(model|net|network|encoder|decoder|backbone|teacher|student|generator|discriminator|critic|actor|policy|"
@@ -61,11 +65,7 @@ class Cuts:
         return next((cut for value in values if (cut := self.of(value, w)) is not None), None)
 
     def carries(self, value: Value, w: World, presume_data: bool = False) -> bool:
-        """Whether a value may carry a graph.
-
-        Args:
-            presume_data: what came from outside and shows no sign of a graph carries none.
-        """
+        """Whether a value may carry a graph; with ``presume_data``, what came from outside and shows none has none."""
         value = w.resolve(value)
         tensor = w.get(value, Tensor)
         if tensor is not None:

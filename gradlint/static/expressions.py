@@ -211,6 +211,7 @@ class Expressions:
         left, right = w.resolve(left), w.resolve(right)
         if isinstance(left, Const) and isinstance(right, Const):
             return self._fold(symbol, left, right)
+        left, right = self.m.tensors.settled(left, w), self.m.tensors.settled(right, w)
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
             return self.m.tensors.arithmetic(symbol, left, right, w, ctx, ctx.site(node))
         if w.get(left, Object) is not None or w.get(right, Object) is not None:
@@ -402,8 +403,14 @@ class Expressions:
             if w.get(owner, Tensor) is not None:
                 self.m.tensors.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
                 return
+            if self.m.memory.shares(owner):
+                self.m.memory.array_changed(owner, w, ctx, ctx.site(node))
+                return
         if w.get(current, Tensor) is not None:
             self.m.tensors.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
+            return
+        if self.m.memory.is_array(current, w):
+            self.m.memory.array_changed(current, w, ctx, ctx.site(node))
             return
         sequence = w.get(current, Sequence)
         if sequence is not None and symbol == "+" and sequence.mutable:

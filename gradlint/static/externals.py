@@ -154,6 +154,8 @@ class Externals:
         return self._known(name, args, w, ctx, site)
 
     def _known(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        if name.startswith("numpy.") and "out" in args.keywords:
+            self.m.memory.array_changed(w.resolve(args.keywords["out"]), w, ctx, site)
         converted = conversion(name)
         if converted is not None:
             return self._to_numpy(converted, args, w, ctx, site)
@@ -212,6 +214,9 @@ class Externals:
             self.m.tensors.in_place(name.rpartition(".")[2] + "_", args.positional[0], [], w, ctx, site)
         given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)
+        self.m.shapes.applied(name.rpartition(".")[2], op, given, value, w)
+        if name == "torch.from_numpy" and given.positional:
+            self.m.memory.share(w.resolve(given.positional[0]), value, w, from_numpy=True)
         if out is not None:
             self.m.tensors.in_place("out=", out, list(given), w, ctx, site)
             return w.resolve(out)
@@ -361,6 +366,7 @@ class Externals:
                 self.m.witness.send(
                     events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag))), w, ctx
                 )
+                self.m.memory.walked(root, w, ctx, site)
                 self.m.methods.free(root, flag, w, site)
         result = self.m.tensors.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
         if isinstance(result, Ref) and w.get(result, Tensor) is not None:
@@ -387,7 +393,7 @@ class Externals:
         forward = self.m.definitions.attribute(cls, "forward", w)
         if isinstance(forward, Function):
             self.m.called.add(forward.unit)
-        return self.m.tensors.apply(Op(activation="unknown"), args, w, ctx, site)
+        return self.m.tensors.apply(Op(activation="unknown", saves="other"), args, w, ctx, site)
 
     def _read_inputs(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         self.m.witness.read(groups, w, ctx, site)

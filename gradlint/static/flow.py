@@ -136,6 +136,7 @@ class Flow:
     # --- simple statements
 
     def _expression(self, node: cst.Expr, w: World, ctx: Context) -> list[World]:
+        self.m.discards.statement(node, w, ctx)
         return [world for world, _ in self.value(node.value, w, ctx)]
 
     def _assign(self, node: cst.Assign, w: World, ctx: Context) -> list[World]:

@@ -12,14 +12,17 @@ from gradlint.static.construction import Construction
 from gradlint.static.context import Arguments, Context
 from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
+from gradlint.static.discards import Discards
 from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
 from gradlint.static.flow import MAX_WORLDS, Flow, Outcome
 from gradlint.static.legacy import Legacy
+from gradlint.static.memory import Memory
 from gradlint.static.methods import Methods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
 from gradlint.static.python import Python
+from gradlint.static.shapes import Shapes
 from gradlint.static.tensors import Tensors
 from gradlint.static.torch_table import METHODS
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
@@ -107,6 +110,9 @@ class Interpreter:
         self.calls = Calls(self)
         self.tensors = Tensors(self)
         self.cuts = Cuts(self)
+        self.discards = Discards(self)
+        self.shapes = Shapes(self)
+        self.memory = Memory(self)
         self.modules = Modules(self)
         self.construction = Construction(self)
         self.legacy = Legacy(self)
@@ -268,6 +274,7 @@ class Interpreter:
     ) -> Value:
         """Call something that cannot be followed: it may do anything to the objects it is given."""
         given = list(args)
+        self.memory.used([w.resolve(value) for value in given], w, ctx, site)
         if isinstance(callee, Ref):
             given.append(callee)
         deps: set[int] = set(callee.deps) if isinstance(callee, Unknown) else set()
@@ -290,6 +297,8 @@ class Interpreter:
             deps |= value.deps
         elif isinstance(obj, Tensor):
             deps |= obj.deps
+            if obj.retains is False and obj.requires_grad is not False and isinstance(value, Ref):
+                w.write(value.id).retains = None
             if not obj.is_parameter:
                 inputs |= obj.groups
             else:

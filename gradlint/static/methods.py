@@ -10,6 +10,7 @@ from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
+from gradlint.static.tensors import from_module
 from gradlint.static.torch_table import METHODS
 from gradlint.static.values import (
     NONE,
@@ -54,6 +55,7 @@ _MODULE_ONLY = frozenset(
         "bfloat16",
     ]
 )
+_ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 _STRING_METHODS = frozenset(
     [
         "lower",
@@ -193,10 +195,13 @@ class Methods:
             return NONE
         if name in ("requires_grad_", "requires_grad"):
             flag = w.resolve(args.get(0, "requires_grad") or Const(True))
+            tensors.asked(receiver, flag, False, w, ctx, site)
             tensors.require_grad(receiver, bool(flag.value) if isinstance(flag, Const) else None, w, site)
             return receiver
         if name in ("retain_grad", "register_hook", "register_post_accumulate_grad_hook"):
             self.m.witness.read(tensor.groups or tensor.deps, w, ctx, site)
+            if name == "retain_grad":
+                w.write(receiver.id).retains = True
             return NONE
         if name == "detach_":
             new = w.write(receiver.id)
@@ -209,6 +214,7 @@ class Methods:
             if force != Const(True):
                 self.converted(receiver, f".{name}()", w, ctx, site)
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+            self.m.memory.share(array, receiver, w)
             return self.m.cuts.note(array, [receiver], "numpy", w, site)
         op = METHODS.get(name)
         if op is None:
@@ -224,8 +230,13 @@ class Methods:
             tensors.in_place(name, receiver, list(args), w, ctx, site)
             return receiver
         if name in ("argmax", "max", "topk", "sort") and op.result == "pair_by_dim":
-            return tensors.apply(op, given, w, ctx, site)
+            pair = tensors.apply(op, given, w, ctx, site)
+            self.m.shapes.applied(name, op, given, pair, w)
+            return pair
+        if name == "item":
+            self.m.witness.send(events.NumberTaken(site=site, tensor=tensors.view_of(receiver, w)), w, ctx)
         result = tensors.apply(op, given, w, ctx, site)
+        self.m.shapes.applied(name, op, given, result, w)
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
             self._same_storage(receiver, tensor, result, op, w)
         return result
@@ -235,6 +246,8 @@ class Methods:
         if isinstance(result, Ref) and w.get(result, Tensor) is not None:
             new: Tensor = w.write(result.id)
             new.structured = tensor.structured
+            if tensor.is_leaf and new.is_leaf is False and not (tensor.device == "cpu" and new.device == "cuda"):
+                new.is_leaf = None
             if tensor.is_gradient:
                 new.is_gradient = True
             new.gradient_of = tensor.gradient_of
@@ -285,6 +298,7 @@ class Methods:
             w,
             ctx,
         )
+        self.m.memory.walked(tensor, w, ctx, site)
         self.free(tensor, retain, w, site)
 
     def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
@@ -350,6 +364,8 @@ class Methods:
         if obj.kind in ("scheduler", "loader", "gradmode", "param_groups", "device"):
             return Unknown(("result of known", fresh()))
         if obj.kind == "array":
+            if name in _ARRAY_IN_PLACE:
+                self.m.memory.array_changed(receiver, w, ctx, site)
             return (
                 w.new(Instance(name="numpy.ndarray", kind="array"))
                 if name not in ("item", "tolist")
@@ -615,8 +631,13 @@ class Methods:
         if name == "requires_grad_":
             tensor = self.m.tensors.from_unknown(receiver, w)
             return self.call(tensor, name, args, w, ctx, site)
+        if name == "retain_grad":
+            self.m.tensors.from_unknown(receiver, w, retains=True)
+            return NONE
         if name in ("train", "eval", "to", "cuda", "cpu", "detach", "clone", "float", "view", "reshape"):
             return self._unknown_conversion(receiver, name, args, w, ctx, site)
+        if name in METHODS and METHODS[name].result == "tensor" and from_module(receiver):
+            return self.call(self.m.tensors.settled(receiver, w), name, args, w, ctx, site)
         if name in METHODS and (receiver.deps or self.m.is_tensor_method(name)):
             return self._assumed_tensor(receiver, name, args, w, ctx, site)
         return self.m.unknown_call(receiver, args, w, ctx, site, method=name)
@@ -634,6 +655,8 @@ class Methods:
     ) -> Value:
         """A method that only tensors (or things like them) have: the result is what it would be of a tensor."""
         op = METHODS[name]
+        if name == "numpy":
+            return self.call(self.m.tensors.from_unknown(receiver, w, structured=True), name, args, w, ctx, site)
         if op.inplace or op.result not in ("tensor", "pair", "pair_by_dim"):
             if op.result in ("number", "array"):
                 how = "number" if op.result == "number" else "numpy"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-_OPAQUE = Op(activation="clears", saves="input")
+_OPAQUE = Op(activation="clears", saves="other")
 _PARAMETERS = frozenset(
     ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "weight_ih_l0", "weight_hh_l0"]
 )
@@ -57,6 +57,9 @@ class Modules:
             obj.groups = frozenset([w.new(Group(True, made_at=site)).id])
         if layer.dropout and ctx.in_forward:
             obj.attrs["<built in forward>"] = Const(True)
+        width = self.m.shapes.width(name, args, w)
+        if width is not None:
+            obj.attrs["<width>"] = Const(width)
         ref = w.new(obj)
         if layer.container:
             self.fill(ref, layer, args, w, ctx, site)
@@ -244,6 +247,9 @@ class Modules:
         """``object.name = value``."""
         obj = w.write(owner.id)
         value = w.resolve(value)
+        if name == "requires_grad" and obj.kind in MODULES and not (obj.opaque and obj.made_at is None):
+            own = ctx.receiver == owner
+            self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=obj.name, own=own), w, ctx)
         if name == "training" and obj.kind in MODULES:
             obj.training = value.value if isinstance(value, Const) else None
             return
@@ -349,7 +355,7 @@ class Modules:
             return self.m.calls.call(obj.attrs.get("module", NONE), args, w, ctx, site)
         if layer is not None and layer.container == "sequential":
             parameters = self.groups(callee, w)
-            return [(w, self.m.tensors.apply(Op(activation="unknown"), args, w, ctx, site, parameters=parameters))]
+            return [(w, self.m.tensors.apply(Op(activation="unknown", saves="other"), args, w, ctx, site, parameters=parameters))]
         if layer is not None:
             return [(w, self._layer(obj, layer, args, w, ctx, site))]
         value = self.m.tensors.apply(_OPAQUE, args, w, ctx, site, parameters=self.groups(callee, w))
@@ -358,6 +364,7 @@ class Modules:
             new: Tensor = w.write(value.id)
             new.structured, new.activation, new.device, new.integral = True, None, None, None
             new.open = True
+            new.presumed = new.requires_grad is None and w.grad is True
         return [(w, value)]
 
     def _chain(self, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -392,6 +399,9 @@ class Modules:
             tensor = w.get(value, Tensor)
             if tensor is not None and tensor.device != "cuda" and layer.parameters:
                 w.write(value.id).device = None
+        width = obj.attrs.get("<width>")
+        if isinstance(width, Const) and width.value > 1 and isinstance(value, Ref):
+            w.write(value.id).size = "many"
         if layer.returns == "tensor" or not isinstance(value, Ref):
             return value
         other = self.m.tensors.view(value, w, site)
@@ -435,7 +445,9 @@ class Modules:
         if obj is not None:
             reduction = obj.attrs.get("reduction", reduction)
         size = "one" if reduction is None or reduction in (Const("mean"), Const("sum")) else "unknown"
-        value = tensors.apply(Op(saves="input", size=size), args, w, ctx, site)  # type: ignore[arg-type]
+        if reduction == Const("none"):
+            size = "many"
+        value = tensors.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self.m.cuts.loss(value, prediction, target, w)
         return value
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.facts import Fact, known, unknown
+from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.torch_table import ATTRIBUTES, METHODS
@@ -115,7 +116,15 @@ class Tensors:
 
     def from_unknown(self, value: Unknown, w: World, **facts: object) -> Ref:
         """Say that an unknown value is a tensor; from now on in this world, it is this one."""
-        ref = w.new(Tensor(deps=value.deps, open=carries_graph(value)))
+        ref = w.new(
+            Tensor(
+                deps=value.deps,
+                open=carries_graph(value),
+                presumed=from_module(value),
+                cut=self.m.cuts.of(value, w),
+                vague=self.m.cuts.carries(value, w),
+            )
+        )
         tensor = w.write(ref.id)
         if is_data(value):
             tensor.requires_grad, tensor.is_leaf, tensor.is_parameter, tensor.open = False, True, False, False
@@ -123,6 +132,12 @@ class Tensors:
             setattr(tensor, name, content)
         w.bound[value.key] = ref
         return ref
+
+    def settled(self, value: Value, w: World) -> Value:
+        """A value that a tensor operation is given: what a module returned is a tensor from now on."""
+        if isinstance(value, Unknown) and from_module(value):
+            return self.from_unknown(value, w, structured=True)
+        return value
 
     def batch(self, loader: Instance, w: World, ctx: Context) -> Value:
         """What a data loader gives: unknown, but it carries no graph."""
@@ -143,9 +158,34 @@ class Tensors:
             return False
         return None
 
+    def presumed(self, value: Value, w: World) -> bool | None:
+        """As :meth:`requires_grad`, presuming that what a module returned while gradients were enabled does."""
+        value = w.resolve(value)
+        known_answer = self.requires_grad(value, w)
+        if known_answer is not None:
+            return known_answer
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return True if tensor.presumed else None
+        return True if isinstance(value, Unknown) and from_module(value) else None
+
+    def mode(self, w: World) -> Fact[bool]:
+        """Whether gradients are enabled."""
+        return unknown() if w.grad is None else known(w.grad)
+
     def _group_grad(self, key: int, w: World) -> bool | None:
         group = w.find(key)
         return group.requires_grad if isinstance(group, Group) else None
+
+    def presumed_view(self, value: Value, w: World) -> events.Tensor:
+        """As :meth:`view_of`, presuming as :meth:`presumed` does."""
+        view = self.view_of(value, w)
+        if view.requires_grad.known or not self.presumed(value, w):
+            return view
+        tensor = w.get(w.resolve(value), Tensor)
+        if tensor is not None and tensor.is_leaf:
+            return view
+        return replace(view, requires_grad=TRUE, is_leaf=FALSE, retains_grad=fact(tensor.retains if tensor else False))  # type: ignore[arg-type]
 
     def view_of(self, value: Value, w: World, text: str = "", kept_at: Site | None = None) -> events.Tensor:
         """What rules may know of a value."""
@@ -172,6 +212,7 @@ class Tensors:
             cut=fact(tensor.cut.how if tensor.cut is not None else None),  # type: ignore[arg-type]
             cut_at=tensor.cut.at if tensor.cut is not None else None,
             asked_at=tensor.asked_at,
+            retains_grad=fact(tensor.retains),  # type: ignore[arg-type]
         )
 
     def freed(self, tensor: Tensor, w: World) -> Site | bool | None:
@@ -220,7 +261,8 @@ class Tensors:
         device: str | None = None,
     ) -> Value:
         """The result of an operation on its arguments; ``parameters`` are those of the layer that does it."""
-        inputs = self.tensors_in(args, w)
+        inputs = [self.settled(value, w) for value in self.tensors_in(args, w)]
+        self.m.memory.used(inputs, w, ctx, site)
         if op.result == "number":
             return self.m.cuts.note(Unknown(("number", fresh())), inputs, "number", w, site)
         if op.result == "none":
@@ -232,8 +274,11 @@ class Tensors:
             return self._create(op, args, w, site)
         result = self._result(op, inputs, args, w, site, parameters, device)
         if op.result == "pair" or (op.result == "pair_by_dim" and self._has_dim(args)):
-            return self._pair(result, w, site)
+            pair = self._pair(result, w, site)
+            self.m.memory.saved(op, inputs, w.heap[pair.id].items[0], bool(parameters), w)  # type: ignore[attr-defined]
+            return pair
         ref = w.new(result)
+        self.m.memory.saved(op, inputs, ref, bool(parameters), w)
         if op.result == "tensors":
             return w.new(Sequence([], [], ref, site, False))
         return ref
@@ -241,7 +286,7 @@ class Tensors:
     def _has_dim(self, args: Arguments) -> bool:
         return "dim" in args.keywords or "axis" in args.keywords or len(args.positional) > 1
 
-    def _pair(self, result: Tensor, w: World, site: Site) -> Value:
+    def _pair(self, result: Tensor, w: World, site: Site) -> Ref:
         indices = Tensor(
             requires_grad=False,
             is_leaf=True,
@@ -316,6 +361,7 @@ class Tensors:
             new.doubtful = frozenset().union(*(t.doubtful for t in tensors))
             if requires_grad is None:
                 new.doubtful = new.segments
+                new.presumed = w.grad is True and any(self.presumed(v, w) for v in inputs)
                 new.sources = tuple(v.id for v in inputs if isinstance(v, Ref) and self.requires_grad(v, w) is None)
         self.m.cuts.result(op, list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
@@ -327,6 +373,8 @@ class Tensors:
         gradients = [t.gradient_of for t in tensors if t.gradient_of]
         new.gradient_of = frozenset().union(*gradients) if gradients else frozenset()
         if op.view and first is not None:
+            if isinstance(inputs[0], Ref) and op is not _DATA:
+                new.base = self.m.memory.root(inputs[0].id, w)
             new.data_of, new.data_at = first.data_of, first.data_at
             new.is_gradient = first.is_gradient
             if first.groups and op is not _DATA and w.grad is False:
@@ -408,9 +456,22 @@ class Tensors:
         if symbol in "*/" and (isinstance(left, Const) or isinstance(right, Const)):
             op = Op(saves="other", size="broadcast")
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
+        tensor = w.get(result, Tensor)
+        if tensor is not None and tensor.size is None and isinstance(result, Ref) and self._residual(symbol, left, right, w):
+            w.write(result.id).size = "many"
         if symbol == "+":
             self.m.legacy.added(result, left, right, w)
         return result
+
+    def _residual(self, symbol: str, left: Value, right: Value, w: World) -> bool:
+        """Data is subtracted from what a module returned, or the other way round: one value for each sample."""
+        if symbol != "-":
+            return False
+        for output, data in ((left, right), (right, left)):
+            tensor = w.get(w.resolve(output), Tensor)
+            if tensor is not None and tensor.presumed and tensor.structured and isinstance(w.resolve(data), Unknown):
+                return not self.m.cuts.carries(data, w, presume_data=True)
+        return False
 
     def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
         """A comparison where one side is a tensor."""
@@ -427,7 +488,9 @@ class Tensors:
             new.is_parameter = False
             if w.grad is False:
                 new.requires_grad = False
-        new.size = None
+        new.size, new.shape = None, None
+        new.base = self.m.memory.root(value.id, w) if isinstance(value, Ref) else None
+        new.retains = False
         new.made_at = site or tensor.made_at
         new.tokens = {}
         return w.new(new)
@@ -462,6 +525,8 @@ class Tensors:
                 w,
                 ctx,
             )
+        else:
+            self.m.memory.changed(target.id, how, w, ctx, site)
         self._changed(target.id, tensor, used, how, w)
         if not tensor.groups and w.grad is not False:
             self.m.cuts.overwritten(target.id, values, w)
@@ -538,6 +603,7 @@ class Tensors:
     def gradient(self, owner: Ref, tensor: Tensor, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.grad``: an input whose gradient is read has a reason to require grad."""
         if tensor.is_parameter is not True:
+            self.m.witness.send(events.GradOfTensorRead(site=site, tensor=self.presumed_view(owner, w)), w, ctx)
             self.m.witness.read(tensor.groups or tensor.deps, w, ctx, site)
         groups = tensor.groups
         base = w.find(tensor.data_of) if tensor.data_of is not None else None
@@ -559,6 +625,8 @@ class Tensors:
 
     def attribute_of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         """``.data`` of an unknown value that is a parameter by all appearances: ``m.weight.data``."""
+        if name == "grad" and from_module(owner):
+            self.m.witness.send(events.GradOfTensorRead(site=site, tensor=self.presumed_view(owner, w)), w, ctx)
         if name == "data" and looks_like_parameter(owner):
             groups = frozenset([w.new(Group(None, opaque=True)).id])
             self.from_unknown(
@@ -571,6 +639,7 @@ class Tensors:
         """``tensor.name = value``."""
         value = w.resolve(value)
         if name == "requires_grad":
+            self.asked(owner, value, True, w, ctx, site)
             self.require_grad(owner, bool(value.value) if isinstance(value, Const) else None, w, site)
         elif name == "grad":
             tensor = w.get(owner, Tensor)
@@ -596,6 +665,10 @@ class Tensors:
         if name == "requires_grad" and w.resolve(value) == Const(True) and is_result(owner):
             self.set_attribute(self.from_unknown(owner, w), name, value, w, ctx, site)
             return True
+        if name == "requires_grad" and isinstance(owner.key, tuple) and owner.key[0] == "module":
+            self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=owner.hint, own=False), w, ctx)
+        if name == "requires_grad" and from_module(owner):
+            self.asked(owner, w.resolve(value), True, w, ctx, site)
         if name == "grad":
             tensor = self.from_unknown(owner, w)
             self.set_attribute(tensor, name, value, w, ctx, site)
@@ -607,6 +680,12 @@ class Tensors:
                 self.set_attribute(ref, name, value, w, ctx, site)
                 return True
         return False
+
+    def asked(self, owner: Value, value: Value, assigned: bool, w: World, ctx: Context, site: Site) -> None:
+        """``requires_grad`` of a tensor is set: assigned, or by ``requires_grad_``."""
+        flag: Fact[bool] = known(bool(value.value)) if isinstance(value, Const) else unknown()
+        view = self.presumed_view(owner, w)
+        self.m.witness.send(events.RequiresGradSet(site=site, tensor=view, value=flag, assigned=assigned), w, ctx)
 
     def require_grad(self, owner: Ref, flag: bool | None, w: World, site: Site) -> None:
         """``requires_grad = flag`` for a leaf or a parameter."""
@@ -668,6 +747,14 @@ def looks_like_parameter(value: Unknown) -> bool:
     """Whether an unknown value is read as ``something.weight`` or ``something.bias``."""
     key = value.key
     return isinstance(key, tuple) and len(key) == 3 and key[0] == "attribute" and key[2] in _PARAMETER_NAMES
+
+
+def from_module(value: Unknown) -> bool:
+    """Whether an unknown value came out of a call of something that has the name of a module."""
+    key: Hashable = value.key
+    while isinstance(key, tuple) and key[0] == "item" and len(key) == 3:
+        key = key[1]
+    return isinstance(key, tuple) and len(key) == 3 and key[0] == "call" and key[2] == "forward"
 
 
 def is_result(value: Unknown) -> bool:

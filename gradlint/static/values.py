@@ -192,6 +192,10 @@ class Segment(Object):
 
     freed: bool | None = False
     freed_at: Site | None = None
+    result: int | None = None  #: the tensor that the operation returned
+    saved: frozenset[int] = frozenset()  #: the tensors whose storage its backward needs
+    spoilt_at: Site | None = None  #: where one of them was changed
+    spoilt_by: str = ""
     owner: object = None
 
 
@@ -212,6 +216,7 @@ class Tensor(Object):
     is_parameter: bool | None = None
     device: str | None = None
     size: str | None = None  #: "one", "many", None
+    shape: tuple[int | None, ...] | None = None
     integral: bool | None = None
     activation: str | None = None
     activation_at: Site | None = None
@@ -230,6 +235,10 @@ class Tensor(Object):
     is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
     structured: bool = False  #: may be a tuple, dict or output object of tensors like this
     cut: Cut | None = None  #: where what it was computed from lost its graph; None if something may carry one
+    presumed: bool = False  #: came out of something that looks like a module: it requires grad if anything does
+    base: int | None = None  #: the tensor whose storage it shares
+    stale_at: Site | None = None  #: where a numpy array that shares its storage was changed
+    retains: bool | None = False  #: ``retain_grad()`` was called
     vague: bool = False  #: computed from something of which nothing is known
     asked_at: Site | None = None  #: where its own computation was told to require grad
     tokens: dict[str, Tokens] = field(default_factory=dict)

@@ -212,7 +212,11 @@ class _Join:
             grad = x.requires_grad if x.requires_grad is y.requires_grad else None
             return Group(grad, x.opaque, join_tokens(x.tokens, y.tokens), x.made_at)
         if isinstance(x, Segment) and isinstance(y, Segment):
-            return Segment(x.freed if x.freed is y.freed else None, x.freed_at or y.freed_at)
+            new = x.copy()
+            new.freed, new.freed_at = x.freed if x.freed is y.freed else None, x.freed_at or y.freed_at
+            if y.spoilt_at is None:
+                new.spoilt_at = None
+            return new  # type: ignore[no-any-return]
         if isinstance(x, Tensor) and isinstance(y, Tensor):
             return join_tensors(x, y)
         if isinstance(x, Instance) and isinstance(y, Instance):
@@ -252,6 +256,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         is_parameter=_same(x.is_parameter, y.is_parameter),
         device=_same(x.device, y.device),
         size=_same(x.size, y.size),
+        shape=_same(x.shape, y.shape),
         integral=_same(x.integral, y.integral),
         activation=_same(x.activation, y.activation),
         activation_at=x.activation_at or y.activation_at,
@@ -271,6 +276,10 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         structured=x.structured or y.structured,
         cut=x.cut if y.cut is not None else None,
         vague=x.vague or y.vague,
+        presumed=x.presumed and y.presumed,
+        base=_same(x.base, y.base),
+        retains=_same(x.retains, y.retains),
+        stale_at=x.stale_at or y.stale_at,
         asked_at=_same(x.asked_at, y.asked_at),
         tokens=join_tokens(x.tokens, y.tokens),
     )
@@ -490,6 +499,10 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
                     obj.data_of is None,
                     obj.cut is None,
                     obj.asked_at is None,
+                    obj.presumed,
+                    obj.retains,
+                    obj.stale_at,
+                    any(getattr(world.heap.get(s), "spoilt_at", None) is not None for s in obj.segments),
                     tokens(obj.tokens),
                 )
             )

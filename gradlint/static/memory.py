@@ -1,0 +1,181 @@
+"""Storage: which values share it, which of it a backward pass will need, and what changes it in between."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import TRUE, known, unknown
+from gradlint.static.ops import Op
+from gradlint.static.torch_table import METHODS
+from gradlint.static.values import Instance, Ref, Segment, Tensor, Unknown, Value
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.context import Context
+    from gradlint.static.interpreter import Interpreter
+
+_UNCHECKED = frozenset(["share_memory_", "requires_grad_", "set_", "resize_", "resize_as_", "apply_"])
+"""Methods that end in an underscore and change no values, or change them where autograd does not look."""
+
+
+class Memory:
+    """Knows what shares storage with what."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+        self._arrays: dict[
+            Hashable, tuple[int, ...]
+        ] = {}  #: tensors by the identity of the arrays that share with them
+        self._from_numpy: set[int] = set()
+
+    def root(self, key: int, w: World) -> int:
+        """The tensor whose storage the tensor ``key`` uses."""
+        for _ in range(8):
+            tensor = w.heap.get(key)
+            if not isinstance(tensor, Tensor) or tensor.base is None:
+                break
+            key = tensor.base
+        return key
+
+    # --- what a backward pass will need
+
+    def saved(self, op: Op, inputs: list[Value], ref: Ref, parameters: bool, w: World) -> None:
+        """An operation recorded a graph: it keeps some of its inputs, and its output."""
+        if op.saves in ("", "other"):
+            return
+        before = frozenset[int]().union(*(t.segments for t in (w.get(v, Tensor) for v in inputs) if t is not None))
+        result = w.get(ref, Tensor)
+        kept = set()
+        if op.saves != "output":
+            kept |= {self.root(v.id, w) for v in self._kept(inputs, parameters, w)}
+        if op.saves != "input":
+            kept.add(ref.id)
+        for key in result.segments - before if result is not None else ():
+            segment: Segment = w.write(key)
+            segment.result, segment.saved = ref.id, frozenset(kept)
+
+    def _kept(self, inputs: list[Value], parameters: bool, w: World) -> list[Ref]:
+        """The inputs that are needed: each factor only where another one requires grad."""
+        needed = [self.m.tensors.presumed(v, w) is True for v in inputs]
+        kept = []
+        for number, value in enumerate(inputs):
+            others = parameters or any(needed[:number] + needed[number + 1 :])
+            if isinstance(value, Ref) and (others or (len(inputs) == 1 and needed[number]) or inputs.count(value) > 1):
+                kept.append(value)
+        return kept
+
+    # --- changes
+
+    def changed(self, key: int, how: str, w: World, ctx: Context, site: Site) -> None:
+        """The values of a tensor change where autograd sees it."""
+        if how in _UNCHECKED:
+            return
+        tensors = self.m.tensors
+        tensor = w.heap.get(key)
+        root = self.root(key, w)
+        owner = w.heap.get(root)
+        if not isinstance(tensor, Tensor) or not isinstance(owner, Tensor):
+            return
+        target = root if owner.groups and tensors.requires_grad(Ref(key), w) else key
+        mode = tensors.mode(w)
+        view = tensors.view_of(Ref(target), w)
+        self.m.witness.send(events.ChangedInPlace(site=site, tensor=view, how=how, grad_enabled=mode), w, ctx)
+        if not owner.groups:
+            self.spoil(root, how, w, site)
+        op = METHODS.get(how)
+        if op is not None and op.saves in ("output", "both") and tensors.requires_grad(Ref(key), w) and w.grad:
+            segment = w.new(Segment(result=key, saved=frozenset([root]))).id
+            w.write(key).segments |= {segment}
+
+    def spoil(self, root: int, how: str, w: World, site: Site) -> None:
+        """What uses this storage and is needed by a backward pass is lost to it."""
+        for key, segment in list(w.heap.items()):
+            if isinstance(segment, Segment) and root in segment.saved and _is_intact(segment):
+                new: Segment = w.write(key)
+                new.spoilt_at, new.spoilt_by = site, how
+
+    def walked(self, root: Tensor, w: World, ctx: Context, site: Site) -> None:
+        """A backward pass needs what was saved: report what was changed since."""
+        for key in sorted(root.segments):
+            segment = w.heap.get(key)
+            if not isinstance(segment, Segment) or segment.spoilt_at is None or segment.freed is not False:
+                continue
+            result = Ref(segment.result) if segment.result is not None else None
+            made = w.get(result, Tensor) if result is not None else None
+            if result is None or made is None or self.m.tensors.presumed(result, w) is not True:
+                continue
+            event = events.SavedTensorChanged(
+                site=site,
+                tensor=self.m.tensors.view_of(result, w),
+                noticed=unknown() if segment.spoilt_by == "numpy" else TRUE,
+                saved_at=made.made_at,
+                changed_at=segment.spoilt_at,
+            )
+            self.m.witness.send(event, w, ctx, alternative=segment.spoilt_at)
+
+    # --- numpy arrays
+
+    def share(self, array: Value, tensor: Value, w: World, from_numpy: bool = False) -> None:
+        """``tensor.numpy()`` and ``torch.from_numpy(array)``: both use the same storage."""
+        key = _identity(array)
+        if key is not None and isinstance(tensor, Ref):
+            if from_numpy:
+                self._from_numpy.add(tensor.id)
+            self._arrays[key] = (*self._arrays.get(key, ()), self.root(tensor.id, w))
+
+    def shares(self, array: Value) -> bool:
+        """Whether a value is an array that shares its storage with a tensor."""
+        key = _identity(array)
+        return key is not None and key in self._arrays
+
+    def is_array(self, value: Value, w: World) -> bool:
+        """Whether a value is a numpy array, as far as that is known."""
+        obj = w.get(value, Instance)
+        return (obj is not None and obj.kind == "array") or self.shares(value)
+
+    def array_changed(self, array: Value, w: World, ctx: Context, site: Site) -> None:
+        """An array is changed in place, and with it the tensors that share its storage."""
+        for key in self._arrays.get(_identity(array), ()):
+            tensor = w.heap.get(key)
+            if not isinstance(tensor, Tensor):
+                continue
+            self.spoil(key, "numpy", w, site)
+            if tensor.is_parameter:
+                self._used(key, site, site, w, ctx)
+            elif tensor.stale_at is None:
+                w.write(key).stale_at = site
+
+    def used(self, values: list[Value], w: World, ctx: Context, site: Site) -> None:
+        """Tensors are read: what an array that shares their storage did to them shows."""
+        if not self._arrays:
+            return
+        for value in values:
+            if isinstance(value, Ref) and isinstance(w.heap.get(value.id), Tensor):
+                key = self.root(value.id, w)
+                tensor = w.heap.get(key)
+                if isinstance(tensor, Tensor) and tensor.stale_at is not None and tensor.stale_at != site:
+                    self._used(key, tensor.stale_at, site, w, ctx)
+
+    def _used(self, key: int, changed: Site, site: Site, w: World, ctx: Context) -> None:
+        tensor = self.m.tensors.view_of(Ref(key), w)
+        made_for_it = tensor.is_leaf.is_true and not tensor.cut.known and not tensor.is_parameter.is_true
+        event = events.SharedMemoryChanged(
+            site=changed, tensor=tensor, used_at=site, fresh=known(made_for_it and key not in self._from_numpy)
+        )
+        self.m.witness.send(event, w, ctx)
+
+
+def _is_intact(segment: Segment) -> bool:
+    return segment.spoilt_at is None and segment.freed is False
+
+
+def _identity(array: Value) -> Hashable:
+    if isinstance(array, Ref):
+        return array.id
+    return array.key if isinstance(array, Unknown) else None
+
+
+__all__ = ["Memory"]
