@@ -354,8 +354,8 @@ class Modules:
         if layer is not None and layer.container == "wrapper":
             return self.m.calls.call(obj.attrs.get("module", NONE), args, w, ctx, site)
         if layer is not None and layer.container == "sequential":
-            parameters = self.groups(callee, w)
-            return [(w, self.m.tensors.apply(Op(activation="unknown", saves="other"), args, w, ctx, site, parameters=parameters))]
+            op = Op(activation="unknown", saves="other")
+            return [(w, self.m.tensors.apply(op, args, w, ctx, site, parameters=self.groups(callee, w)))]
         if layer is not None:
             return [(w, self._layer(obj, layer, args, w, ctx, site))]
         value = self.m.tensors.apply(_OPAQUE, args, w, ctx, site, parameters=self.groups(callee, w))

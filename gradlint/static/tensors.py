@@ -457,7 +457,12 @@ class Tensors:
             op = Op(saves="other", size="broadcast")
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
         tensor = w.get(result, Tensor)
-        if tensor is not None and tensor.size is None and isinstance(result, Ref) and self._residual(symbol, left, right, w):
+        if (
+            tensor is not None
+            and tensor.size is None
+            and isinstance(result, Ref)
+            and self._residual(symbol, left, right, w)
+        ):
             w.write(result.id).size = "many"
         if symbol == "+":
             self.m.legacy.added(result, left, right, w)

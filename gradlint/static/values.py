@@ -201,9 +201,9 @@ class Segment(Object):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The place where a value lost its graph, and how: by "detach", "copy", "integers", "number", "numpy", "no_grad"."""
+    """The place where a value lost its graph."""
 
-    how: str
+    how: str  #: "detach", "copy", "integers", "number", "numpy" or "no_grad"
     at: Site
 
 

@@ -212,11 +212,9 @@ class _Join:
             grad = x.requires_grad if x.requires_grad is y.requires_grad else None
             return Group(grad, x.opaque, join_tokens(x.tokens, y.tokens), x.made_at)
         if isinstance(x, Segment) and isinstance(y, Segment):
-            new = x.copy()
-            new.freed, new.freed_at = x.freed if x.freed is y.freed else None, x.freed_at or y.freed_at
-            if y.spoilt_at is None:
-                new.spoilt_at = None
-            return new  # type: ignore[no-any-return]
+            freed = x.freed if x.freed is y.freed else None
+            spoilt_at = x.spoilt_at if y.spoilt_at is not None else None
+            return Segment(freed, x.freed_at or y.freed_at, x.result, x.saved, spoilt_at, x.spoilt_by)
         if isinstance(x, Tensor) and isinstance(y, Tensor):
             return join_tensors(x, y)
         if isinstance(x, Instance) and isinstance(y, Instance):

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import ModuleRequiresGradSet
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on
+
+
+class ModuleRequiresGrad(Rule):
+    """`requires_grad` of a module is assigned, which freezes nothing.
+
+    ## What it does
+    Finds `module.requires_grad = …` on values known to be modules.
+
+    ## Why is this bad
+    A module has no such property: the assignment creates a plain attribute that nothing reads, and all its parameters
+    go on training.
+
+    ## Example
+    ```python
+    model[0].requires_grad = False
+    ```
+
+    ## Use instead
+    ```python
+    model[0].requires_grad_(False)
+    ```
+
+    ## Stays silent on
+    Parameters and other tensors; a module that keeps such an attribute of its own.
+
+    ## References
+    - [torch.nn.Module.requires_grad_](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
+    """
+
+    code = "GL410"
+    name = "module-requires-grad"
+    severity = Severity.ERROR
+    remedy = "call module.requires_grad_(False)"
+
+    @on(ModuleRequiresGradSet)
+    def asked(self, event: ModuleRequiresGradSet) -> Iterator[Violation]:
+        if event.own:
+            return
+        yield Violation(
+            "requires_grad of a module is a plain attribute: its parameters stay as they are", at=event.site
+        )
