@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,8 +12,9 @@ from gradlint.events import ConvertedToNumpy, Event, Tensor
 from gradlint.facts import TRUE, known
 from gradlint.finding import Finding
 
-from .frames import FrameSite, is_foreign, is_installed, source_text
+from .frames import FrameSite, is_foreign, is_installed
 from .judging import Judge
+from .spelling import operation_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,7 @@ def note(error: BaseException, finding: Finding) -> None:
 
 def spelled(site: FrameSite) -> Spelling:
     """How the operation at ``site`` is written; empty where the source is not at hand."""
-    try:
-        statement = ast.parse(textwrap.dedent(source_text(site.locate()))).body[0]
-    except (SyntaxError, IndexError, ValueError):
-        return Spelling("", "")
-    operation = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else statement
+    operation = operation_at(site)
     if isinstance(operation, ast.Call) and isinstance(operation.func, ast.Attribute) and not operation.args:
         return Spelling(f".{operation.func.attr}()", ast.unparse(operation.func.value))
     if isinstance(operation, ast.Call):

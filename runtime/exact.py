@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from gradlint.events import SavedTensorChanged, Tensor
 from gradlint.facts import FALSE, known
 
+from .datawrites import Writes
 from .frames import FrameSite, user_site
 from .interception import BackwardCall, StepCall
 from .judging import Judge
@@ -108,10 +109,12 @@ class SavedTensors:
     Args:
         judge: where changes are reported.
         fraction: of the steps, those to watch; 1 for all.
+        writes: where memory was seen to be written.
     """
 
-    def __init__(self, judge: Judge, fraction: float) -> None:
+    def __init__(self, judge: Judge, fraction: float, writes: Writes) -> None:
         self._judge = judge
+        self._writes = writes
         self._period = max(1, round(1 / fraction))
         self._countdown = random.randrange(self._period)  # noqa: S311  a sample; a fixed offset could alias with the loop
         self._compared: list[_Comparison] = []
@@ -163,6 +166,7 @@ class SavedTensors:
                 operation=comparison.operation,
                 noticed=FALSE,
                 saved_at=saved.site,
+                changed_at=self._writes.of(saved.tensor),
                 stepped_at=self._last_step if by_step else None,
             )
         )

@@ -22,9 +22,15 @@ _FRAMEWORKS = re.compile(
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 _STANDARD = (f"{Path(os.__file__).parent}{os.sep}", "<frozen ")
 _OWN = tuple(f"{Path(path).resolve().parent}{os.sep}" for path in (torch.__file__, gradlint.__file__, __file__))
+_DISPATCHING = (
+    f"{Path(__file__).resolve().parent}{os.sep}",
+    str(Path(torch.overrides.__file__)),
+    str(Path(torch.nn.functional.__file__)),
+)
 _GENERATED = ("<frozen ", "<eval_with_key>", "<torch_package")
 
 _foreign: dict[str, bool] = {}  # by file name: whether its frames are passed over
+_paths: dict[str, str] = {}  # by file name: its path, from before the program changes its directory
 
 
 def is_foreign(filename: str) -> bool:
@@ -32,6 +38,7 @@ def is_foreign(filename: str) -> bool:
     verdict = _foreign.get(filename)
     if verdict is None:
         path = filename if filename.startswith("<") else str(Path(filename).resolve())
+        _paths[filename] = path if filename.startswith("<") else str(Path(filename).absolute())
         verdict = path.startswith(_OWN + _GENERATED) or _FRAMEWORKS.search(path) is not None
         _foreign[filename] = verdict
     return verdict
@@ -40,6 +47,12 @@ def is_foreign(filename: str) -> bool:
 def is_installed(filename: str) -> bool:
     """Whether a file belongs to an installed package or to Python itself."""
     return _INSTALLED.search(filename) is not None or filename.startswith(_STANDARD)
+
+
+def path_of(filename: str) -> str:
+    """The absolute path of a file that code names."""
+    is_foreign(filename)
+    return _paths[filename]
 
 
 class FrameSite:
@@ -67,7 +80,7 @@ class FrameSite:
 
     def locate(self) -> Location:
         """The expression that was being evaluated, as a range of its source text."""
-        filename = self.code.co_filename
+        filename = path_of(self.code.co_filename)
         start, end, first, last = next(
             itertools.islice(self.code.co_positions(), self.lasti // 2, None), (None, None, None, None)
         )
@@ -80,16 +93,6 @@ def _column(filename: str, row: int, offset: int) -> int:
     """The column of a byte offset: positions of code count UTF-8 bytes, locations count characters."""
     text = linecache.getline(filename, row).encode("utf-8")
     return len(text[:offset].decode("utf-8", "replace")) + 1 if text else offset + 1
-
-
-def source_text(location: Location) -> str:
-    """The text of a location; empty where its file cannot be read."""
-    rows = [linecache.getline(location.filename, row) for row in range(location.row, location.end_row + 1)]
-    if not rows or not rows[0]:
-        return ""
-    rows[-1] = rows[-1][: location.end_column - 1]
-    rows[0] = rows[0][location.column - 1 :]
-    return "".join(rows)
 
 
 def user_site(depth: int = 1) -> FrameSite:
@@ -112,3 +115,16 @@ def user_site(depth: int = 1) -> FrameSite:
         last, frame = frame, frame.f_back
     assert last is not None
     return FrameSite(last.f_code, last.f_lasti, last.f_lineno)
+
+
+def calling_frame(frame: FrameType) -> FrameType | None:
+    """The frame that called a function of torch, seen from a function mode; None where the caller is no user's.
+
+    Passed over are gradlint's own frames, those that dispatch to the mode, and the Python part of the function.
+    """
+    current: FrameType | None = frame
+    while current is not None and current.f_code.co_filename.startswith(_DISPATCHING):
+        current = current.f_back
+    if current is None or is_foreign(current.f_code.co_filename):
+        return None
+    return current

@@ -62,6 +62,7 @@ class GradientHistory:
     def __init__(self, judge: Judge, modules: KnownModules) -> None:
         self._modules = modules
         self._steps: dict[int, tuple[weakref.ref[Optimizer], FrameSite, int]] = {}
+        self._suspects: dict[int, list[tuple[Gradient, str]]] = {}
         self._cohorts: Cohorts[Gradient] = Cohorts(judge, judge.follows(*EVENTS))
         self._judge = judge
         self._gradients: dict[int, Gradient] = {}
@@ -204,22 +205,32 @@ class GradientHistory:
         optimizer, _, count = self._steps.get(id(call.optimizer), (None, call.site, 0))
         if optimizer is None or optimizer() is not call.optimizer:
             optimizer, count = weakref.ref(call.optimizer), 0
-        self._steps[id(call.optimizer)] = optimizer, call.site, count + 1
-        if count + 1 == PATIENCE:
-            self._tell_unreached(gradients, call.site, count + 1)
+        count += 1
+        self._steps[id(call.optimizer)] = optimizer, call.site, count
+        if count == PATIENCE_AT_END:
+            self._suspect(id(call.optimizer), gradients)
+        elif count == PATIENCE:
+            self._tell_unreached(id(call.optimizer))
 
-    def _tell_unreached(self, gradients: list[Gradient], site: FrameSite, steps: int) -> None:
-        parameters = [p for one in gradients if not one.reached and (p := one.parameter()) is not None]
-        names = self._modules.names(parameter for parameter in parameters if parameter.requires_grad)
+    def _suspect(self, key: int, gradients: list[Gradient]) -> None:
+        """Remember the names now: at the end, the model may be gone."""
+        unreached = [
+            (one, parameter) for one in gradients if not one.reached and (parameter := one.parameter()) is not None
+        ]
+        trainable = [(one, parameter) for one, parameter in unreached if parameter.requires_grad]
+        names = self._modules.names(parameter for _, parameter in trainable)
+        self._suspects[key] = [(one, name) for (one, _), name in zip(trainable, names, strict=True)]
+
+    def _tell_unreached(self, key: int) -> None:
+        _, site, steps = self._steps[key]
+        names = tuple(name for gradient, name in self._suspects.pop(key, ()) if not gradient.reached)
         if names:
-            self._judge.send(NeverReached(site=site, parameters=tuple(names), steps=steps))
+            self._judge.send(NeverReached(site=site, parameters=names, steps=steps))
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends: say of shorter trainings, too, what was never reached."""
-        for reference, site, count in self._steps.values():
-            optimizer = reference()
-            if optimizer is not None and PATIENCE_AT_END <= count < PATIENCE:
-                self._tell_unreached(self._of(optimizer), site, count)
+        for key in list(self._suspects):
+            self._tell_unreached(key)
 
     def _settle_doubts(self, gradients: list[Gradient], site: FrameSite) -> None:
         """Before spent gradients are said to be applied again: were they zeroed where no version shows it?

@@ -16,13 +16,23 @@ from typing import Any, Literal, Self, TypeVar
 import torch
 from torch.optim import Optimizer
 
-from gradlint.events import GradientsMeasured, ModelStepped, NeverReached, SavedTensorChanged
+from gradlint.events import (
+    DataWritten,
+    DropoutCalled,
+    GradientsMeasured,
+    LossCalled,
+    ModelStepped,
+    NeverReached,
+    SavedTensorChanged,
+)
 from gradlint.finding import Finding
 
 from . import OnFinding, interception
+from .datawrites import Writes
 from .errors import explain, note
 from .exact import SavedTensors
 from .frames import user_site
+from .functions import WatchedFunctions
 from .gradients import EVENTS as GRADIENT_EVENTS
 from .gradients import GradientHistory
 from .inputs import EVENTS as INPUT_EVENTS
@@ -167,8 +177,11 @@ class Guard:
             witnesses.append(GradientNorms(judge, self._modules))
         if judge.follows(*INPUT_EVENTS):
             witnesses.append(InputGradients(judge))
+        writes = Writes()
         if self._exact and judge.listens(SavedTensorChanged):
-            witnesses.append(SavedTensors(judge, self._exact))
+            witnesses.append(SavedTensors(judge, self._exact, writes))
+        if judge.listens(LossCalled, DropoutCalled, DataWritten):
+            witnesses.append(WatchedFunctions(judge, writes, self._say_failed))
         self._handlers = {
             name: [handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None]
             for name in _HANDLERS

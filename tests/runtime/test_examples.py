@@ -31,6 +31,9 @@ each_rule = pytest.mark.parametrize(
     ids=lambda rule: rule.code,
 )
 
+#: What runs an example that only defines something.
+DRIVEN_BY = {"GL401": "Head()(x)"}
+
 
 def snippet(rule: type[Rule], heading: str) -> str:
     """The Python block under a heading of the manual page."""
@@ -41,7 +44,7 @@ def snippet(rule: type[Rule], heading: str) -> str:
 
 def watched(path: Path, source: str, rule: type[Rule]) -> list[Finding]:
     """What the default rules, and this one, find while ``source`` runs after the preamble."""
-    path.write_text(PREAMBLE + "\n\n" + source, encoding="utf-8")
+    path.write_text(f"{PREAMBLE}\n\n{source}\n{DRIVEN_BY.get(rule.code, '')}\n", encoding="utf-8")
     namespace = {"__name__": "example"}
     select = [other.code for other in all_rules() if other.default() or other is rule]
     with contextlib.suppress(RuntimeError, TypeError), gradlint.guard(on_finding="collect", select=select) as guard:

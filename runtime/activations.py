@@ -1,0 +1,104 @@
+"""What last shaped the values of a tensor, as far as the watched functions show it; and the losses it reaches."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  torch's own idiom
+
+from gradlint.events import LossCalled, Tensor
+from gradlint.facts import known, unknown
+
+from .frames import FrameSite, user_site
+from .judging import Judge
+
+MANY = 4096  #: tensors, above which those that are gone are forgotten
+
+#: Functions by the activation they apply.
+APPLIES: dict[str, tuple[Any, ...]] = {
+    "softmax": (torch.softmax, F.softmax, torch.Tensor.softmax, torch.special.softmax, F.gumbel_softmax),
+    "log_softmax": (torch.log_softmax, F.log_softmax, torch.Tensor.log_softmax, torch.special.log_softmax),
+    "sigmoid": (torch.sigmoid, F.sigmoid, torch.Tensor.sigmoid, torch.special.expit),
+    "logits": (F.linear, F.bilinear, F.conv1d, F.conv2d, F.conv3d),
+}
+
+#: Methods and functions whose result holds the same values, in another shape, order, type or place.
+KEEPS = (
+    "__getitem__ chunk clone contiguous cpu cuda double expand expand_as flatten float half movedim narrow permute "
+    "ravel reshape select split squeeze swapaxes t to transpose type_as unflatten unsqueeze view"
+)
+
+LOSSES: dict[Any, str] = {
+    F.cross_entropy: "cross_entropy",
+    F.nll_loss: "nll_loss",
+    F.binary_cross_entropy: "binary_cross_entropy",
+    F.binary_cross_entropy_with_logits: "binary_cross_entropy_with_logits",
+}
+
+
+class Activations:
+    """Follows activations from the functions that apply them to the losses that are given them."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], str, FrameSite]] = {}
+
+    def before(self) -> dict[Any, Callable[..., None]]:
+        """What to do before a loss, which may raise."""
+        return {function: self._lost(loss) for function, loss in LOSSES.items()}
+
+    def after(self) -> dict[Any, Callable[..., None]]:
+        """What to do with the result of a function."""
+        found: dict[Any, Callable[..., None]] = {}
+        for activation, functions in APPLIES.items():
+            for function in functions:
+                found[function] = self._applied(activation)
+        for name in KEEPS.split():
+            for owner in (torch.Tensor, torch):
+                if (function := getattr(owner, name, None)) is not None:
+                    found[function] = self._kept
+        return found
+
+    def _applied(self, activation: str) -> Callable[..., None]:
+        def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+            self._know(result, activation, user_site(4))
+
+        return handle
+
+    def _kept(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        entry = self._known.get(id(args[0])) if args else None
+        if entry is not None and entry[0]() is args[0]:
+            for part in result if isinstance(result, (tuple, list)) else (result,):
+                self._know(part, entry[1], entry[2])
+
+    def _lost(self, loss: str) -> Callable[..., None]:
+        def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+            given = args[0] if args else kwargs.get("input")
+            target = args[1] if len(args) > 1 else kwargs.get("target")
+            self._judge.send(
+                LossCalled(site=user_site(4), loss=loss, input=self._view(given), target=self._view(target))
+            )
+
+        return handle
+
+    def _know(self, tensor: Any, activation: str, site: FrameSite) -> None:
+        if isinstance(tensor, torch.Tensor):
+            if len(self._known) > MANY:
+                self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
+            self._known[id(tensor)] = weakref.ref(tensor), activation, site
+
+    def _view(self, tensor: Any) -> Tensor:
+        if not isinstance(tensor, torch.Tensor):
+            return Tensor()
+        entry = self._known.get(id(tensor))
+        seen = entry is not None and entry[0]() is tensor
+        return Tensor(
+            requires_grad=known(tensor.requires_grad),
+            integral=known(not tensor.is_floating_point() and not tensor.is_complex()),
+            device=known(tensor.device.type),
+            activation=known(entry[1]) if seen and entry is not None else unknown(),
+            activation_at=entry[2] if seen and entry is not None else None,
+        )

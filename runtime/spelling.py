@@ -1,0 +1,46 @@
+"""How the source spells what happens at a place: read when a verdict depends on it, never on the hot path."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import textwrap
+from types import CodeType
+
+from gradlint.finding import Location
+
+from .frames import FrameSite, path_of
+
+
+def source_text(location: Location) -> str:
+    """The text of a location; empty where its file cannot be read."""
+    rows = [linecache.getline(location.filename, row) for row in range(location.row, location.end_row + 1)]
+    if not rows or not rows[0]:
+        return ""
+    rows[-1] = rows[-1][: location.end_column - 1]
+    rows[0] = rows[0][location.column - 1 :]
+    return "".join(rows)
+
+
+def operation_at(site: FrameSite) -> ast.AST | None:
+    """The syntax of the operation at ``site``, parsed on its own; None where the source is not at hand."""
+    try:
+        statement = ast.parse(textwrap.dedent(source_text(site.locate()))).body[0]
+    except (SyntaxError, IndexError, ValueError):
+        return None
+    return statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else statement
+
+
+def call_at(site: FrameSite) -> ast.Call | None:
+    """The call at ``site``."""
+    operation = operation_at(site)
+    return operation if isinstance(operation, ast.Call) else None
+
+
+@functools.lru_cache(maxsize=256)
+def function_text(code: CodeType) -> str:
+    """The lines of a function."""
+    last = max((line for *_, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+    path = path_of(code.co_filename)
+    return "".join(linecache.getline(path, row) for row in range(code.co_firstlineno, last + 1))
