@@ -322,6 +322,58 @@ class ModuleBuilt(Event):
     registered: Fact[bool] = field(default_factory=unknown)  #: the module has registered all of them elsewhere
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerBuilt(Event):
+    """A layer was applied that had been built in the same forward pass, at the place of this event."""
+
+    layer: str  #: as users spell it: ``nn.Linear``
+    parameters: Fact[bool] = field(default_factory=unknown)  #: it has trainable parameters
+    chosen: Fact[bool] = field(default_factory=unknown)  #: its parameters were set, or looked at, after it was built
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardInvoked(Event):
+    """``module.forward(…)`` was called from outside of the module."""
+
+    module: str  #: its class
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionDefined(Event):
+    """A method of a custom ``autograd.Function``, at its name."""
+
+    function: str
+    method: str  #: "forward" or "backward"
+    static: Fact[bool] = field(default_factory=unknown)  #: it can be called without an instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsReturned(Event):
+    """The backward of a custom ``autograd.Function`` returns gradients."""
+
+    function: str
+    required: int  #: inputs of its forward that have no default
+    inputs: int  #: all of them
+    given: Fact[int] = field(default_factory=unknown)  #: gradients returned, ``None`` included
+    used: Fact[int] = field(default_factory=unknown)  #: the same without ``None`` at the end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptOnContext(Event):
+    """The forward of a custom ``autograd.Function`` keeps a tensor as attribute of its context."""
+
+    attribute: str
+    role: str  #: "input", "output", or "" for what is neither
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionUsed(Event):
+    """A custom ``autograd.Function`` was used without ``apply``."""
+
+    function: str
+    how: Literal["instance", "forward"]
+
+
 # --- calls that are told by what was written ---------------------------------------------------------------------
 
 

@@ -22,7 +22,21 @@ from gradlint.rule import all_rules
 
 FIXTURES = Path(__file__).parent / "fixtures"
 MARK = re.compile(r"#((?: GL\d{3})+)$")
-RAISING = {"GL103", "GL104", "GL105", "GL107", "GL203", "GL207", "GL208", "GL304", "GL402", "GL501", "GL502", "GL506"}
+RAISING = {
+    "GL103",
+    "GL104",
+    "GL105",
+    "GL107",
+    "GL203",
+    "GL207",
+    "GL208",
+    "GL304",
+    "GL402",
+    "GL501",
+    "GL502",
+    "GL506",
+    "GL603",
+}
 
 
 @dataclass

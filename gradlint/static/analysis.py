@@ -184,13 +184,11 @@ class _Analyzer:
         if start is None:
             return
         world, ctx = start
-        variables = world.find(ctx.frame)
-        assert isinstance(variables, Frame)
-        cls = variables.vars.get(unit.name)
-        if not isinstance(cls, Class):
-            cls = self.machine.seen_classes.get(unit)
-        if cls is None or world.find(cls.scope) is None:
+        cls = self._class_of(unit, world, ctx)
+        if cls is None:
             return
+        if self.machine.definitions.kind(cls) == "function":
+            self.machine.functions.examine(cls, world.copy(), ctx)
         site = unit.site(unit.node)
         args = Arguments(open=True)
         results = self.machine.calls.instantiate(cls, args, world, ctx, site)
@@ -216,6 +214,14 @@ class _Analyzer:
                     self._repeat(function, trial, here, instance)
                 else:
                     self._call(function, trial, here, instance)
+
+    def _class_of(self, unit: ClassUnit, world: World, ctx: Context) -> Class | None:
+        variables = world.find(ctx.frame)
+        assert isinstance(variables, Frame)
+        cls = variables.vars.get(unit.name)
+        if not isinstance(cls, Class):
+            cls = self.machine.seen_classes.get(unit)
+        return None if cls is None or world.find(cls.scope) is None else cls
 
     def _repeat(self, function: Function, world: World, ctx: Context, receiver: Value) -> None:
         """A framework calls this method again and again."""

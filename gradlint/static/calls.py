@@ -63,6 +63,10 @@ class Calls:
             receiver = w.resolve(self.m.eval(node.func.value, w, ctx))
             args = self.arguments(node, w, ctx)
             receiver = w.resolve(receiver)
+            if node.func.attr.value == "forward":
+                by = node.func.value.value if isinstance(node.func.value, cst.Name) else ""
+                self.m.construction.forward_called(receiver, by, w, ctx, site)
+                self.m.functions.forward_called(receiver, args, w, ctx, site)
             return self.method(receiver, node.func.attr.value, args, w, ctx, site)
         if isinstance(node.func, cst.Name) and node.func.value == "super":
             return [(w, self._super(node, w, ctx))]
@@ -167,6 +171,9 @@ class Calls:
             return [(w, self.m.unknown_call(callee, args, w, ctx, site))]
         if obj.kind in ("module", "lightning", "loss"):
             return self.m.modules.call(callee, args, w, ctx, site)
+        if obj.kind == "function" and obj.cls is not None:
+            self.m.functions.used(obj.cls, "instance", w, ctx, site)
+            return [(w, self.m.externals.applied(obj.cls, args, w, ctx, site))]
         if obj.cls is not None:
             method = self.m.definitions.attribute(obj.cls, "__call__", w)
             if isinstance(method, Function):
@@ -340,6 +347,8 @@ class Calls:
             return [(w, self._named_tuple(cls, args, w, ctx))]
         ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site))
         self.m.modules.prepare(ref, cls, args, w, ctx, site)
+        if kind == "module":
+            self.m.construction.made(ref, w, ctx)
         results = self._initialize(ref, cls, args, w, ctx, site)
         for world, _ in results:
             self.m.construction.built(ref, world, ctx)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _MODULES = ("module", "lightning")
 _LAYERS = ("module", "lightning", "loss")
 _BUILDERS = ("__init__", "__post_init__", "__new__")
+_PARAMETERS = frozenset(
+    ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ih_l0", "weight_hh_l0"]
+)
 _OWN_LISTS = ("parameters", "named_parameters", "_apply")
 
 
@@ -84,7 +87,7 @@ class Construction:
         self, ref: Ref, obj: Instance, name: str, value: Value, w: World, ctx: Context, site: Site
     ) -> None:
         """``module.name = value``, or a registration under that name."""
-        w.write(ref.id).set_at[name] = site
+        self.kept(value, w)
         if obj.cls is None or not self._is_layer(value, w) or not self.builds(ref, ctx):
             return
         if self.m.definitions.attribute(obj.cls, "__setattr__", w) is not None:
@@ -100,6 +103,64 @@ class Construction:
             if not parameter and not (isinstance(obj, Instance) and obj.kind in _LAYERS):
                 return False
         return True
+
+    # --- layers built in the forward pass
+
+    def in_forward(self, ctx: Context) -> bool:
+        """Whether execution stands in the forward pass of a module, and not in the building of another one there."""
+        here: Context | None = ctx
+        while here is not None:
+            if here.function is not None and here.receiver is not None:
+                if here.function.unit.name in _BUILDERS:
+                    return False
+                if here.function.unit.name == "forward":
+                    return here.in_forward
+            here = here.parent
+        return False
+
+    def made(self, ref: Ref, w: World, ctx: Context) -> None:
+        """A layer or module was built."""
+        if self.in_forward(ctx):
+            w.write(ref.id).in_forward = True
+
+    def kept(self, value: Value, w: World) -> None:
+        """A layer is kept by a module, or its parameters are someone's business: it is not built for one call."""
+        obj = w.get(value, Instance)
+        if obj is not None and isinstance(value, Ref) and obj.in_forward:
+            w.write(value.id).in_forward = False
+
+    def applied(self, ref: Ref, obj: Instance, w: World, ctx: Context) -> None:
+        """A module was called: tell of it if it was built in this forward pass."""
+        if not obj.in_forward or obj.made_at is None:
+            return
+        event = events.LayerBuilt(
+            site=obj.made_at,
+            layer=obj.name.replace("torch.nn", "nn"),
+            parameters=known(bool(self.m.modules.groups(ref, w))),
+            chosen=known(not obj.attrs.keys().isdisjoint(_PARAMETERS)),
+        )
+        self.m.witness.send(event, w, ctx)
+
+    # --- forward, called by name
+
+    def forward_called(self, receiver: Value, by: str, w: World, ctx: Context, site: Site) -> None:
+        """``receiver.forward(…)``, where the source spells the receiver as ``by``."""
+        obj = w.get(receiver, Instance)
+        if obj is None or obj.kind not in _LAYERS or by == "self":
+            return
+        here: Context | None = ctx
+        while here is not None:
+            if here.receiver == receiver:
+                return
+            here = here.parent
+        if obj.cls is not None:
+            defined = [self.m.definitions.attribute(obj.cls, name, w) is not None for name in ("forward", "__call__")]
+            if defined != [True, False]:
+                return
+        elif obj.layer is None and obj.loss is None and "." not in obj.name:
+            return
+        name = obj.name.replace("torch.nn", "nn")
+        self.m.witness.send(events.ForwardInvoked(site=site, module=name), w, ctx)
 
     # --- what was built
 
@@ -190,7 +251,7 @@ def held(container: Sequence | Mapping, w: World, depth: int = 2) -> Iterator[tu
         pairs = [(value, None) for value in container.items.values()]
         pairs += [(container.tail, None)] if container.tail is not None else []
     else:
-        pairs = list(zip(container.items, container.sites, strict=True))
+        pairs = list(zip(container.items, container.sites, strict=False))
         pairs += [(container.tail, container.tail_site)] if container.tail is not None else []
     for value, site in pairs:
         value = w.resolve(value)

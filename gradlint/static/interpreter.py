@@ -10,6 +10,7 @@ from gradlint.static.attributes import Attributes
 from gradlint.static.calls import Calls
 from gradlint.static.construction import Construction
 from gradlint.static.context import Arguments, Context
+from gradlint.static.custom_functions import CustomFunctions
 from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
 from gradlint.static.discards import Discards
@@ -115,6 +116,7 @@ class Interpreter:
         self.memory = Memory(self)
         self.modules = Modules(self)
         self.construction = Construction(self)
+        self.functions = CustomFunctions(self)
         self.legacy = Legacy(self)
         self.methods = Methods(self)
         self.externals = Externals(self)

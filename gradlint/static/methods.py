@@ -56,6 +56,9 @@ _MODULE_ONLY = frozenset(
     ]
 )
 _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
+_PARAMETER_METHODS = frozenset(
+    ["parameters", "named_parameters", "load_state_dict", "state_dict", "requires_grad_", "apply", "register_parameter"]
+)
 _STRING_METHODS = frozenset(
     [
         "lower",
@@ -379,6 +382,8 @@ class Methods:
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
         modules = self.m.modules
+        if name in _PARAMETER_METHODS:
+            self.m.construction.kept(receiver, w)
         if name in ("parameters", "named_parameters"):
             named = {"named": Const(True)} if name.startswith("named") else {}
             return w.new(Instance(kind="parameters", groups=modules.groups(receiver, w), attrs=dict(named)))
@@ -455,6 +460,7 @@ class Methods:
             items = self.m.python.iterate(args.get(0) or NONE, w, ctx, site)
             added = items.known if items.known is not None else [items.element(w, ctx)]
         for value in added:
+            self.m.construction.kept(w.resolve(value), w)
             if ctx.peeled and len(new.attrs) > 3:
                 new.attrs["<more>"] = Const(True)
                 return receiver

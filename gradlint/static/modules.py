@@ -55,12 +55,11 @@ class Modules:
         obj = Instance(name=name, kind="module", layer=layer, made_at=site)
         if layer.parameters:
             obj.groups = frozenset([w.new(Group(True, made_at=site)).id])
-        if layer.dropout and ctx.in_forward:
-            obj.attrs["<built in forward>"] = Const(True)
         width = self.m.shapes.width(name, args, w)
         if width is not None:
             obj.attrs["<width>"] = Const(width)
         ref = w.new(obj)
+        self.m.construction.made(ref, w, ctx)
         if layer.container:
             self.fill(ref, layer, args, w, ctx, site)
         elif layer.dropout:
@@ -75,6 +74,11 @@ class Modules:
 
     def fill(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Put the modules given to a container into it."""
+        self._put_in(ref, layer, args, w, ctx, site)
+        for child in list(self.children(w.write(ref.id), w)):
+            self.m.construction.kept(child, w)
+
+    def _put_in(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         obj = w.write(ref.id)
         first = w.resolve(args.positional[0]) if args.positional else NONE
         if layer.container == "wrapper":
@@ -254,6 +258,7 @@ class Modules:
             obj.training = value.value if isinstance(value, Const) else None
             return
         obj.attrs[name] = value
+        obj.set_at[name] = site
         if obj.kind in MODULES:
             self.m.construction.attribute_set(owner, obj, name, value, w, ctx, site)
 
@@ -340,6 +345,7 @@ class Modules:
         obj = w.get(callee, Instance)
         assert obj is not None
         self._fed(obj, args, w, ctx, site)
+        self.m.construction.applied(callee, obj, w, ctx)
         if obj.cls is not None:
             forward = self.m.definitions.attribute(obj.cls, "forward", w)
             if forward is None:
@@ -379,7 +385,7 @@ class Modules:
         return [(w, value)]
 
     def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        if layer.dropout and "<built in forward>" in obj.attrs:
+        if layer.dropout and obj.in_forward:
             probability = obj.attrs.get("p")
             self.m.witness.send(
                 events.DropoutCalled(

@@ -262,7 +262,8 @@ class Instance(Object):
     grad: bool | None = None  #: of a gradmode: what it sets
     args: tuple[Value, ...] = ()
     made_at: Site | None = None
-    set_at: dict[str, Site] = field(default_factory=dict)  #: of a module: where each attribute was last set
+    set_at: dict[str, Site] = field(default_factory=dict)  #: where each attribute was last set
+    in_forward: bool = False  #: of a module: built in the forward pass of another, and not kept
     tokens: dict[str, Tokens] = field(default_factory=dict)
     owner: object = None
 

@@ -224,6 +224,7 @@ class _Join:
             new.training = x.training if x.training is y.training else None
             new.device = x.device if x.device == y.device else None
             new.set_at = {**y.set_at, **x.set_at}
+            new.in_forward = x.in_forward and y.in_forward
             new.tokens = join_tokens(x.tokens, y.tokens)
             return new
         if isinstance(x, Sequence) and isinstance(y, Sequence):

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import ForwardInvoked
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on
+
+
+class ForwardCalled(Rule):
+    """A module is used through `forward()` instead of being called.
+
+    ## What it does
+    Finds `module.forward(…)` where the object is known to be a module and the call does not come from itself.
+
+    ## Why is this bad
+    Calling the module runs `forward` and everything hung around it: forward and backward hooks, weight and spectral
+    normalisation as hooks, feature extraction, profilers, distributed wrappers. `forward()` skips them in silence.
+
+    ## Example
+    ```python
+    output = model.forward(x)
+    ```
+
+    ## Use instead
+    ```python
+    output = model(x)
+    ```
+
+    ## Stays silent on
+    `super().forward(…)` and `self.forward(…)`; objects that are no modules, or are not known to be; classes that
+    have a `__call__` of their own.
+
+    ## References
+    - [torch.nn.Module.register_forward_hook](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
+    """
+
+    code = "GL403"
+    name = "forward-called"
+    severity = Severity.WARNING
+    fix = None
+    remedy = "call the module itself"
+
+    @on(ForwardInvoked)
+    def called(self, event: ForwardInvoked) -> Iterator[Violation]:
+        yield Violation(f"forward() of {event.module} is called by name: its hooks are skipped", at=event.site)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import FunctionUsed
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on
+
+
+class FunctionNotApplied(Rule):
+    """A custom function is used without `apply`.
+
+    ## What it does
+    Finds instances of `autograd.Function` classes that are called, and their `forward` called by name.
+
+    ## Why is this bad
+    Only `apply` makes a node of the graph that knows the backward. Calling an instance raises; `forward` by name
+    computes the values, and the custom gradient is silently not used.
+
+    ## Example
+    ```python
+    class Step(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return (x > 0).float()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    output = Step.forward(None, model(x))
+    ```
+
+    ## Use instead
+    ```python
+    class Step(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return (x > 0).float()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    output = Step.apply(model(x))
+    ```
+
+    ## At runtime
+    PyTorch raises `RuntimeError: Legacy autograd function with non-static forward method is deprecated` for a called
+    instance, and nothing for `forward`.
+
+    ## Stays silent on
+    Aliases of `apply`; functions that call the forward of another one with their own context; contexts brought along
+    by tests.
+
+    ## References
+    - [torch.autograd.Function](https://docs.pytorch.org/docs/stable/autograd.html#function)
+    """
+
+    code = "GL604"
+    name = "function-not-applied"
+    severity = Severity.ERROR
+    fix = None
+    remedy = "call the apply method of the class"
+
+    @on(FunctionUsed)
+    def used(self, event: FunctionUsed) -> Iterator[Violation]:
+        if event.how == "instance":
+            message = f"an instance of {event.function} is called: this raises"
+        else:
+            message = f"forward of {event.function} is called by name: autograd does not know its backward"
+        yield Violation(message, at=event.site, remedy=f"write {event.function}.apply(…)")
