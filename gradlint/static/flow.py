@@ -91,7 +91,8 @@ class Flow:
         else:
             for world in worlds:
                 self.statement(node, world, ctx, out)
-        out.normal = self.fewer(out.normal)
+        if len(out.normal) > len(worlds):
+            out.normal = self.fewer(out.normal)
 
     def fewer(self, worlds: list[World]) -> list[World]:
         """As many worlds as the steps taken so far allow: an entry point that takes long is followed less closely."""

@@ -437,8 +437,7 @@ class Interpreter:
         if value is None:
             return None
         value = scratch.resolve(value)
-        for key, item in scratch.heap.items():
-            w.heap.setdefault(key, item)
+        w.adopt(scratch.heap)
         w.write(owner.id).attrs[name] = value
         return value
 

@@ -142,8 +142,9 @@ NONE = Const(None)
 class Object:
     """Something with identity.  Objects are copied when a world that shares them writes to them."""
 
-    __slots__ = ("owner",)
-    owner: object
+    __slots__ = ("owner", "stamp")
+    owner: object  #: the token of the world that may change it in place
+    stamp: int  #: when it was last written to: a number of :func:`~gradlint.static.world.fresh`
 
     def copy(self) -> Any:
         """A copy that shares no mutable state."""

@@ -83,9 +83,15 @@ class World:
     def new(self, obj: Object) -> Ref:
         """Put an object into the heap."""
         obj.owner = self.token
-        key = fresh()
+        key = obj.stamp = fresh()
         self.heap[key] = obj
         return Ref(key)
+
+    def adopt(self, objects: dict[int, Object]) -> None:
+        """Take over the objects of another world that this one does not have."""
+        for key, obj in objects.items():
+            if key not in self.heap:
+                self.heap[key] = obj
 
     def write(self, key: int) -> Any:
         """The object ``key``, free to be changed in this world."""
@@ -96,6 +102,7 @@ class World:
             obj = obj.copy()
             obj.owner = self.token
             self.heap[key] = obj
+        obj.stamp = fresh()
         return obj
 
     def find(self, key: int) -> Object | None:
@@ -122,6 +129,17 @@ class World:
                 value = known
             else:
                 return value
+
+
+def disagreements(a: World, b: World) -> list[tuple[int, Object, Object]]:
+    """The objects that both worlds have, each as it is in the one and in the other, where that is not the same."""
+    there, shared = b.heap.get, a.shared
+    found = [
+        (key, x, y) for key, x in a.heap.items() if (y := there(key)) is not x and (y := y or shared.get(key)) is not None
+    ]
+    if shared:
+        found += [(key, x, y) for key, y in b.heap.items() if key not in a.heap and (x := shared.get(key)) is not None]
+    return found
 
 
 # --- joining ---------------------------------------------------------------------------------------------------
@@ -152,10 +170,10 @@ class _Join:
             known = a.bound.get(k, b.bound.get(k))
             if isinstance(known, Ref):
                 out.bound[k] = known
-        for key in list(out.heap):
-            left, right = a.find(key), b.find(key)
-            if left is not None and right is not None and left is not right:
-                out.heap[key] = self.objects(left, right)
+        for key, left, right in disagreements(a, b):
+            joined = out.heap[key] = self.objects(left, right)
+            if joined is not left and joined is not right:
+                joined.owner, joined.stamp = out.token, fresh()
         return out
 
     def value(self, x: Value, y: Value) -> Value:
@@ -336,12 +354,7 @@ def _tensor_weight(x: Tensor, y: Tensor) -> int:
 def distance(a: World, b: World) -> int:
     """How much two worlds disagree about what matters; 0 when they may be joined without loss."""
     total = 0 if a.grad is b.grad else 50
-    theirs_at, shared = b.heap.get, a.shared
-    pairs = [(x, theirs_at(key) or shared.get(key)) for key, x in a.heap.items() if theirs_at(key) is not x]
-    pairs += [(shared[key], y) for key, y in b.heap.items() if key in shared and key not in a.heap]
-    for x, y in pairs:
-        if y is None:
-            continue
+    for _, x, y in disagreements(a, b):
         if isinstance(x, Frame) and isinstance(y, Frame):
             for name, value in x.vars.items():
                 mine, theirs = a.resolve(value), y.vars.get(name)
@@ -369,16 +382,6 @@ def reduce(worlds: list[World], limit: int) -> list[World]:
     """At most ``limit`` worlds: those that agree are joined, then the most similar ones."""
     if len(worlds) < 2:
         return worlds
-    kept: list[World] = []
-    for world in worlds:
-        for index, other in enumerate(kept):
-            if other is world:
-                break
-            if distance(other, world) == 0:
-                kept[index] = join(other, world)
-                break
-        else:
-            kept.append(world)
     apart: dict[tuple[World, World], int] = {}
 
     def between(i: int, j: int) -> int:
@@ -387,6 +390,17 @@ def reduce(worlds: list[World], limit: int) -> list[World]:
             apart[pair] = distance(*pair)
         return apart[pair]
 
+    kept: list[World] = []
+    for world in worlds:
+        for index, other in enumerate(kept):
+            if other is world:
+                break
+            apart[other, world] = distance(other, world)
+            if apart[other, world] == 0:
+                kept[index] = join(other, world)
+                break
+        else:
+            kept.append(world)
     while len(kept) > limit:
         _, i, j = min((between(i, j), i, j) for i in range(len(kept)) for j in range(i + 1, len(kept)))
         kept[i] = join(kept[i], kept[j])
@@ -584,7 +598,8 @@ def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Ob
     """
     young = sorted(key for key in world.heap if key > since)
     seen: set[int] = set()
-    queue = [*roots, *(key for key in world.heap if key <= since)]
+    # What has not been written to since cannot point to anything younger.
+    queue = [*roots, *(key for key, obj in world.heap.items() if key <= since and obj.stamp > since)]
     for name, value in world.bound.items():
         if _newest(name) <= since:
             queue += _pointers(value, world)
