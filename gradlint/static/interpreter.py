@@ -13,6 +13,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.custom_functions import CustomFunctions
 from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
+from gradlint.static.devices import Devices
 from gradlint.static.discards import Discards
 from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
@@ -111,6 +112,7 @@ class Interpreter:
         self.calls = Calls(self)
         self.tensors = Tensors(self)
         self.cuts = Cuts(self)
+        self.devices = Devices(self)
         self.discards = Discards(self)
         self.shapes = Shapes(self)
         self.memory = Memory(self)

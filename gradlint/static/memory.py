@@ -34,7 +34,7 @@ class Memory:
     def root(self, key: int, w: World) -> int:
         """The tensor whose storage the tensor ``key`` uses."""
         for _ in range(8):
-            tensor = w.heap.get(key)
+            tensor = w.find(key)
             if not isinstance(tensor, Tensor) or tensor.base is None:
                 break
             key = tensor.base
@@ -74,9 +74,9 @@ class Memory:
         if how in _UNCHECKED:
             return
         tensors = self.m.tensors
-        tensor = w.heap.get(key)
+        tensor = w.find(key)
         root = self.root(key, w)
-        owner = w.heap.get(root)
+        owner = w.find(root)
         if not isinstance(tensor, Tensor) or not isinstance(owner, Tensor):
             return
         target = root if owner.groups and tensors.requires_grad(Ref(key), w) else key
@@ -100,7 +100,7 @@ class Memory:
     def walked(self, root: Tensor, w: World, ctx: Context, site: Site) -> None:
         """A backward pass needs what was saved: report what was changed since."""
         for key in sorted(root.segments):
-            segment = w.heap.get(key)
+            segment = w.find(key)
             if not isinstance(segment, Segment) or segment.spoilt_at is None or segment.freed is not False:
                 continue
             result = Ref(segment.result) if segment.result is not None else None
@@ -139,7 +139,7 @@ class Memory:
     def array_changed(self, array: Value, w: World, ctx: Context, site: Site) -> None:
         """An array is changed in place, and with it the tensors that share its storage."""
         for key in self._arrays.get(_identity(array), ()):
-            tensor = w.heap.get(key)
+            tensor = w.find(key)
             if not isinstance(tensor, Tensor):
                 continue
             self.spoil(key, "numpy", w, site)
@@ -153,9 +153,9 @@ class Memory:
         if not self._arrays:
             return
         for value in values:
-            if isinstance(value, Ref) and isinstance(w.heap.get(value.id), Tensor):
+            if isinstance(value, Ref) and isinstance(w.find(value.id), Tensor):
                 key = self.root(value.id, w)
-                tensor = w.heap.get(key)
+                tensor = w.find(key)
                 if isinstance(tensor, Tensor) and tensor.stale_at is not None and tensor.stale_at != site:
                     self._used(key, tensor.stale_at, site, w, ctx)
 

@@ -167,6 +167,8 @@ class Methods:
 
     def call(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``receiver.name(...)`` where the method is not of the project."""
+        if name == "cuda":
+            self.m.devices.moved(args, w, ctx, site)
         if isinstance(receiver, Super):
             return self._super(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Ref):

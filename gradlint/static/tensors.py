@@ -275,7 +275,9 @@ class Tensors:
         result = self._result(op, inputs, args, w, site, parameters, device)
         if op.result == "pair" or (op.result == "pair_by_dim" and self._has_dim(args)):
             pair = self._pair(result, w, site)
-            self.m.memory.saved(op, inputs, w.heap[pair.id].items[0], bool(parameters), w)  # type: ignore[attr-defined]
+            values = w.get(pair, Sequence)
+            if values is not None and isinstance(values.items[0], Ref):
+                self.m.memory.saved(op, inputs, values.items[0], bool(parameters), w)
             return pair
         ref = w.new(result)
         self.m.memory.saved(op, inputs, ref, bool(parameters), w)

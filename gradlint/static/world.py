@@ -515,7 +515,7 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
                     obj.presumed,
                     obj.retains,
                     obj.stale_at,
-                    any(getattr(world.heap.get(s), "spoilt_at", None) is not None for s in obj.segments),
+                    any(getattr(world.find(s), "spoilt_at", None) is not None for s in obj.segments),
                     tokens(obj.tokens),
                 )
             )
@@ -578,6 +578,11 @@ def _contents(obj: Object, w: World) -> Iterator[int]:
         yield from obj.sources
         if obj.data_of is not None:
             yield obj.data_of
+        if obj.base is not None:
+            yield obj.base
+    elif isinstance(obj, Segment):
+        if obj.result is not None:
+            yield obj.result
     elif isinstance(obj, Instance):
         yield from obj.groups
         values += [*obj.attrs.values(), *obj.args]

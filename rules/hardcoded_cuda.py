@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import MovedToCuda
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on
+
+
+class HardcodedCuda(Rule):
+    """`.cuda()` is called where the program has a device at hand.
+
+    ## What it does
+    Finds `.cuda()` of tensors and modules where a variable or attribute named `device` is in scope, or in the
+    `forward` of a module, whose input has a device.
+
+    ## Why is this bad
+    The program was written to run on the device that was chosen. With `.cuda()` it raises on a machine without GPU, and
+    mixes devices where another GPU was chosen.
+
+    ## Example
+    ```python
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    weight = torch.ones(3).cuda()
+    ```
+
+    ## Use instead
+    ```python
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    weight = torch.ones(3).to(device)
+    ```
+
+    ## Stays silent on
+    Programs that name no device; `.cuda(index)`; functions of `torch.cuda`.
+
+    ## References
+    - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)
+    """
+
+    code = "GL504"
+    name = "hardcoded-cuda"
+    severity = Severity.STYLE
+    opt_in = True
+    remedy = "use .to(device)"
+
+    @on(MovedToCuda)
+    def moved(self, event: MovedToCuda) -> Iterator[Violation]:
+        yield Violation(f".cuda() ignores {event.device}, which is at hand", at=event.site)
