@@ -80,6 +80,7 @@ class Expressions:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._literals: dict[cst.CSTNode, Value] = {}
         self._table: dict[type, Callable[[Any, World, Context], Value]] = {
             cst.Name: self._name,
             cst.Attribute: self._attribute,
@@ -128,10 +129,14 @@ class Expressions:
         return w.resolve(self.m.names.lookup(node.value, w, ctx))
 
     def _literal(self, node: cst.Integer | cst.Float | cst.SimpleString, w: World, ctx: Context) -> Value:
-        try:
-            return Const(node.evaluated_value)
-        except (ValueError, SyntaxError):
-            return Unknown(("literal", node))
+        value = self._literals.get(node)
+        if value is None:
+            try:
+                value = Const(node.evaluated_value)
+            except (ValueError, SyntaxError):
+                value = Unknown(("literal", node))
+            self._literals[node] = value
+        return value
 
     def _concatenated(self, node: cst.ConcatenatedString, w: World, ctx: Context) -> Value:
         value = node.evaluated_value
