@@ -15,6 +15,7 @@ from gradlint.rule import Rule
 from gradlint.source import SourceError
 from gradlint.static.context import Arguments, Context
 from gradlint.static.interpreter import BudgetExceededError, Interpreter
+from gradlint.static.joining import join, reduce
 from gradlint.static.project import Module, Project
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.values import (
@@ -31,7 +32,7 @@ from gradlint.static.values import (
     Value,
 )
 from gradlint.static.witness import Witness
-from gradlint.static.world import World, join, reduce
+from gradlint.static.world import World
 
 _RECURSION = 6_000
 

@@ -10,6 +10,7 @@ import libcst as cst
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.flow import MAX_EXITS, Results
+from gradlint.static.joining import join_results, reduce_results
 from gradlint.static.units import FunctionUnit
 from gradlint.static.values import (
     NONE,
@@ -30,7 +31,7 @@ from gradlint.static.values import (
     Unknown,
     Value,
 )
-from gradlint.static.world import World, fresh, join_results, reduce_results
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -39,10 +39,6 @@ from gradlint.static.values import (
     Function,
     Group,
     Instance,
-    Mapping,
-    Namespace,
-    Object,
-    Partial,
     Ref,
     Sequence,
     Tensor,
@@ -63,49 +59,11 @@ class Externals:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self._python: dict[str, Handler] = {
-            "builtins.range": self._range,
-            "builtins.enumerate": self._enumerate,
-            "builtins.zip": self._zip,
-            "itertools.zip_longest": self._zip,
-            "builtins.list": self._list,
-            "builtins.tuple": self._list,
-            "builtins.set": self._list,
-            "builtins.sorted": self._list,
-            "builtins.reversed": self._reversed,
-            "builtins.iter": self._first,
-            "builtins.next": self._next,
-            "builtins.filter": self._filter,
-            "builtins.map": self._map,
-            "itertools.chain": self._chain,
-            "itertools.chain.from_iterable": self._chain_items,
-            "itertools.cycle": self._first,
-            "collections.deque": self._list,
-            "builtins.dict": self._dict,
-            "collections.OrderedDict": self._dict,
-            "collections.defaultdict": lambda a, w, c, s: w.new(Mapping()),
-            "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
-            "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
-            "builtins.sum": self._sum,
-            "builtins.len": lambda a, w, c, s: self.m.python.length(w.resolve(a.get(0) or NONE), w),
-            "builtins.getattr": self._getattr,
-            "builtins.setattr": self._setattr,
-            "builtins.hasattr": self._hasattr,
-            "builtins.isinstance": self._isinstance,
-            "builtins.type": self._type,
-            "builtins.bool": self._bool,
-            "builtins.int": self._convert,
-            "builtins.float": self._convert,
-            "builtins.str": self._convert,
-            "functools.partial": self._partial,
-            "functools.wraps": lambda a, w, c, s: w.new(Instance(kind="decorator")),
-            "copy.deepcopy": self._deepcopy,
-            "copy.copy": self._first,
-            "collections.namedtuple": self._namedtuple,
+        self._torch: dict[str, Handler] = {
             "torch.device": lambda a, w, c, s: w.resolve(a.get(0, "type") or NONE),
             "torch.autograd.Variable": self._variable,
             "torch.nn.Parameter": self._parameter,
-            "torch.nn.parameter.Buffer": self._first,
+            "torch.nn.parameter.Buffer": lambda a, w, c, s: w.resolve(a.get(0) or NONE),
             "torch.autograd.backward": self._backward,
             "torch.autograd.grad": self._grad,
             "torch.utils.checkpoint.checkpoint": self._checkpoint,
@@ -129,7 +87,7 @@ class Externals:
 
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         self.m.legacy.called(name, args, w, ctx, site)
-        handler = self._python.get(name)
+        handler = self._torch.get(name) or self.m.builtins.handlers.get(name)
         if handler is not None:
             return handler(args, w, ctx, site)
         if name.endswith(".__init__") and args.positional:
@@ -403,261 +361,6 @@ class Externals:
             tensor = w.get(value, Tensor)
             if tensor is not None and tensor.groups and not tensor.is_parameter:
                 self.m.witness.read(tensor.groups, w, ctx, site)
-
-    # --- Python
-
-    def _first(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        return w.resolve(args.get(0) or NONE)
-
-    def _range(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        values = [w.resolve(a) for a in args.positional]
-        if all(isinstance(v, Const) and isinstance(v.value, int) for v in values) and 1 <= len(values) <= 3:
-            try:
-                numbers = range(*(v.value for v in values if isinstance(v, Const)))
-            except (TypeError, ValueError):
-                return Unknown(("range", fresh()))
-            if len(numbers) <= 4:
-                return w.new(Sequence([Const(n) for n in numbers], [None] * len(numbers), None, None, False))
-        return w.new(Sequence([], [], Unknown(("range", fresh())), None, False))
-
-    def _items(self, value: Value, w: World, ctx: Context, site: Site) -> tuple[list[Value] | None, Value]:
-        items = self.m.python.iterate(value, w, ctx, site)
-        return items.known, (items.element(w, ctx) if items.known is None else NONE)
-
-    def _enumerate(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
-        if known_items is not None:
-            pairs: list[Value] = [
-                w.new(Sequence([Const(n), v], [None, None], None, None, False)) for n, v in enumerate(known_items)
-            ]
-            return w.new(Sequence(pairs, [None] * len(pairs)))
-        pair = w.new(Sequence([Unknown(("index", fresh()), "i"), element], [None, None], None, None, False))
-        return w.new(Sequence([], [], pair))
-
-    def _zip(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        columns = [self._items(value, w, ctx, site) for value in args.positional]
-        known_columns = [c for c, _ in columns if c is not None]
-        if known_columns and len(known_columns) == len(columns):
-            rows: list[Value] = [
-                w.new(Sequence(list(row), [None] * len(row), None, None, False))
-                for row in zip(*known_columns, strict=False)
-            ]
-            return w.new(Sequence(rows, [None] * len(rows)))
-        length = min((len(c) for c in known_columns), default=None)
-        if length is not None and length <= 4:
-            rows = []
-            for n in range(length):
-                row = [c[n] if c is not None else element for c, element in columns]
-                rows.append(w.new(Sequence(row, [None] * len(row), None, None, False)))
-            return w.new(Sequence(rows, [None] * len(rows)))
-        row = [self._any(c, w) if c else element for c, element in columns]
-        return w.new(Sequence([], [], w.new(Sequence(row, [None] * len(row), None, None, False))))
-
-    def _any(self, values: list[Value], w: World) -> Value:
-        joined = values[0]
-        for value in values[1:]:
-            joined = self.m.join_values(joined, value, w)
-        return joined
-
-    def _list(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        if not args.positional:
-            return w.new(Sequence())
-        value = w.resolve(args.positional[0])
-        obj = w.get(value, Object)
-        if isinstance(obj, Instance) and obj.kind == "parameters":
-            return value
-        if isinstance(obj, Sequence):
-            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site))
-        known_items, element = self._items(value, w, ctx, site)
-        if known_items is not None:
-            return w.new(Sequence(list(known_items), [None] * len(known_items)))
-        return w.new(Sequence([], [], element))
-
-    def _reversed(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        ref = self._list(args, w, ctx, site)
-        obj = w.get(ref, Sequence)
-        if obj is not None and obj.tail is None and isinstance(ref, Ref):
-            new = w.write(ref.id)
-            new.items.reverse()
-            new.sites.reverse()
-        return ref
-
-    def _next(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
-        return (known_items[0] if known_items else Unknown(("next", fresh()))) if known_items is not None else element
-
-    def _filter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        value = w.resolve(args.get(1) or NONE)
-        obj = w.get(value, Instance)
-        if obj is not None and obj.kind == "parameters":
-            kept = frozenset(g for g in obj.groups if getattr(w.find(g), "requires_grad", None) is not False)
-            return w.new(Instance(kind="parameters", groups=kept))
-        return value
-
-    def _map(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        function = args.get(0) or NONE
-        known_items, element = self._items(args.get(1) or NONE, w, ctx, site)
-        values = known_items if known_items is not None else [element]
-        out = []
-        for number, value in enumerate(values):
-            here = ctx.at(site, number)
-            out.append(self.m.calls.joined(self.m.calls.call(function, Arguments([value]), w, here, site), w))
-        if known_items is not None:
-            return w.new(Sequence(out, [None] * len(out)))
-        return w.new(Sequence([], [], out[0]))
-
-    def _chain(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        instances = [w.get(w.resolve(a), Instance) for a in args.positional]
-        if instances and all(i is not None and i.kind == "parameters" for i in instances):
-            groups = frozenset().union(*(i.groups for i in instances if i is not None))
-            return w.new(Instance(kind="parameters", groups=groups))
-        new = w.new(Sequence())
-        for value in args.positional:
-            self.m.python.extend(new, value, w, ctx, site)
-        return new
-
-    def _chain_items(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
-        return self._chain(Arguments(known_items if known_items is not None else [element]), w, ctx, site)
-
-    def _dict(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        ref = w.new(Mapping())
-        if args.positional:
-            source = w.resolve(args.positional[0])
-            pairs = w.get(source, Sequence)
-            if pairs is not None:
-                for item in pairs.items:
-                    pair = w.get(w.resolve(item), Sequence)
-                    if pair is not None and len(pair.items) == 2:
-                        key = w.resolve(pair.items[0])
-                        w.write(ref.id).items[key] = pair.items[1]
-            else:
-                self.m.python.update(ref, source, w, ctx)
-        for name, value in args.keywords.items():
-            w.write(ref.id).items[Const(name)] = value
-        if args.open:
-            w.write(ref.id).tail = Unknown(("kwargs", fresh()))
-        return ref
-
-    def _sum(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
-        values = known_items if known_items is not None else [element]
-        tensors = self.m.tensors.tensors_in(values, w)
-        if any(w.get(v, Tensor) is not None for v in tensors):
-            if len(values) == 1 and known_items is not None:
-                return w.resolve(values[0])
-            return self.m.tensors.apply(Op(saves="", size="broadcast"), Arguments(list(tensors)), w, ctx, site)
-        deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
-        return Unknown(("sum", fresh()), deps=deps)
-
-    def _getattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
-        if isinstance(name, Const) and isinstance(name.value, str):
-            value = w.resolve(self.m.attributes.get(owner, name.value, w, ctx, site))
-            default = args.get(2)
-            if default is not None and isinstance(value, Unknown) and isinstance(owner, Ref):
-                return value
-            return value
-        if isinstance(owner, External) and builds_module(f"{owner.name}.model"):
-            return External(f"{owner.name}.model")
-        if isinstance(owner, Namespace):
-            return self.m.any_member(owner, w, ctx)
-        return Unknown(("getattr", fresh()))
-
-    def _setattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
-        label = str(name.value) if isinstance(name, Const) else f"<{fresh()}>"
-        self.m.attributes.set(owner, label, args.get(2) or NONE, w, ctx, site)
-        return NONE
-
-    def _hasattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
-        obj = w.get(owner, Instance)
-        if obj is not None and isinstance(name, Const):
-            if name.value in obj.attrs:
-                return Const(True)
-            if obj.layer is not None and name.value in ("weight", "bias"):
-                return Const(bool(obj.groups))
-            if obj.cls is not None and self.m.definitions.attribute(obj.cls, str(name.value), w) is not None:
-                return Const(True)
-        return Unknown(("hasattr", owner, name))
-
-    def _isinstance(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        subject, kind = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
-        sequence = w.get(kind, Sequence)
-        kinds = [w.resolve(k) for k in sequence.items] if sequence is not None else [kind]
-        answers = [self._is_a(subject, k, w) for k in kinds]
-        if True in answers:
-            return Const(True)
-        if None in answers:
-            return Unknown(("isinstance", subject, tuple(kinds)))
-        return Const(False)
-
-    def _is_a(self, subject: Value, kind: Value, w: World) -> bool | None:
-        obj = w.get(subject, Object)
-        name = kind.name if isinstance(kind, External) else ""
-        if isinstance(subject, Const) and name.startswith("builtins."):
-            import builtins
-
-            python_type = getattr(builtins, name[9:], None)
-            return isinstance(subject.value, python_type) if isinstance(python_type, type) else None
-        if isinstance(obj, Instance):
-            if isinstance(kind, Class):
-                return obj.cls is not None and kind in self.m.definitions.mro(obj.cls)
-            if name == "torch.nn.Module":
-                return obj.kind in ("module", "lightning", "loss")
-            if obj.layer is not None and name:
-                return obj.name == name
-            if obj.cls is not None and name:
-                return name in self.m.definitions.external_bases(obj.cls)
-            return None
-        if isinstance(obj, Tensor):
-            if name == "torch.Tensor":
-                return True
-            return False if name.startswith("builtins.") and not obj.structured else None
-        if isinstance(obj, Sequence):
-            if name in ("builtins.list", "builtins.tuple"):
-                return (name == "builtins.list") is obj.mutable
-            return False if name in ("torch.Tensor", "builtins.dict", "builtins.str") else None
-        if isinstance(obj, Mapping):
-            return name in ("builtins.dict", "collections.OrderedDict", "collections.abc.Mapping")
-        return None
-
-    def _type(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        value = w.resolve(args.get(0) or NONE)
-        obj = w.get(value, Instance)
-        if obj is not None:
-            return obj.cls or External(obj.name)
-        return Unknown(("type", value))
-
-    def _bool(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        value = w.resolve(args.get(0) or NONE)
-        truth, _key, _flipped = self.m.expressions.truth(value, w)
-        return Const(truth) if truth is not None else value
-
-    def _convert(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        value = w.resolve(args.get(0) or NONE)
-        if isinstance(value, Const) or (isinstance(value, Unknown) and not self.m.cuts.carries(value, w, True)):
-            return value
-        return self.m.cuts.note(Unknown(("number", fresh())), [value], "number", w, site)
-
-    def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        if not args.positional:
-            return Unknown(("partial", fresh()))
-        return Partial(w.resolve(args.positional[0]), tuple(args.positional[1:]), tuple(args.keywords.items()))
-
-    def _namedtuple(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        names = w.resolve(args.get(1, "field_names") or NONE)
-        fields: tuple[str, ...] = ()
-        sequence = w.get(names, Sequence)
-        if isinstance(names, Const) and isinstance(names.value, str):
-            fields = tuple(names.value.replace(",", " ").split())
-        elif sequence is not None:
-            fields = tuple(str(v.value) for v in sequence.items if isinstance(v, Const))
-        return Partial(External("gradlint.namedtuple"), tuple(Const(f) for f in fields), ())
-
-    def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        return self.m.clone(w.resolve(args.get(0) or NONE), w)
 
 
 __all__ = ["Externals", "canonical"]

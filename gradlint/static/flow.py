@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Context
+from gradlint.static.joining import join, reduce
+from gradlint.static.sameness import forget, signature
 from gradlint.static.values import NONE, Choice, Const, External, Frame, Group, Instance, Ref, Unknown, Value
-from gradlint.static.world import World, forget, fresh, join, reduce, signature
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.attributes import Attributes
+from gradlint.static.builtin_calls import BuiltinCalls
 from gradlint.static.calls import Calls
 from gradlint.static.construction import Construction
+from gradlint.static.containers import Containers
 from gradlint.static.context import Arguments, Context
 from gradlint.static.custom_functions import CustomFunctions
 from gradlint.static.cuts import Cuts
@@ -18,12 +20,14 @@ from gradlint.static.discards import Discards
 from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
 from gradlint.static.flow import MAX_WORLDS, Flow, Outcome
+from gradlint.static.joining import MAX_ALTERNATIVES, join, join_tensors
 from gradlint.static.legacy import Legacy
 from gradlint.static.memory import Memory
 from gradlint.static.methods import Methods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
 from gradlint.static.python import Python
+from gradlint.static.sameness import forget
 from gradlint.static.shapes import Shapes
 from gradlint.static.tensors import Tensors
 from gradlint.static.torch_table import METHODS
@@ -50,7 +54,7 @@ from gradlint.static.values import (
     Value,
 )
 from gradlint.static.witness import Witness
-from gradlint.static.world import MAX_ALTERNATIVES, World, forget, fresh, join, join_tensors
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -122,6 +126,8 @@ class Interpreter:
         self.legacy = Legacy(self)
         self.methods = Methods(self)
         self.externals = Externals(self)
+        self.builtins = BuiltinCalls(self)
+        self.containers = Containers(self)
         self.called: set[Unit] = set()  #: functions that were executed
         self.built: set[Unit] = set()  #: classes that were instantiated
         self.class_kinds: dict[Unit, str] = {}

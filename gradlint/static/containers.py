@@ -1,0 +1,139 @@
+"""Methods of Python's own containers and strings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint.static.context import Arguments, Context
+from gradlint.static.values import NONE, Const, Mapping, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_STRING_METHODS = frozenset(
+    [
+        "lower",
+        "upper",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "startswith",
+        "endswith",
+        "replace",
+        "title",
+        "capitalize",
+        "find",
+        "count",
+        "isdigit",
+        "removeprefix",
+    ]
+)
+
+
+class Containers:
+    """Calls methods of lists, dicts and strings."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def of_list(
+        self, receiver: Ref, obj: Sequence, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """Call a method of a list."""
+        python = self.m.python
+        if name in ("append", "add", "appendleft"):
+            value = args.get(0) or NONE
+            python.append(receiver, value, w, ctx, site)
+            return NONE
+        if name == "extend":
+            python.extend(receiver, args.get(0) or NONE, w, ctx, site)
+            return NONE
+        if name == "insert":
+            python.append(receiver, args.get(1) or NONE, w, ctx, site, certain=False)
+            return NONE
+        if name == "clear":
+            new = w.write(receiver.id)
+            new.items, new.sites, new.tail, new.tail_site = [], [], None, None
+            return NONE
+        if name in ("pop", "popleft"):
+            if obj.tail is None and obj.items and not args.positional:
+                new = w.write(receiver.id)
+                at = 0 if name == "popleft" else len(new.items) - 1
+                new.sites.pop(at)
+                return w.resolve(new.items.pop(at))
+            return python.element(receiver, w, ctx)
+        if name in ("copy", "__iter__"):
+            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site))
+        if name in ("sort", "reverse", "remove"):
+            return NONE
+        return Unknown(("list method", fresh()))
+
+    def of_dict(
+        self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """Call a method of a dict."""
+        if name == "items":
+            pairs: list[Value] = [
+                w.new(Sequence([k, v], [None, None], None, None, False)) for k, v in obj.items.items()
+            ]
+            tail: Value | None = None
+            if obj.tail is not None:
+                key = Unknown(("key", fresh()))
+                tail = w.new(Sequence([key, obj.tail], [None, None], None, None, False))
+            return w.new(Sequence(pairs, [None] * len(pairs), tail))
+        if name == "values":
+            return w.new(Sequence(list(obj.items.values()), [None] * len(obj.items), obj.tail))
+        if name == "keys":
+            tail = Unknown(("key", fresh())) if obj.tail is not None else None
+            return w.new(Sequence(list(obj.items), [None] * len(obj.items), tail))
+        if name in ("get", "pop", "setdefault", "__getitem__"):
+            return self._dict_get(receiver, obj, name, args, w, ctx, site)
+        if name == "update":
+            if args.positional:
+                self.m.python.update(receiver, args.positional[0], w, ctx)
+            for key_name, value in args.keywords.items():
+                w.write(receiver.id).items[Const(key_name)] = value
+            return NONE
+        if name == "copy":
+            return w.new(Mapping(dict(obj.items), obj.tail))
+        if name == "clear":
+            new = w.write(receiver.id)
+            new.items, new.tail = {}, None
+        return Unknown(("dict method", fresh()))
+
+    def _dict_get(
+        self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        key = w.resolve(args.get(0) or NONE)
+        default = w.resolve(args.get(1, "default") or NONE)
+        if isinstance(key, Const):
+            if key in obj.items:
+                value = obj.items[key]
+                if name == "pop":
+                    w.write(receiver.id).items.pop(key)
+                return w.resolve(value)
+            if obj.tail is None:
+                if name == "setdefault":
+                    w.write(receiver.id).items[key] = default
+                return default
+        value = self.m.python.get_item(receiver, key if isinstance(key, (Const, Unknown)) else None, w, ctx, site)
+        return value if name == "__getitem__" or default == NONE else self.m.join_values(value, default, w)
+
+    def of_string(self, receiver: Const, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a method of a string."""
+        values = [w.resolve(a) for a in args.positional]
+        if isinstance(receiver.value, str) and all(isinstance(v, Const) for v in values) and not args.keywords:
+            if name in _STRING_METHODS:
+                try:
+                    return Const(getattr(receiver.value, name)(*(v.value for v in values if isinstance(v, Const))))
+                except (TypeError, ValueError):
+                    return Unknown(("string", fresh()))
+            if name == "split" and len(values) <= 1:
+                parts: list[Value] = [Const(p) for p in receiver.value.split(*(v.value for v in values))]  # type: ignore[union-attr]
+                return w.new(Sequence(parts, [None] * len(parts)))
+        for value in values:
+            if w.get(value, Tensor) is not None:
+                continue
+        return Unknown(("string", fresh()))

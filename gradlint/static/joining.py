@@ -1,0 +1,328 @@
+"""Joining worlds: one that stands for several, and which of many are the most alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as AbstractSequence
+from typing import Any
+
+from gradlint.static.values import (
+    Choice,
+    Const,
+    Frame,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh
+
+MAX_ALTERNATIVES = 4
+
+
+def disagreements(a: World, b: World) -> list[tuple[int, Object, Object]]:
+    """The objects that both worlds have, each as it is in the one and in the other, where that is not the same."""
+    there, shared = b.heap.get, a.shared
+    found = [
+        (key, x, y)
+        for key, x in a.heap.items()
+        if (y := there(key)) is not x and (y := y or shared.get(key)) is not None
+    ]
+    if shared:
+        found += [(key, x, y) for key, y in b.heap.items() if key not in a.heap and (x := shared.get(key)) is not None]
+    return found
+
+
+def _flat(value: Value) -> tuple[Value, ...]:
+    return value.alternatives if isinstance(value, Choice) else (value,)
+
+
+class _Join:
+    """Joins two worlds into a new one."""
+
+    def __init__(self, a: World, b: World) -> None:
+        self.a, self.b = a, b
+        self.out = World(a.shared)
+        self.out.modules = {**b.modules, **a.modules}
+        self.out.heap = {**b.heap, **a.heap}
+        self.pairs: dict[tuple[Value, Value], Value] = {}
+
+    def run(self) -> World:
+        a, b, out = self.a, self.b, self.out
+        out.grad = a.grad if a.grad is b.grad else None
+        out.module_checked = a.module_checked and b.module_checked
+        out.assumed = {k: v for k, v in a.assumed.items() if b.assumed.get(k) is v}
+        out.bound = {k: v for k, v in a.bound.items() if b.bound.get(k) == v}
+        for k in a.bound.keys() ^ b.bound.keys():
+            # Only one of the two knows what this is: keep it, it was unknown and harmless in the other.
+            known = a.bound.get(k, b.bound.get(k))
+            if isinstance(known, Ref):
+                out.bound[k] = known
+        for key, left, right in disagreements(a, b):
+            joined = out.heap[key] = self.objects(left, right)
+            if joined is not left and joined is not right:
+                joined.owner, joined.stamp = out.token, fresh()
+        return out
+
+    def value(self, x: Value, y: Value) -> Value:
+        x, y = self.a.resolve(x), self.b.resolve(y)
+        if x == y:
+            return x
+        known = self.pairs.get((x, y))
+        if known is None:
+            # Entered before it is computed, so that cyclic objects end.
+            self.pairs[x, y] = Unknown(("join", fresh()))
+            known = self.pairs[x, y] = self._value(x, y)
+        return known
+
+    def _value(self, x: Value, y: Value) -> Value:
+        left, right = self.a.get(x, Object), self.b.get(y, Object)
+        if isinstance(left, Tensor) and isinstance(right, Tensor):
+            return self.out.new(join_tensors(left, right))
+        if isinstance(left, Sequence) and isinstance(right, Sequence):
+            return self.out.new(self.objects(left, right))
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            return self.out.new(self.objects(left, right))
+        if isinstance(x, Unknown) or isinstance(y, Unknown):
+            deps = getattr(x, "deps", frozenset()) | getattr(y, "deps", frozenset())
+            for obj in (left, right):
+                if isinstance(obj, Tensor):
+                    deps |= obj.deps
+            return Unknown(("join", fresh()), deps=deps)
+        alternatives = tuple(dict.fromkeys((*_flat(x), *_flat(y))))
+        if len(alternatives) <= MAX_ALTERNATIVES:
+            return Choice(fresh(), alternatives)
+        return Unknown(("join", fresh()))
+
+    def optional(self, x: Value | None, y: Value | None) -> Value | None:
+        if x is None or y is None:
+            return x if y is None else y
+        return self.value(x, y)
+
+    def dicts(self, x: dict[Any, Value], y: dict[Any, Value]) -> dict[Any, Value]:
+        out = {}
+        for key in [*x, *(k for k in y if k not in x)]:
+            if key not in x or key not in y:
+                # Set on one way only: reading it means that way was taken.
+                out[key] = x.get(key, y.get(key))
+            else:
+                out[key] = x[key] if x[key] == y[key] else self.value(x[key], y[key])
+        return out  # type: ignore[return-value]
+
+    def objects(self, x: Object, y: Object) -> Object:
+        if type(x) is not type(y):
+            return x
+        if isinstance(x, Frame) and isinstance(y, Frame):
+            return Frame(self.dicts(x.vars, y.vars), x.parent)
+        if isinstance(x, Group) and isinstance(y, Group):
+            grad = x.requires_grad if x.requires_grad is y.requires_grad else None
+            return Group(grad, x.opaque, join_tokens(x.tokens, y.tokens), x.made_at)
+        if isinstance(x, Segment) and isinstance(y, Segment):
+            freed = x.freed if x.freed is y.freed else None
+            spoilt_at = x.spoilt_at if y.spoilt_at is not None else None
+            return Segment(freed, x.freed_at or y.freed_at, x.result, x.saved, spoilt_at, x.spoilt_by)
+        if isinstance(x, Tensor) and isinstance(y, Tensor):
+            return join_tensors(x, y)
+        if isinstance(x, Instance) and isinstance(y, Instance):
+            new: Instance = x.copy()
+            new.attrs = self.dicts(x.attrs, y.attrs)
+            new.groups = x.groups | y.groups
+            new.training = x.training if x.training is y.training else None
+            new.device = x.device if x.device == y.device else None
+            new.set_at = {**y.set_at, **x.set_at}
+            new.in_forward = x.in_forward and y.in_forward
+            new.tokens = join_tokens(x.tokens, y.tokens)
+            return new
+        if isinstance(x, Sequence) and isinstance(y, Sequence):
+            return self.sequences(x, y)
+        if isinstance(x, Mapping) and isinstance(y, Mapping):
+            return Mapping(self.dicts(x.items, y.items), self.optional(x.tail, y.tail))
+        return x
+
+    def sequences(self, x: Sequence, y: Sequence) -> Sequence:
+        shared = min(len(x.items), len(y.items))
+        items = [a if a == b else self.value(a, b) for a, b in zip(x.items[:shared], y.items[:shared], strict=False)]
+        tail, site = self.optional(x.tail, y.tail), x.tail_site or y.tail_site
+        longer = x if len(x.items) > shared else y
+        for extra, where in zip(longer.items[shared:], longer.sites[shared:], strict=False):
+            tail, site = self.optional(tail, extra), site or where
+        return Sequence(items, x.sites[:shared], tail, site, x.mutable, x.fields)
+
+
+def _same(x: Any, y: Any) -> Any:
+    return x if x == y else None
+
+
+def join_tensors(x: Tensor, y: Tensor) -> Tensor:
+    """What holds of a tensor that is one of two."""
+    return Tensor(
+        requires_grad=_same(x.requires_grad, y.requires_grad),
+        is_leaf=_same(x.is_leaf, y.is_leaf),
+        is_parameter=_same(x.is_parameter, y.is_parameter),
+        device=_same(x.device, y.device),
+        size=_same(x.size, y.size),
+        shape=_same(x.shape, y.shape),
+        integral=_same(x.integral, y.integral),
+        activation=_same(x.activation, y.activation),
+        activation_at=x.activation_at or y.activation_at,
+        nudged=x.nudged if x.nudged == y.nudged else "",
+        made_at=x.made_at or y.made_at,
+        moved_at=x.moved_at or y.moved_at,
+        groups=x.groups | y.groups,
+        deps=x.deps | y.deps,
+        open=x.open or y.open,
+        segments=x.segments | y.segments,
+        doubtful=x.doubtful | y.doubtful | x.segments ^ y.segments,
+        sources=tuple(dict.fromkeys((*x.sources, *y.sources))),
+        data_of=_same(x.data_of, y.data_of),
+        data_at=x.data_at or y.data_at,
+        gradient_of=x.gradient_of & y.gradient_of,
+        is_gradient=x.is_gradient and y.is_gradient,
+        structured=x.structured or y.structured,
+        cut=x.cut if y.cut is not None else None,
+        vague=x.vague or y.vague,
+        presumed=x.presumed and y.presumed,
+        base=_same(x.base, y.base),
+        retains=_same(x.retains, y.retains),
+        stale_at=x.stale_at or y.stale_at,
+        asked_at=_same(x.asked_at, y.asked_at),
+        tokens=join_tokens(x.tokens, y.tokens),
+    )
+
+
+def join_tokens(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+    """Each protocol's tokens of either side; a side without any is still at the start, and says nothing."""
+    return {key: x.get(key, frozenset()) | y.get(key, frozenset()) for key in [*x, *(k for k in y if k not in x)]}
+
+
+def join(a: World, b: World) -> World:
+    """A world that stands for both.  What they disagree about becomes a choice, or unknown."""
+    return _Join(a, b).run()
+
+
+def join_results(results: AbstractSequence[tuple[World, Value]]) -> tuple[World, Value]:
+    """One world and one value for several ways a call may have gone."""
+    world, value = results[0]
+    for other, result in results[1:]:
+        joiner = _Join(world, other)
+        merged = joiner.run()
+        value = joiner.value(value, result)
+        world = merged
+    return world, value
+
+
+# --- keeping their number down ---------------------------------------------------------------------------------
+
+_WEIGHTS = {Group: 100, Tensor: 20, Instance: 20, Segment: 5, Frame: 0, Sequence: 0, Mapping: 0}
+
+
+def _value_weight(x: Value | None, y: Value | None) -> int:
+    if x == y or x is None or y is None:
+        return 0
+    if isinstance(x, Ref) and isinstance(y, Ref):
+        return 10
+    if isinstance(x, Const) and isinstance(y, Const):
+        return 2 if isinstance(x.value, (bool, str, type(None))) or isinstance(y.value, (bool, type(None))) else 0
+    if isinstance(x, Unknown) or isinstance(y, Unknown):
+        return 5 if isinstance(x, Ref) or isinstance(y, Ref) else 0
+    return 10
+
+
+def _dict_weight(x: dict[Any, Value], y: dict[Any, Value]) -> int:
+    return sum(_value_weight(value, y.get(key)) for key, value in x.items())
+
+
+_TENSOR_FACTS = ("requires_grad", "device", "activation", "integral", "data_of", "is_parameter", "size")
+
+
+def _tensor_weight(x: Tensor, y: Tensor) -> int:
+    return 20 if any(getattr(x, fact) != getattr(y, fact) for fact in _TENSOR_FACTS) else 0
+
+
+def distance(a: World, b: World) -> int:
+    """How much two worlds disagree about what matters; 0 when they may be joined without loss."""
+    total = 0 if a.grad is b.grad else 50
+    for _, x, y in disagreements(a, b):
+        if isinstance(x, Frame) and isinstance(y, Frame):
+            for name, value in x.vars.items():
+                mine, theirs = a.resolve(value), y.vars.get(name)
+                if theirs is None or mine == (theirs := b.resolve(theirs)):
+                    continue
+                left, right = a.get(mine, Tensor), b.get(theirs, Tensor)
+                if left is not None and right is not None:
+                    total += _tensor_weight(left, right)
+                else:
+                    total += _value_weight(mine, theirs)
+        elif isinstance(x, Group) and isinstance(y, Group):
+            total += 0 if x.tokens == y.tokens and x.requires_grad is y.requires_grad else 100
+        elif isinstance(x, Tensor) and isinstance(y, Tensor):
+            total += _tensor_weight(x, y)
+        elif isinstance(x, Instance) and isinstance(y, Instance):
+            total += _dict_weight(x.attrs, y.attrs)
+            total += 0 if (x.training, x.device, x.groups) == (y.training, y.device, y.groups) else 30
+            total += 0 if x.tokens == y.tokens else 30
+        elif isinstance(x, Mapping) and isinstance(y, Mapping):
+            total += _dict_weight(x.items, y.items)
+    return total
+
+
+def reduce(worlds: list[World], limit: int) -> list[World]:
+    """At most ``limit`` worlds: those that agree are joined, then the most similar ones."""
+    if len(worlds) < 2:
+        return worlds
+    apart: dict[tuple[World, World], int] = {}
+
+    def between(i: int, j: int) -> int:
+        pair = (kept[i], kept[j])
+        if pair not in apart:
+            apart[pair] = distance(*pair)
+        return apart[pair]
+
+    kept: list[World] = []
+    for world in worlds:
+        for index, other in enumerate(kept):
+            if other is world:
+                break
+            apart[other, world] = distance(other, world)
+            if apart[other, world] == 0:
+                kept[index] = join(other, world)
+                break
+        else:
+            kept.append(world)
+    while len(kept) > limit:
+        _, i, j = min((between(i, j), i, j) for i in range(len(kept)) for j in range(i + 1, len(kept)))
+        kept[i] = join(kept[i], kept[j])
+        del kept[j]
+    return kept
+
+
+def reduce_results(results: list[tuple[World, Value]], limit: int) -> list[tuple[World, Value]]:
+    """As :func:`reduce`, for the worlds and values in which a call may end."""
+    kept: list[tuple[World, Value]] = []
+    for world, value in results:
+        for index, (other, result) in enumerate(kept):
+            if _result_distance(other, result, world, value) == 0:
+                kept[index] = join_results([(other, result), (world, value)])
+                break
+        else:
+            kept.append((world, value))
+    while len(kept) > limit:
+        pairs = [
+            (_result_distance(*kept[i], *kept[j]), i, j) for i in range(len(kept)) for j in range(i + 1, len(kept))
+        ]
+        _, i, j = min(pairs)
+        kept[i] = join_results([kept[i], kept[j]])
+        del kept[j]
+    return kept
+
+
+def _result_distance(a: World, x: Value, b: World, y: Value) -> int:
+    x, y = a.resolve(x), b.resolve(y)
+    left, right = a.get(x, Tensor), b.get(y, Tensor)
+    weight = _tensor_weight(left, right) if left and right else _value_weight(x, y)
+    return weight + distance(a, b)

@@ -1,0 +1,223 @@
+"""What can be reached in a world: when two worlds cannot be told apart, and what nothing can reach any more."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+from gradlint.static.values import (
+    Bound,
+    Choice,
+    Class,
+    Const,
+    Frame,
+    Function,
+    Group,
+    Instance,
+    Lambda,
+    Mapping,
+    Object,
+    Partial,
+    Ref,
+    Segment,
+    Sequence,
+    Super,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World
+
+
+def signature(world: World, roots: Iterable[int]) -> Hashable:
+    """A value that is equal for two worlds that cannot be told apart from ``roots`` (frames, by id).
+
+    Objects and unknown values are numbered in the order they are met, so that fresh ones compare equal.
+    """
+    numbers: dict[Hashable, int] = {}
+    queue: list[int] = []
+
+    def number(key: Hashable) -> int:
+        return numbers.setdefault(key, len(numbers))
+
+    def encode(value: Value | None) -> Hashable:
+        if value is None:
+            return None
+        value = world.resolve(value)
+        kind = type(value)
+        if kind is Const:
+            return value
+        if kind is Ref:
+            if ("ref", value.id) not in numbers:  # type: ignore[union-attr]
+                queue.append(value.id)  # type: ignore[union-attr]
+            return number(("ref", value.id))  # type: ignore[union-attr]
+        if kind is Unknown:
+            return ("?", number(value.key))  # type: ignore[union-attr]
+        if kind is Choice:
+            return tuple(encode(v) for v in value.alternatives)  # type: ignore[union-attr]
+        if kind is Function:
+            return (value.unit, value.grad)  # type: ignore[union-attr]
+        if kind is Bound:
+            return (encode(value.receiver), value.name)  # type: ignore[union-attr]
+        if kind is Super:
+            return encode(value.receiver)  # type: ignore[union-attr]
+        if kind is Partial:
+            return (encode(value.function), *map(encode, value.args))  # type: ignore[union-attr]
+        return getattr(value, "name", None) or getattr(value, "unit", None)
+
+    def tokens(value: dict[str, Any]) -> Hashable:
+        return tuple((key, frozenset((t.state, t.lineage) for t in value[key])) for key in sorted(value) if value[key])
+
+    out: list[Hashable] = [world.grad]
+    for root in roots:
+        encode(Ref(root))
+    position = 0
+    while position < len(queue):
+        key = queue[position]
+        position += 1
+        obj = world.find(key)
+        if isinstance(obj, Frame):
+            out.append(tuple((name, encode(obj.vars[name])) for name in sorted(obj.vars)))
+            if obj.parent is not None:
+                encode(Ref(obj.parent))
+        elif isinstance(obj, Tensor):
+            for group in sorted(obj.groups | obj.deps):
+                encode(Ref(group))
+            freed = [getattr(world.find(s), "freed", None) for s in sorted(obj.segments)]
+            out.append(
+                (
+                    obj.requires_grad,
+                    obj.is_leaf,
+                    obj.is_parameter,
+                    obj.device,
+                    obj.size,
+                    obj.integral,
+                    obj.activation,
+                    obj.open,
+                    obj.is_gradient,
+                    True in freed,
+                    None in freed,
+                    False in freed,
+                    frozenset(number(("ref", g)) for g in obj.groups),
+                    frozenset(number(("ref", g)) for g in obj.deps),
+                    obj.data_of is None,
+                    obj.cut is None,
+                    obj.asked_at is None,
+                    obj.presumed,
+                    obj.retains,
+                    obj.stale_at,
+                    any(getattr(world.find(s), "spoilt_at", None) is not None for s in obj.segments),
+                    tokens(obj.tokens),
+                )
+            )
+        elif isinstance(obj, Group):
+            out.append((obj.requires_grad, tokens(obj.tokens)))
+        elif isinstance(obj, Instance):
+            for group in sorted(obj.groups):
+                encode(Ref(group))
+            attrs = tuple((name, encode(obj.attrs[name])) for name in sorted(obj.attrs))
+            out.append((obj.name, obj.kind, obj.training, obj.device, attrs))
+        elif isinstance(obj, Sequence):
+            out.append((tuple(map(encode, obj.items)), encode(obj.tail)))
+        elif isinstance(obj, Mapping):
+            out.append((tuple((encode(k), encode(v)) for k, v in obj.items.items()), encode(obj.tail)))
+    return tuple(out)
+
+
+def _pointers(value: Value, w: World) -> Iterator[int]:
+    """The objects a value points to directly."""
+    value = w.resolve(value)
+    if isinstance(value, Ref):
+        yield value.id
+    elif isinstance(value, (Function, Lambda)):
+        yield value.frame
+        if isinstance(value, Function) and value.owner is not None:
+            yield from _pointers(value.owner, w)
+    elif isinstance(value, Class):
+        yield value.scope
+        yield value.frame
+        for base in value.bases:
+            yield from _pointers(base, w)
+    elif isinstance(value, Bound):
+        yield from _pointers(value.receiver, w)
+        if value.function is not None:
+            yield from _pointers(value.function, w)
+    elif isinstance(value, Super):
+        yield from _pointers(value.receiver, w)
+    elif isinstance(value, Partial):
+        for part in (value.function, *value.args, *(v for _, v in value.kwargs)):
+            yield from _pointers(part, w)
+    elif isinstance(value, Choice):
+        for alternative in value.alternatives:
+            yield from _pointers(alternative, w)
+    elif isinstance(value, Unknown):
+        yield from value.deps
+
+
+def _contents(obj: Object, w: World) -> Iterator[int]:
+    """The objects an object points to directly."""
+    values: list[Value] = []
+    if isinstance(obj, Frame):
+        values += obj.vars.values()
+        if obj.parent is not None:
+            yield obj.parent
+    elif isinstance(obj, Tensor):
+        yield from obj.groups | obj.deps | obj.segments | obj.gradient_of
+        yield from obj.sources
+        if obj.data_of is not None:
+            yield obj.data_of
+        if obj.base is not None:
+            yield obj.base
+    elif isinstance(obj, Segment):
+        if obj.result is not None:
+            yield obj.result
+    elif isinstance(obj, Instance):
+        yield from obj.groups
+        values += [*obj.attrs.values(), *obj.args]
+    elif isinstance(obj, Sequence):
+        values += obj.items
+        values += [obj.tail] if obj.tail is not None else []
+    elif isinstance(obj, Mapping):
+        values += [*obj.items, *obj.items.values()]
+        values += [obj.tail] if obj.tail is not None else []
+    for value in values:
+        yield from _pointers(value, w)
+
+
+def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Object]]:
+    """The objects made after the number ``since`` that cannot be reached from ``roots`` or older objects.
+
+    What is known of unknown values that came from them is forgotten; the objects are the caller's to delete.
+    """
+    young = sorted(key for key in world.heap if key > since)
+    seen: set[int] = set()
+    # What has not been written to since cannot point to anything younger.
+    queue = [*roots, *(key for key, obj in world.heap.items() if key <= since and obj.stamp > since)]
+    for name, value in world.bound.items():
+        if _newest(name) <= since:
+            queue += _pointers(value, world)
+    while queue:
+        key = queue.pop()
+        if key not in seen:
+            seen.add(key)
+            obj = world.heap.get(key)
+            if obj is not None:
+                queue += _contents(obj, world)
+    dropped = [(key, world.heap[key]) for key in young if key not in seen]
+    gone = [
+        name
+        for name, value in world.bound.items()
+        if isinstance(value, Ref) and value.id > since and value.id not in seen
+    ]
+    for name in gone:
+        del world.bound[name]
+    return dropped
+
+
+def _newest(key: Hashable) -> int:
+    """The largest number in the key of an unknown value: when the youngest thing it is made of came to be."""
+    if isinstance(key, tuple):
+        return max(map(_newest, key), default=0)
+    if isinstance(key, Ref):
+        return key.id
+    return key if type(key) is int else 0
