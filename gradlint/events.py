@@ -126,6 +126,16 @@ class NeverReached(Event):
     steps: int  #: of the optimizer so far
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueKept(Event):
+    """A value was added to others that are kept from one iteration to the next."""
+
+    value: Tensor
+    where: str  #: "sum" or "list"
+    spent: Fact[bool] = field(default_factory=unknown)  #: a value kept since an earlier iteration has a freed graph
+    walked_at: Site | None = None  #: where that graph was freed
+
+
 # --- modules and their inputs ----------------------------------------------------------------------------------
 
 

@@ -38,6 +38,7 @@ from gradlint.events import (
     Step,
     SuperCalled,
     SuperInit,
+    ValueKept,
 )
 
 EVENTS: frozenset[type[Event]] = frozenset(
@@ -76,6 +77,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         Step,
         SuperCalled,
         SuperInit,
+        ValueKept,
     }
 )
 """The types of the events this witness sends."""

@@ -216,6 +216,7 @@ class Calls:
             receiver,
             ctx.in_forward or self._is_forward(fn, receiver, w),
             ctx.peeled,
+            ctx.iteration,
         )
         self.bind(fn, args, w, here)
         before, checked = w.grad, w.module_checked

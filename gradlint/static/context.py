@@ -36,6 +36,7 @@ class Context:
     receiver: Value | None = None
     in_forward: bool = False  #: within the forward of a module
     peeled: bool = False  #: inside a loop whose iterations stand for any number of them
+    iteration: int = 0  #: the number at which the innermost iteration of a loop began; 0 outside of loops
     yields: list[tuple[Value, Site]] | None = None
     on_yield: Callable[[World, Value], None] | None = None
 

@@ -411,6 +411,8 @@ class Expressions:
             if self.m.memory.shares(owner):
                 self.m.memory.array_changed(owner, w, ctx, ctx.site(node))
                 return
+        if symbol in ("+", "-"):
+            self.m.graphs.summed(current, value, w, ctx, ctx.site(node))
         if w.get(current, Tensor) is not None:
             self.m.tensors.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
             return

@@ -332,6 +332,7 @@ class Externals:
             new.gradient_of = groups
             if create == Const(False):
                 new.requires_grad, new.deps, new.segments, new.open = False, frozenset(), frozenset(), False
+                new.reaches = frozenset()
             else:
                 new.requires_grad = None
         return w.new(Sequence([], [], result, site, False))

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as AbstractSequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.static.context import Context
+from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import join, reduce
 from gradlint.static.sameness import forget, signature
-from gradlint.static.values import NONE, Choice, Const, External, Frame, Group, Instance, Ref, Unknown, Value
+from gradlint.static.values import (
+    NONE,
+    Choice,
+    Const,
+    External,
+    Frame,
+    Group,
+    Instance,
+    Ref,
+    Sequence,
+    Unknown,
+    Value,
+)
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -144,7 +156,10 @@ class Flow:
 
     def _assign(self, node: cst.Assign, w: World, ctx: Context) -> list[World]:
         results = self.value(node.value, w, ctx)
+        total = _running_total(node)
         for world, value in results:
+            if total is not None and ctx.iteration:
+                self.m.graphs.summed(self.m.eval(total, world, ctx), value, world, ctx, ctx.site(node))
             for target in node.targets:
                 self.bind(target.target, value, world, ctx, node)
         return [world for world, _ in results]
@@ -162,8 +177,13 @@ class Flow:
         return [w]
 
     def _delete(self, node: cst.Del, w: World, ctx: Context) -> list[World]:
-        if isinstance(node.target, cst.Name):
-            w.write(ctx.frame).vars.pop(node.target.value, None)
+        target = node.target
+        if isinstance(target, cst.Name):
+            w.write(ctx.frame).vars.pop(target.value, None)
+        elif isinstance(target, cst.Subscript) and isinstance(target.slice[0].slice, cst.Slice):
+            owner = self.m.eval(target.value, w, ctx)
+            if w.get(owner, Sequence) is not None:
+                self.m.methods.call(owner, "clear", Arguments(), w, ctx, ctx.site(node))
         return [w]
 
     def _import(self, node: cst.Import | cst.ImportFrom, w: World, ctx: Context) -> list[World]:
@@ -325,7 +345,7 @@ class Flow:
         out = Outcome()
         worlds = [w]
         for number, value in enumerate(values):
-            here = ctx.at(id(node), number)
+            here = replace(ctx.at(id(node), number), iteration=fresh())
             for world in worlds:
                 self.bind(node.target, value, world, here, node.target)
             body = self.block(node.body.body, worlds, here)
@@ -346,7 +366,7 @@ class Flow:
         roots = list(ctx.frames())
         since = fresh()
         for number in range(MAX_PEELED):
-            here = ctx.at(id(node), number, peeled=True)
+            here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh())
             for world in worlds:
                 start(world, here)
             body = self.block(node.body.body, worlds, here)
@@ -503,6 +523,18 @@ class Flow:
             return True
         elements = [e.value for e in kind.elements] if isinstance(kind, cst.Tuple) else [kind]
         return all(isinstance(e, cst.Name) and e.value in (*names, "Exception") for e in elements)
+
+
+def _running_total(node: cst.Assign) -> cst.BaseExpression | None:
+    """``total`` in ``total = total + loss``."""
+    target, value = node.targets[0].target, node.value
+    if len(node.targets) != 1 or not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)):
+        return None
+    while isinstance(value, cst.BinaryOperation) and isinstance(value.operator, (cst.Add, cst.Subtract)):
+        if target.deep_equals(value.left) or target.deep_equals(value.right):
+            return target
+        value = value.left
+    return None
 
 
 def _exits(body: cst.BaseSuite) -> bool:

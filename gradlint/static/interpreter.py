@@ -20,6 +20,7 @@ from gradlint.static.discards import Discards
 from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
 from gradlint.static.flow import MAX_WORLDS, Flow, Outcome
+from gradlint.static.graphs import Graphs
 from gradlint.static.joining import MAX_ALTERNATIVES, join, join_tensors
 from gradlint.static.legacy import Legacy
 from gradlint.static.memory import Memory
@@ -115,6 +116,7 @@ class Interpreter:
         self.python = Python(self)
         self.calls = Calls(self)
         self.tensors = Tensors(self)
+        self.graphs = Graphs(self)
         self.cuts = Cuts(self)
         self.devices = Devices(self)
         self.discards = Discards(self)
@@ -299,7 +301,9 @@ class Interpreter:
         if inputs:
             self.witness.read(inputs, w, ctx, site)
         result = Unknown(("call", fresh()), method, frozenset(deps))
-        return self.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
+        result = self.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
+        self.graphs.called(result, [*args, callee], w)
+        return result
 
     def _escape(self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int) -> None:
         obj = w.get(value, Object)

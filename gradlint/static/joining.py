@@ -125,7 +125,7 @@ class _Join:
         if isinstance(x, Segment) and isinstance(y, Segment):
             freed = x.freed if x.freed is y.freed else None
             spoilt_at = x.spoilt_at if y.spoilt_at is not None else None
-            return Segment(freed, x.freed_at or y.freed_at, x.result, x.saved, spoilt_at, x.spoilt_by)
+            return Segment(freed, x.freed_at or y.freed_at, x.result, x.saved, spoilt_at, x.spoilt_by, x.presumed)
         if isinstance(x, Tensor) and isinstance(y, Tensor):
             return join_tensors(x, y)
         if isinstance(x, Instance) and isinstance(y, Instance):
@@ -177,6 +177,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         deps=x.deps | y.deps,
         open=x.open or y.open,
         segments=x.segments | y.segments,
+        reaches=x.reaches | y.reaches,
         doubtful=x.doubtful | y.doubtful | x.segments ^ y.segments,
         sources=tuple(dict.fromkeys((*x.sources, *y.sources))),
         data_of=_same(x.data_of, y.data_of),

@@ -193,7 +193,7 @@ class Methods:
         if name == "detach_":
             new = w.write(receiver.id)
             new.requires_grad, new.deps, new.segments, new.groups = False, frozenset(), frozenset(), frozenset()
-            new.is_leaf, new.open = True, False
+            new.is_leaf, new.open, new.reaches = True, False, frozenset()
             new.cut, new.vague = self.m.cuts.lost([receiver], "detach", w, site), False
             return receiver
         if name in ("numpy", "__array__"):
@@ -292,7 +292,7 @@ class Methods:
         """Free the graph of a tensor, unless it is retained."""
         if retain:
             return
-        for key in tensor.segments:
+        for key in tensor.segments | tensor.reaches:
             segment = w.find(key)
             if isinstance(segment, Segment) and not segment.freed:
                 new = w.write(key)

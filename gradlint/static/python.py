@@ -258,6 +258,7 @@ class Python:
         """Add an item; in a loop that may run any number of times, to what comes after the known ones."""
         if not isinstance(ref, Ref):
             return
+        self.m.graphs.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
         if certain and new.tail is None and not ctx.peeled and len(new.items) < 64:
             new.items.append(value)

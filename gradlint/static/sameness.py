@@ -83,7 +83,7 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
         elif isinstance(obj, Tensor):
             for group in sorted(obj.groups | obj.deps):
                 encode(Ref(group))
-            freed = [getattr(world.find(s), "freed", None) for s in sorted(obj.segments)]
+            freed = [getattr(world.find(s), "freed", None) for s in sorted(obj.segments | obj.reaches)]
             out.append(
                 (
                     obj.requires_grad,
@@ -162,7 +162,7 @@ def _contents(obj: Object, w: World) -> Iterator[int]:
         if obj.parent is not None:
             yield obj.parent
     elif isinstance(obj, Tensor):
-        yield from obj.groups | obj.deps | obj.segments | obj.gradient_of
+        yield from obj.groups | obj.deps | obj.segments | obj.reaches | obj.gradient_of
         yield from obj.sources
         if obj.data_of is not None:
             yield obj.data_of

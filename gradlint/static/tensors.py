@@ -128,6 +128,7 @@ class Tensors:
         tensor = w.write(ref.id)
         if is_data(value):
             tensor.requires_grad, tensor.is_leaf, tensor.is_parameter, tensor.open = False, True, False, False
+        tensor.reaches = self.m.graphs.presumed(value, w)
         for name, content in facts.items():
             setattr(tensor, name, content)
         w.bound[value.key] = ref
@@ -358,6 +359,7 @@ class Tensors:
                 for v in inputs
             )
             new.segments = frozenset().union(*(t.segments for t in tensors))
+            new.reaches = frozenset[int]().union(*(self.m.graphs.presumed(v, w) for v in inputs))
             if op.saves:
                 new.segments |= {w.new(Segment()).id}
             new.doubtful = frozenset().union(*(t.doubtful for t in tensors))
@@ -559,6 +561,7 @@ class Tensors:
             new.deps |= self.deps(value, w)
             if other is not None:
                 new.segments |= other.segments
+                new.reaches |= other.reaches
                 new.doubtful |= other.doubtful if new.requires_grad else other.segments
                 new.open = new.open or other.open
                 if other.device == "cuda" and new.device is None:
@@ -705,7 +708,7 @@ class Tensors:
             return
         new: Tensor = w.write(owner.id)
         if flag is False:
-            new.requires_grad, new.deps, new.segments = False, frozenset(), frozenset()
+            new.requires_grad, new.deps, new.segments, new.reaches = False, frozenset(), frozenset(), frozenset()
         elif tensor.requires_grad is not True:
             group = w.new(Group(flag, made_at=site)).id
             if tensor.is_leaf is not False:

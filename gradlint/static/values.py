@@ -197,6 +197,7 @@ class Segment(Object):
     saved: frozenset[int] = frozenset()  #: the tensors whose storage its backward needs
     spoilt_at: Site | None = None  #: where one of them was changed
     spoilt_by: str = ""
+    presumed: bool = False  #: the graph of something unknown, which may hold nothing
     owner: object = None
 
 
@@ -235,6 +236,7 @@ class Tensor(Object):
     gradient_of: frozenset[int] = frozenset()  #: computed from the gradients of these groups
     is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
     structured: bool = False  #: may be a tuple, dict or output object of tensors like this
+    reaches: frozenset[int] = frozenset()  #: presumed segments its backward walks
     cut: Cut | None = None  #: where what it was computed from lost its graph; None if something may carry one
     presumed: bool = False  #: came out of something that looks like a module: it requires grad if anything does
     base: int | None = None  #: the tensor whose storage it shares

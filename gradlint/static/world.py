@@ -64,10 +64,11 @@ class World:
             for slot in World.__slots__:
                 setattr(self, slot, getattr(other, slot))
 
-    def new(self, obj: Object) -> Ref:
-        """Put an object into the heap."""
+    def new(self, obj: Object, key: int = 0) -> Ref:
+        """Put an object into the heap, under a number that was taken for it or a new one."""
         obj.owner = self.token
-        key = obj.stamp = fresh()
+        obj.stamp = fresh()
+        key = key or obj.stamp
         self.heap[key] = obj
         return Ref(key)
 

@@ -42,5 +42,5 @@ class Trainer:
             for pictures, labels in loader:
                 loss = self.train_step(pictures, labels)
                 total += loss.item()
-            self.history.append(loss)
+            self.history.append(loss)  # GL205
             print(f"epoch {epoch}: {total / len(loader):.3f}")

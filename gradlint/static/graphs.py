@@ -1,0 +1,113 @@
+"""Graphs that are kept: what holds one, since when, and what walked it.
+
+A backward pass frees the segments of known graphs.  What an unknown callable returns may carry a graph as well; it is
+followed by *presumed* segments, which no rule takes for a proof that walking them twice raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import known
+from gradlint.static.values import Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.context import Context
+    from gradlint.static.interpreter import Interpreter
+
+
+class Graphs:
+    """Follows graphs through values that are not known, and tells when a spent one is kept."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+        self._traces: dict[Hashable, frozenset[int]] = {}  #: by the key of an unknown value: its presumed segments
+
+    # --- following
+
+    def called(self, result: Unknown, args: Iterable[Value], w: World) -> None:
+        """An unknown callable returned ``result``: it may carry a graph of its own, over those of its arguments."""
+        if w.grad is not False:
+            before = frozenset[int]().union(*(self.reached(v, w) for v in self.m.tensors.tensors_in(args, w)))
+            self._traces[result.key] = before | {fresh()}
+
+    def reached(self, value: Value, w: World) -> frozenset[int]:
+        """The segments, presumed ones included, that a backward pass from ``value`` walks."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return tensor.segments | tensor.reaches
+        return self._of_key(value.key, w) if isinstance(value, Unknown) else frozenset()
+
+    def presumed(self, value: Value, w: World) -> frozenset[int]:
+        """The presumed segments behind ``value``, each made an object of this world."""
+        tensor = w.get(value, Tensor)
+        segments = tensor.reaches if tensor is not None else self.reached(value, w)
+        for key in segments:
+            if w.find(key) is None:
+                w.new(Segment(presumed=True), key)
+        return segments
+
+    def _of_key(self, key: Hashable, w: World) -> frozenset[int]:
+        found = self._traces.get(key)
+        if found is not None:
+            return found
+        if isinstance(key, Ref):
+            return self.reached(key, w)
+        if not isinstance(key, tuple) or len(key) < 2:
+            return frozenset()
+        if key[0] in ("attribute", "item"):
+            return self._part(key[1], w)
+        if key[0] == "element":
+            return self._part(key[2], w) if len(key) > 2 else frozenset()
+        if key[0] in ("binary", "unary"):
+            return frozenset[int]().union(*(self._part(part, w) for part in key[2:]))
+        return frozenset()
+
+    def _part(self, key: Hashable, w: World) -> frozenset[int]:
+        bound = w.bound.get(key)
+        return self.reached(bound, w) if isinstance(bound, Ref) else self._of_key(key, w)
+
+    # --- keeping
+
+    def summed(self, held: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """A value was added to a running total: ``total += loss``, ``total = total + loss``."""
+        if ctx.iteration and not self.m.witness.muted:
+            self._kept([held], value, "sum", w, ctx, site)
+
+    def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """A value is about to be put into a list that may hold those of earlier iterations, put in at the same site."""
+        sequence = w.get(ref, Sequence)
+        if ref.id >= ctx.iteration or sequence is None or self.m.witness.muted:
+            return
+        held = [item for item, where in zip(sequence.items, sequence.sites, strict=False) if where == site]
+        if sequence.tail is not None and sequence.tail_site == site:
+            held.append(sequence.tail)
+        self._kept(held, value, "list", w, ctx, site)
+
+    def _kept(self, held: list[Value], value: Value, where: str, w: World, ctx: Context, site: Site) -> None:
+        if not self.m.witness.listened(events.ValueKept):
+            return
+        freed_at = None
+        for old in held:
+            for key in sorted(self.reached(old, w)):
+                segment = w.find(key)
+                if key < ctx.iteration and isinstance(segment, Segment) and segment.freed:
+                    freed_at = segment.freed_at
+                    break
+        event = events.ValueKept(
+            site=site,
+            value=self.m.tensors.view_of(value, w),
+            where=where,
+            spent=known(freed_at is not None),
+            walked_at=freed_at,
+        )
+        if held:
+            self.m.witness.send(event, w, ctx)
+
+
+__all__ = ["Graphs"]

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import ValueKept
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on, places
+
+
+class LossKeepsGraph(Rule):
+    """A loss is added to a running total, or to a list, together with its graph.
+
+    ## What it does
+    Finds sums and lists that grow with the iterations of a loop and hold values whose graphs a backward pass has
+    already walked and freed: they can never be walked again, but they are kept.
+
+    ## Why is this bad
+    The total refers to the graph of every loss added to it, and through it to tensors of every batch. Memory grows
+    with each iteration until the epoch ends, or until none is left.
+
+    ## Example
+    ```python
+    total = 0.0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss
+    ```
+
+    ## Use instead
+    ```python
+    total = 0.0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    ```
+
+    ## Stays silent on
+    Losses summed or collected for one later backward pass; values made under `torch.no_grad()`; `.item()`,
+    `.detach()`, numbers; functions that return a number; lists that each iteration empties; sums within an iteration.
+
+    ## References
+    - [My model reports "cuda runtime error(2): out of memory"](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
+    """
+
+    code = "GL205"
+    name = "loss-keeps-graph"
+    severity = Severity.WARNING
+    fix = None
+    remedy = "keep the number, or the value without its graph: .item() or .detach()"
+
+    @on(ValueKept)
+    def kept(self, event: ValueKept) -> Iterator[Violation]:
+        if not event.spent.is_true or event.value.requires_grad.is_false:
+            return
+        where = "the running total holds" if event.where == "sum" else "the list holds"
+        yield Violation(
+            f"{where} the graph of every iteration, although backward() has already walked it",
+            at=event.site,
+            related=places(("the graph of an earlier value was walked here", event.walked_at)),
+        )
