@@ -9,6 +9,7 @@ from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.flow import Results
+from gradlint.static.memory import overwriting
 from gradlint.static.ops import Dropout, Op
 from gradlint.static.torch_table import (
     AUTOCASTS,
@@ -168,17 +169,29 @@ class Externals:
             self.m.tensors.in_place(name.rpartition(".")[2], args.positional[0], args.positional[1:], w, ctx, site)
             return args.positional[0]
         inplace = w.resolve(args.keywords.get("inplace", Const(False)))
-        if inplace == Const(True) and args.positional:
+        overwrites = inplace == Const(True) and bool(args.positional) and not self._is_inert(name, args, w)
+        if overwrites:
             self.m.tensors.in_place(name.rpartition(".")[2] + "_", args.positional[0], [], w, ctx, site)
+            op = overwriting(op)
         given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)
         self.m.shapes.applied(name.rpartition(".")[2], op, given, value, w)
+        if overwrites:
+            self.m.memory.alias(value, args.positional[0], w)
         if name == "torch.from_numpy" and given.positional:
             self.m.memory.share(w.resolve(given.positional[0]), value, w, from_numpy=True)
         if out is not None:
             self.m.tensors.in_place("out=", out, list(given), w, ctx, site)
             return w.resolve(out)
         return value
+
+    def _is_inert(self, name: str, args: Arguments, w: World) -> bool:
+        """Whether a dropout is known to be told to drop nothing."""
+        dropout = DROPOUTS.get(name)
+        if dropout is None or dropout.training is None:
+            return False
+        training = args.get(dropout.training, "training")
+        return training is not None and w.resolve(training) == Const(False)
 
     def _dropout(self, dropout: Dropout, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         probability = args.get(dropout.probability, dropout.keyword)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from gradlint import events
 from gradlint.facts import TRUE, known, unknown
@@ -66,6 +67,19 @@ class Memory:
             if isinstance(value, Ref) and (others or (len(inputs) == 1 and needed[number]) or inputs.count(value) > 1):
                 kept.append(value)
         return kept
+
+    def alias(self, result: Value, value: Value, w: World) -> None:
+        """An operation has overwritten its input and returned it."""
+        value = w.resolve(value)
+        tensor = w.get(result, Tensor)
+        if tensor is None or not isinstance(result, Ref) or not isinstance(value, Ref) or result == value:
+            return
+        root = self.root(value.id, w)
+        w.write(result.id).base = root
+        for key in tensor.segments:
+            segment = w.find(key)
+            if isinstance(segment, Segment) and result.id in segment.saved:
+                w.write(key).saved = segment.saved - {result.id} | {root}
 
     # --- changes
 
@@ -168,6 +182,12 @@ class Memory:
         self.m.witness.send(event, w, ctx)
 
 
+def overwriting(op: Op) -> Op:
+    """An operation told to overwrite its input: of what it is about to overwrite, autograd keeps a copy."""
+    saves: dict[str, Any] = {"input": "other", "both": "output"}
+    return replace(op, saves=saves.get(op.saves, op.saves))
+
+
 def _is_intact(segment: Segment) -> bool:
     return segment.spoilt_at is None and segment.freed is False
 
@@ -178,4 +198,4 @@ def _identity(array: Value) -> Hashable:
     return array.key if isinstance(array, Unknown) else None
 
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "overwriting"]

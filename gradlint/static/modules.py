@@ -9,6 +9,7 @@ from gradlint import events
 from gradlint.facts import known
 from gradlint.static.context import Arguments, Context
 from gradlint.static.flow import Results
+from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Op
 from gradlint.static.python import Index, Items
 from gradlint.static.torch_table import LAYERS, LOSSES
@@ -55,6 +56,9 @@ class Modules:
         obj = Instance(name=name, kind="module", layer=layer, made_at=site)
         if layer.parameters:
             obj.groups = frozenset([w.new(Group(True, made_at=site)).id])
+        inplace = w.resolve(args.keywords.get("inplace", NONE))
+        if inplace == Const(True):
+            obj.attrs["<inplace>"] = inplace
         width = self.m.shapes.width(name, args, w)
         if width is not None:
             obj.attrs["<width>"] = Const(width)
@@ -399,8 +403,14 @@ class Modules:
                 w,
                 ctx,
             )
-        op_args = args
-        value = self.m.tensors.apply(layer.op, op_args, w, ctx, site, parameters=obj.groups, device=obj.device)
+        op = layer.op
+        overwrites = "<inplace>" in obj.attrs and bool(args.positional) and (not layer.dropout or obj.training is True)
+        if overwrites:
+            self.m.tensors.in_place(f"{obj.name.rpartition('.')[2].lower()}_", args.positional[0], [], w, ctx, site)
+            op = overwriting(op)
+        value = self.m.tensors.apply(op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
+        if overwrites:
+            self.m.memory.alias(value, args.positional[0], w)
         if obj.device != "cpu" and obj.device != "cuda" and isinstance(value, Ref):
             tensor = w.get(value, Tensor)
             if tensor is not None and tensor.device != "cuda" and layer.parameters:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Shape = tuple[int | None, ...]
 
 _BY_SIZES = frozenset(["zeros", "ones", "rand", "randn", "empty"])
+_NOT_BY_DIM = frozenset(["norm", "quantile", "nanquantile"])
+"""Reductions whose second argument is not a dimension."""
 _WIDE = names("torch.nn", "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding")
 """Layers whose second argument is the length of one dimension of what they return."""
 
@@ -54,7 +56,7 @@ class Shapes:
         first = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
         if op.grad == "argument":
             return self._created(name, args, first, w)
-        if op.size == "reduces":
+        if op.size == "reduces" and (name not in _NOT_BY_DIM or "dim" in args.keywords):
             return self._reduced(args, first, tensor, w)
         if op.size == "keeps" and op.copies and first is not None and op.result == "tensor":
             return first.shape

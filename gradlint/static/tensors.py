@@ -694,7 +694,8 @@ class Tensors:
     def asked(self, owner: Value, value: Value, assigned: bool, w: World, ctx: Context, site: Site) -> None:
         """``requires_grad`` of a tensor is set: assigned, or by ``requires_grad_``."""
         flag: Fact[bool] = known(bool(value.value)) if isinstance(value, Const) else unknown()
-        view = self.presumed_view(owner, w)
+        frees = not assigned and not flag.is_false  # what a frozen module returned is rightly asked to require grad
+        view = self.view_of(owner, w) if frees else self.presumed_view(owner, w)
         self.m.witness.send(events.RequiresGradSet(site=site, tensor=view, value=flag, assigned=assigned), w, ctx)
 
     def require_grad(self, owner: Ref, flag: bool | None, w: World, site: Site) -> None:
