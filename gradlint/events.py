@@ -81,6 +81,7 @@ class BackwardAsked(Event):
 
     root: Tensor
     gradient_given: Fact[bool] = field(default_factory=unknown)
+    noticed: Fact[bool] = field(default_factory=unknown)  #: autograd noticed that it cannot run, and raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,11 +58,13 @@ class BrokenGraph(Rule):
     @on(BackwardAsked)
     def asked(self, event: BackwardAsked) -> Iterator[Violation]:
         root = event.root
-        if root.requires_grad.is_true or not root.cut.known or root.cut.equals("no_grad"):
+        if root.requires_grad.is_true or root.cut.equals("no_grad"):
+            return
+        if not root.cut.known and not event.noticed.is_true:
             return
         yield Violation(
             f"backward() of {root.named('this value')} reaches no parameter: its graph was cut",
             at=event.site,
-            related=places((_HOW[root.cut.value], root.cut_at)),
+            related=places((_HOW[root.cut.value], root.cut_at)) if root.cut.known else (),
             cause=root.cut_at,
         )

@@ -53,12 +53,17 @@ class InplaceSaved(Rule):
 
     @on(SavedTensorChanged)
     def changed(self, event: SavedTensorChanged) -> Iterator[Violation]:
-        if event.noticed.is_false or event.stepped_at is not None or event.changed_at is None:
+        if event.noticed.is_false or event.stepped_at is not None:
             return
+        at = event.changed_at
+        if at is None:
+            if not event.noticed.is_true:
+                return
+            at = event.site  # the error is certain, the place of the change is not
         needed = f" by {event.operation}" if event.operation else ""
         yield Violation(
             f"values that a backward pass needs{needed} are changed in place before it",
-            at=event.changed_at,
+            at=at,
             related=places(("they were saved here", event.saved_at), ("they are needed here", event.site)),
             cause=event.changed_at,
         )

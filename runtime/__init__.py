@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gradlint.events import (
     Backward,
+    BackwardAsked,
+    ChangedInPlace,
     Cleared,
     ConvertedToNumpy,
     DataWritten,
@@ -22,7 +24,9 @@ from gradlint.events import (
     LossCalled,
     ModelStepped,
     NeverReached,
+    NumberTaken,
     ParametersReplaced,
+    RequiresGradSet,
     SavedTensorChanged,
     Step,
 )
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 EVENTS: frozenset[type[Event]] = frozenset(
     {
         Backward,
+        BackwardAsked,
+        ChangedInPlace,
         Cleared,
         ConvertedToNumpy,
         DataWritten,
@@ -45,7 +51,9 @@ EVENTS: frozenset[type[Event]] = frozenset(
         LossCalled,
         ModelStepped,
         NeverReached,
+        NumberTaken,
         ParametersReplaced,
+        RequiresGradSet,
         SavedTensorChanged,
         Step,
     }

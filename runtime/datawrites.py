@@ -22,18 +22,24 @@ VIEWS = "__getitem__ detach diagonal expand flatten narrow permute ravel reshape
 
 
 class Writes:
-    """Where memory was last written through ``.data``."""
+    """Where memory was last written in place by the user's own code, as far as the watched functions show it."""
 
     def __init__(self) -> None:
-        self._sites: dict[int, FrameSite] = {}
+        self._sites: dict[int, tuple[FrameSite, tuple[int, ...]]] = {}
 
     def add(self, tensor: torch.Tensor, site: FrameSite) -> None:
         """The memory of ``tensor`` is written at ``site``."""
-        self._sites[tensor.untyped_storage().data_ptr()] = site
+        self._sites[tensor.untyped_storage().data_ptr()] = site, tuple(tensor.shape)
 
     def of(self, tensor: torch.Tensor) -> FrameSite | None:
         """Where the memory of ``tensor`` was written, if it was."""
-        return self._sites.get(tensor.untyped_storage().data_ptr())
+        entry = self._sites.get(tensor.untyped_storage().data_ptr())
+        return None if entry is None else entry[0]
+
+    def of_shape(self, shape: tuple[int, ...]) -> FrameSite | None:
+        """Where a tensor of this shape was written, if only one place can be meant."""
+        sites = {site for site, other in self._sites.values() if other == shape}
+        return sites.pop() if len(sites) == 1 else None
 
     def forget(self) -> None:
         """A backward pass is over: memory may be used for something else."""
@@ -118,14 +124,17 @@ class DataWrites:
 
     def _written(self, how: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-            alias = self._alias(kwargs.get("out") if how == "out=" else args[0])
-            if alias is None:
+            written = kwargs.get("out") if how == "out=" else args[0]
+            if not isinstance(written, torch.Tensor) or written.layout is not torch.strided:
                 return
             frame = calling_frame(sys._getframe(1))
-            if frame is not None:
-                site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+            if frame is None:
+                return
+            site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+            self._writes.add(written, site)
+            alias = self._alias(written)
+            if alias is not None:
                 taken = alias.taken_at if alias.taken_at.line != site.line else None
-                self._writes.add(args[0] if how != "out=" else kwargs["out"], site)
                 self._judge.send(DataWritten(site=site, tensor=alias.view, how=how, taken_at=taken))
 
         return handle

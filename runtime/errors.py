@@ -8,8 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 
-from gradlint.events import ConvertedToNumpy, Event, Tensor
-from gradlint.facts import TRUE, known
+from gradlint.events import (
+    BackwardAsked,
+    ChangedInPlace,
+    ConvertedToNumpy,
+    Event,
+    NumberTaken,
+    RequiresGradSet,
+    Tensor,
+)
+from gradlint.facts import FALSE, TRUE, known
 from gradlint.finding import Finding
 
 from .frames import FrameSite, is_foreign, is_installed
@@ -50,6 +58,29 @@ def _numpy_on_device(site: FrameSite, spelling: Spelling, found: re.Match[str]) 
     return ConvertedToNumpy(site=site, tensor=tensor, how=spelling.how or ".numpy()")
 
 
+@_raised_as(r"leaf Variable that requires grad is being used in an in-place operation")
+def _leaf_changed(site: FrameSite, spelling: Spelling, _: re.Match[str]) -> Event:
+    tensor = Tensor(text=spelling.operand, requires_grad=TRUE, is_leaf=TRUE)
+    return ChangedInPlace(site=site, tensor=tensor, how=spelling.how, grad_enabled=TRUE)
+
+
+@_raised_as(r"you can only change requires_grad flags of leaf variables")
+def _nonleaf_asked(site: FrameSite, spelling: Spelling, _: re.Match[str]) -> Event:
+    tensor = Tensor(text=spelling.operand, requires_grad=TRUE, is_leaf=FALSE)
+    return RequiresGradSet(site=site, tensor=tensor, value=FALSE, assigned=not spelling.how.endswith(")"))
+
+
+@_raised_as(r"grad can be implicitly created only for scalar outputs")
+def _nonscalar(site: FrameSite, spelling: Spelling, _: re.Match[str]) -> Event:
+    root = Tensor(text=spelling.operand, requires_grad=TRUE, scalar=FALSE)
+    return BackwardAsked(site=site, root=root, gradient_given=FALSE, noticed=TRUE)
+
+
+@_raised_as(r"with (\d+) elements cannot be converted to Scalar")
+def _many_elements(site: FrameSite, spelling: Spelling, _: re.Match[str]) -> Event:
+    return NumberTaken(site=site, tensor=Tensor(text=spelling.operand, scalar=FALSE))
+
+
 def explain(error: BaseException, judge: Judge) -> None:
     """Add to an error that leaves the guard, and to what it was raised from, what the rules know about it."""
     for raised in _chain(error):
@@ -72,15 +103,23 @@ def note(error: BaseException, finding: Finding) -> None:
 def spelled(site: FrameSite) -> Spelling:
     """How the operation at ``site`` is written; empty where the source is not at hand."""
     operation = operation_at(site)
-    if isinstance(operation, ast.Call) and isinstance(operation.func, ast.Attribute) and not operation.args:
+    if isinstance(operation, ast.Call) and isinstance(operation.func, ast.Attribute) and _is_method(operation):
         return Spelling(f".{operation.func.attr}()", ast.unparse(operation.func.value))
     if isinstance(operation, ast.Call):
         operands = [ast.unparse(argument) for argument in operation.args[:1]]
         return Spelling(ast.unparse(operation.func), operands[0] if operands else "")
-    if isinstance(operation, (ast.AugAssign, ast.Attribute, ast.Subscript)):
+    if isinstance(operation, ast.Attribute):
+        return Spelling(f".{operation.attr}", ast.unparse(operation.value))
+    if isinstance(operation, (ast.AugAssign, ast.Subscript)):
         target = operation.target if isinstance(operation, ast.AugAssign) else operation
         return Spelling(ast.unparse(operation), ast.unparse(target))
     return Spelling("", "")
+
+
+def _is_method(call: ast.Call) -> bool:
+    """Whether a call reads as one of a method of a tensor: without arguments, or changing it in place."""
+    assert isinstance(call.func, ast.Attribute)
+    return not call.args or call.func.attr.endswith("_")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from gradlint.events import DataWritten, DropoutCalled, LossCalled
+from gradlint.events import (
+    BackwardAsked,
+    DataWritten,
+    DropoutCalled,
+    Event,
+    LossCalled,
+    RequiresGradSet,
+    SavedTensorChanged,
+)
 
 from .activations import Activations
+from .cuts import Cuts
 from .datawrites import DataWrites, Writes
 from .dropouts import Dropouts
 
@@ -26,6 +35,9 @@ if TYPE_CHECKING:
     from .interception import BackwardCall, ForwardCall, StepCall
     from .judging import Judge
 
+EVENTS: frozenset[type[Event]] = frozenset(
+    {BackwardAsked, DataWritten, DropoutCalled, Event, LossCalled, RequiresGradSet, SavedTensorChanged}
+)
 FIRST = 4  #: steps, all of which are watched
 EVERY = 50  #: of the later steps, one in so many is watched
 
@@ -36,15 +48,17 @@ Handlers = dict[Any, list[Handler]]
 class WatchedFunctions:
     """Tells what follows functions of each call of one: before it, where it may raise, or after it."""
 
-    def __init__(self, judge: Judge, writes: Writes, failed: Callable[[str, Exception], None]) -> None:
+    def __init__(self, judge: Judge, writes: Writes, cuts: Cuts, failed: Callable[[str, Exception], None]) -> None:
         before: Handlers = {}
         after: Handlers = {}
-        followers: list[Activations | Dropouts | DataWrites] = []
+        followers: list[Activations | Dropouts | DataWrites | Cuts] = []
         if judge.listens(LossCalled):
             followers.append(Activations(judge))
+        if judge.listens(BackwardAsked, RequiresGradSet):
+            followers.append(cuts)
         if judge.listens(DropoutCalled):
             followers.append(Dropouts(judge))
-        if judge.listens(DataWritten):
+        if judge.listens(DataWritten, SavedTensorChanged):
             followers.append(DataWrites(judge, writes))
         for follower in followers:
             for function, handler in follower.before().items():

@@ -7,20 +7,28 @@ stamp is a number: what outlives the guard in a graph the user keeps refers to n
 from __future__ import annotations
 
 import itertools
+import re
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from gradlint.events import Backward, Tensor
-from gradlint.facts import known
+from gradlint.events import Backward, BackwardAsked, SavedTensorChanged, Tensor
+from gradlint.facts import TRUE, known
+from gradlint.finding import Finding
 
+from .cuts import Cuts
+from .datawrites import Writes
 from .frames import FrameSite
 from .interception import BackwardCall
 from .judging import Judge
 
 FREED = "backward through the graph a second time"
+NO_GRAPH = "does not require grad and does not have a grad_fn"
+CHANGED = re.compile(
+    r"modified by an inplace operation: \[\S+ \[(?P<shape>[\d, ]*)\]\](?:, which is output \d+ of (?P<operation>\w+))?"
+)
 
 _guards = itertools.count(1)
 _AccumulateGrad: type = type(torch.autograd.graph.get_gradient_edge(torch.zeros((), requires_grad=True)).node)
@@ -29,14 +37,20 @@ _AccumulateGrad: type = type(torch.autograd.graph.get_gradient_edge(torch.zeros(
 class BackwardPasses:
     """Sends a :class:`~gradlint.events.Backward` for each run of the engine; remembers what each one freed."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, writes: Writes, cuts: Cuts) -> None:
         self._judge = judge
+        self._cuts = cuts
+        self._writes = writes
         self._key = f"gradlint.{next(_guards)}"
         self._serials: dict[FrameSite, int] = {}
         self._sites: list[FrameSite] = []
 
     def backward_begins(self, call: BackwardCall) -> None:
         call.event = _event(call)
+        root = call.roots[0] if call.roots else None
+        if isinstance(root, torch.Tensor) and root.requires_grad and root.grad_fn is None:
+            view = self._cuts.described(root, call.event.root)
+            self._judge.send(BackwardAsked(site=call.site, root=view))
 
     def backward_ended(self, call: BackwardCall) -> None:
         if call.error is None:
@@ -44,9 +58,30 @@ class BackwardPasses:
             self._judge.send(call.event)
             if not call.retain:
                 self._stamp(call.roots, call.site)
-        elif FREED in str(call.error):
+        else:
+            call.explained += self._explain(call, str(call.error))
+
+    def _explain(self, call: BackwardCall, error: str) -> list[Finding]:
+        """What an error of the engine is about."""
+        if FREED in error:
             call.event = _event(call, freed=True, freed_at=self._freed_at(call.roots))
-            call.explained += self._judge.send(call.event)
+            return self._judge.send(call.event)
+        assert call.event is not None
+        if NO_GRAPH in error:
+            view = self._cuts.described(call.roots[0], call.event.root)
+            return self._judge.send(BackwardAsked(site=call.site, root=view, noticed=TRUE))
+        if changed := CHANGED.search(error):
+            shape = tuple(int(size) for size in changed["shape"].split(", ") if size)
+            return self._judge.send(
+                SavedTensorChanged(
+                    site=call.site,
+                    tensor=Tensor(),
+                    operation=changed["operation"] or "",
+                    noticed=TRUE,
+                    changed_at=self._writes.of_shape(shape),
+                )
+            )
+        return []
 
     def _stamp(self, roots: Iterable[Any], site: FrameSite) -> None:
         serial = self._serials.get(site)

@@ -17,10 +17,8 @@ import torch
 from torch.optim import Optimizer
 
 from gradlint.events import (
-    DataWritten,
-    DropoutCalled,
+    BackwardAsked,
     GradientsMeasured,
-    LossCalled,
     ModelStepped,
     NeverReached,
     SavedTensorChanged,
@@ -28,10 +26,12 @@ from gradlint.events import (
 from gradlint.finding import Finding
 
 from . import OnFinding, interception
+from .cuts import Cuts
 from .datawrites import Writes
 from .errors import explain, note
 from .exact import SavedTensors
 from .frames import user_site
+from .functions import EVENTS as WATCHED
 from .functions import WatchedFunctions
 from .gradients import EVENTS as GRADIENT_EVENTS
 from .gradients import GradientHistory
@@ -168,20 +168,22 @@ class Guard:
         for thing in things:
             if isinstance(thing, torch.nn.Module):
                 self._modules.add(thing)
+        writes, cuts = Writes(), Cuts(judge)
         witnesses: list[object] = []
-        if judge.listens(*GRADIENT_EVENTS, ModelStepped, NeverReached):
+        if judge.listens(*GRADIENT_EVENTS, BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached):
             history = GradientHistory(judge, self._modules)
             history.watch(_parameters(things))
-            witnesses += [BackwardPasses(judge), Steps(judge), history]
+            witnesses += [BackwardPasses(judge, writes, cuts), Steps(judge), history]
         if judge.listens(GradientsMeasured):
             witnesses.append(GradientNorms(judge, self._modules))
         if judge.follows(*INPUT_EVENTS):
             witnesses.append(InputGradients(judge))
-        writes = Writes()
         if self._exact and judge.listens(SavedTensorChanged):
             witnesses.append(SavedTensors(judge, self._exact, writes))
-        if judge.listens(LossCalled, DropoutCalled, DataWritten):
-            witnesses.append(WatchedFunctions(judge, writes, self._say_failed))
+        if judge.listens(BackwardAsked):
+            witnesses.append(cuts)
+        if judge.listens(*WATCHED):
+            witnesses.append(WatchedFunctions(judge, writes, cuts, self._say_failed))
         self._handlers = {
             name: [handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None]
             for name in _HANDLERS

@@ -226,6 +226,49 @@ def test_an_error_that_leaves_the_guard_says_what_it_is_about() -> None:
     assert caught.value.__notes__ == [f"gradlint: {finding}"]
 
 
+LOUD: list[tuple[str, str, Callable[[], object]]] = [
+    ("GL103", "leaf Variable", lambda: torch.ones(3, requires_grad=True).add_(1)),
+    ("GL104", "modified by an inplace", lambda: change_what_is_saved()),
+    ("GL105", "flags of leaf", lambda: (torch.ones(3, requires_grad=True) * 2).requires_grad_(False)),
+    ("GL107", "does not require grad", lambda: torch.ones(3).sum().backward()),
+    ("GL203", "second time", lambda: [torch.autograd.grad(loss, loss.weight) for loss in [squared()] * 2]),
+    ("GL207", "scalar outputs", lambda: (torch.ones(3, requires_grad=True) * 2).backward()),
+    ("GL208", "does not require grad", lambda: no_grad_loss().backward()),
+    ("GL501", "numpy", lambda: torch.ones(3, requires_grad=True).numpy()),
+    ("GL506", "cannot be converted", lambda: torch.ones(3).item()),
+]
+
+
+def squared() -> Any:
+    weight = torch.ones(3, requires_grad=True)
+    loss: Any = weight.pow(2).sum()
+    loss.weight = weight
+    return loss
+
+
+def change_what_is_saved() -> None:
+    out = torch.ones(3, requires_grad=True).exp()
+    out.mul_(2)
+    out.sum().backward()
+
+
+def no_grad_loss() -> torch.Tensor:
+    model = network()
+    x, y = batches()[0]
+    with torch.no_grad():
+        out = model(x)
+    return nn.functional.cross_entropy(out, y)
+
+
+@pytest.mark.parametrize(("code", "message", "mistake"), LOUD, ids=[code for code, _, _ in LOUD])
+def test_loud_errors_leave_with_a_note(code: str, message: str, mistake: Callable[[], object]) -> None:
+    with pytest.raises(RuntimeError, match=message) as caught, watch() as guard:
+        mistake()
+    assert codes(guard) == [code]
+    assert caught.value.__notes__ == [f"gradlint: {guard.findings[0]}"]
+    assert guard.findings[0].location.filename == __file__
+
+
 def test_an_error_explained_is_the_one_that_was_raised_first() -> None:
     weight = torch.ones(3, requires_grad=True)
     with pytest.raises(ValueError, match="no plot") as caught, watch() as guard:

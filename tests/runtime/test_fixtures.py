@@ -21,6 +21,7 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 #: What running these programs does not show.
 OTHERWISE = {
     "dropout_without_training-layer built in the forward pass": "in training mode, such a layer looks like any other",
+    "loss_requires_grad-a new tensor that requires grad": "nothing tells the guard that a Variable is made",
     "missing_zero_grad-function of opaque arguments": "nothing calls the function",
     "missing_zero_grad-update by hand under no_grad": "the guard sees the steps of optimizers only",
     "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
@@ -62,16 +63,20 @@ def test_the_guard_sees_the_same(name: str, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
+    raised = True
     with (
         contextlib.suppress(RuntimeError, TypeError),
         gradlint.guard(on_finding="collect", select=sorted(RUNTIME)) as guard,
     ):
         runpy.run_path(str(tmp_path / "main.py"), run_name="__main__")
+        raised = False
     for module in set(sys.modules) - before:
         if str(tmp_path) in str(getattr(sys.modules[module], "__file__", "")):
             del sys.modules[module]
     found = {(Path(f.location.filename).name, f.location.row, f.code) for f in guard.findings}
-    assert found == {(Path(name).name, row, code) for name, row, code in marks}
+    expected = {(Path(name).name, row, code) for name, row, code in marks}
+    assert found <= expected
+    assert found == expected or (raised and found), "all of them, or those before the first error"
     assert not guard._failed
 
 
