@@ -334,6 +334,27 @@ class ModuleBuilt(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TensorKept(Event):
+    """A module was built, and holds a tensor of its own making as a plain attribute."""
+
+    module: str  #: its class
+    attribute: str
+    requires_grad: Fact[bool] = field(default_factory=unknown)
+    computed: Fact[bool] = field(default_factory=unknown)  #: it is no leaf: a parameter that was converted
+    registered: Fact[bool] = field(default_factory=unknown)  #: what it depends on is a parameter of the module
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainTensorUsed(Event):
+    """A fixed tensor, a plain attribute of a module since this site, met what the module was given."""
+
+    module: str  #: its class
+    attribute: str
+    random: Fact[bool] = field(default_factory=unknown)  #: its values are random
+    factor: Fact[bool] = field(default_factory=unknown)  #: it multiplied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerBuilt(Event):
     """A layer was applied that had been built in the same forward pass, at the place of this event."""
 
@@ -412,3 +433,18 @@ class DeprecatedUsed(Event):
     kind: Literal["variable", "volatile", "index", "init"]
     name: str
     instead: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved(Event):
+    """``torch.save`` was called."""
+
+    module: Fact[bool] = field(default_factory=unknown)  #: a module is among what is saved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded(Event):
+    """``torch.load`` was called."""
+
+    weights_only: Fact[bool] = field(default_factory=unknown)
+    foreign: Fact[bool] = field(default_factory=unknown)  #: the path comes from elsewhere: a download, the user

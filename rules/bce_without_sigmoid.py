@@ -6,12 +6,15 @@ from gradlint.events import LossCalled
 from gradlint.finding import Severity
 from gradlint.rule import Rule, Violation, on, places
 
+_OUTSIDE = {"logits": "raw logits", "tanh": "values from -1 to 1", "log_softmax": "log-probabilities"}
+
 
 class BceWithoutSigmoid(Rule):
     """`BCELoss` is given raw logits instead of probabilities.
 
     ## What it does
-    Finds `nn.BCELoss` and `F.binary_cross_entropy` whose prediction is known to come straight from a linear map.
+    Finds `nn.BCELoss` and `F.binary_cross_entropy` whose prediction is known to come straight from a linear map,
+    a tanh or a log-softmax.
 
     ## Why is this bad
     The loss takes logarithms of its input and of one minus it. Logits outside of 0 to 1 raise an error as soon as
@@ -51,10 +54,11 @@ class BceWithoutSigmoid(Rule):
 
     @on(LossCalled)
     def called(self, event: LossCalled) -> Iterator[Violation]:
-        if event.loss != "binary_cross_entropy" or not event.input.activation.equals("logits"):
+        if event.loss != "binary_cross_entropy" or not event.input.activation.equals(*_OUTSIDE):
             return
+        what = _OUTSIDE[event.input.activation.value]
         yield Violation(
-            f"binary cross-entropy expects probabilities, and {event.input.named('its input')} holds raw logits",
+            f"binary cross-entropy expects probabilities, and {event.input.named('its input')} holds {what}",
             at=event.site,
-            related=places(("logits made here", event.input.activation_at)),
+            related=places((f"{what} made here", event.input.activation_at)),
         )

@@ -29,6 +29,7 @@ from gradlint.events import (
     ModuleRequiresGradSet,
     MovedToCuda,
     NumberTaken,
+    PlainTensorUsed,
     RequiresGradSet,
     ResultDiscarded,
     SavedTensorChanged,
@@ -38,6 +39,7 @@ from gradlint.events import (
     Step,
     SuperCalled,
     SuperInit,
+    TensorKept,
     ValueKept,
 )
 
@@ -68,6 +70,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         ModuleRequiresGradSet,
         MovedToCuda,
         NumberTaken,
+        PlainTensorUsed,
         RequiresGradSet,
         ResultDiscarded,
         SavedTensorChanged,
@@ -77,6 +80,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         Step,
         SuperCalled,
         SuperInit,
+        TensorKept,
         ValueKept,
     }
 )

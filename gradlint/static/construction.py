@@ -88,6 +88,8 @@ class Construction:
     ) -> None:
         """``module.name = value``, or a registration under that name."""
         self.kept(value, w)
+        if self.builds(ref, ctx) and name in obj.set_at:
+            self.m.plain.set(ref, obj, name, value, w, site)
         if obj.cls is None or not self._is_layer(value, w) or not self.builds(ref, ctx):
             return
         if self.m.definitions.attribute(obj.cls, "__setattr__", w) is not None:
@@ -172,6 +174,7 @@ class Construction:
         if any(self.m.definitions.attribute(obj.cls, name, w) is not None for name in _OWN_LISTS):
             return
         registered = self.m.modules.groups(ref, w)
+        self.m.plain.built(ref, obj, registered, w, ctx)
         for name, value in list(obj.attrs.items()):
             value = w.resolve(value)
             container = w.get(value, Object)
@@ -227,7 +230,7 @@ class Construction:
 
     def handed_over(self, groups: frozenset[int], w: World) -> None:
         """An optimizer was given parameters: those that a module keeps in a container were not forgotten."""
-        if not groups or not self.m.witness.listened(events.ModuleBuilt):
+        if not groups or not self.m.witness.listened(events.ModuleBuilt, events.TensorKept):
             return
         for key, obj in {**w.shared, **w.heap}.items():
             if isinstance(obj, Instance) and obj.cls is not None and obj.kind in _MODULES:
@@ -236,6 +239,8 @@ class Construction:
     def _excuse(self, ref: Ref, obj: Instance, groups: frozenset[int], w: World) -> None:
         for name, value in obj.attrs.items():
             container = w.get(w.resolve(value), Object)
+            if isinstance(container, Tensor) and (container.groups or container.deps) & groups and name in obj.set_at:
+                self.m.witness.withdraw(events.TensorKept, obj.set_at[name])
             if not isinstance(container, (Sequence, Mapping)):
                 continue
             for item, put_at in held(container, w):

@@ -176,6 +176,7 @@ class Externals:
         given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)
         self.m.shapes.applied(name.rpartition(".")[2], op, given, value, w)
+        self.m.plain.made(name, given, value, w)
         if overwrites:
             self.m.memory.alias(value, args.positional[0], w)
         if name == "torch.from_numpy" and given.positional:

@@ -27,6 +27,7 @@ from gradlint.static.memory import Memory
 from gradlint.static.methods import Methods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
+from gradlint.static.plain_tensors import PlainTensors
 from gradlint.static.python import Python
 from gradlint.static.sameness import forget
 from gradlint.static.shapes import Shapes
@@ -126,6 +127,7 @@ class Interpreter:
         self.construction = Construction(self)
         self.functions = CustomFunctions(self)
         self.legacy = Legacy(self)
+        self.plain = PlainTensors(self)
         self.methods = Methods(self)
         self.externals = Externals(self)
         self.builtins = BuiltinCalls(self)

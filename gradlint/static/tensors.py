@@ -272,7 +272,10 @@ class Tensors:
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
             return self.m.cuts.note(array, inputs, "numpy", w, site)
         if op.grad == "argument":
-            return self._create(op, args, w, site)
+            created = self._create(op, args, w, site)
+            if isinstance(created, Ref) and w.get(created, Tensor) is not None:
+                w.write(created.id).constant = True
+            return created
         result = self._result(op, inputs, args, w, site, parameters, device)
         if op.result == "pair" or (op.result == "pair_by_dim" and self._has_dim(args)):
             pair = self._pair(result, w, site)
@@ -282,6 +285,7 @@ class Tensors:
             return pair
         ref = w.new(result)
         self.m.memory.saved(op, inputs, ref, bool(parameters), w)
+        self.m.plain.combined(op, inputs, ref, bool(parameters), w, ctx)
         if op.result == "tensors":
             return w.new(Sequence([], [], ref, site, False))
         return ref
@@ -449,6 +453,13 @@ class Tensors:
         devices = set()
         for value in inputs:
             tensor = w.get(value, Tensor)
+            if (
+                tensor is None
+                and isinstance(value, Unknown)
+                and isinstance(value.key, tuple)
+                and value.key[0] == "number"
+            ):
+                continue
             devices.add(tensor.device if tensor is not None else None)
         if "cuda" in devices:
             return "cuda"
@@ -511,6 +522,7 @@ class Tensors:
         target = w.resolve(target)
         if not isinstance(target, Ref):
             return
+        self.m.plain.filled(how, target, w)
         tensor = w.get(target, Tensor)
         if tensor is None:
             return

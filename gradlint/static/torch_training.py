@@ -213,3 +213,28 @@ FRAMEWORKS: Final[dict[str, str]] = {
     "torch.distributed.optim.DistributedOptimizer": "dist_autograd",
 }
 """Objects that run the loop, or parts of it, for the user: canonical name to the kind of framework."""
+
+RANDOM: Final = names("torch", "rand rand_like randn randn_like normal")
+"""Functions that make tensors of random numbers."""
+
+RANDOM_FILLS: Final = frozenset(
+    ["normal_", "uniform_", "trunc_normal_", "orthogonal_", "sparse_"]
+    + [f"{kind}_{values}_" for kind in ("xavier", "kaiming") for values in ("normal", "uniform")]
+)
+"""Methods and initialisers that fill a tensor with random numbers."""
+
+DOWNLOADS: Final[dict[str, int]] = {
+    "urllib.request.urlretrieve": 1,
+    "torch.hub.download_url_to_file": 1,
+    "wget.download": 1,
+    "gdown.download": 1,
+    "torchvision.datasets.utils.download_url": 1,
+}
+"""Functions that download to a path, with the position of the path."""
+
+FOREIGN_PATHS: Final = names(
+    "",
+    "huggingface_hub.hf_hub_download huggingface_hub.snapshot_download urllib.request.urlretrieve wget.download "
+    "gdown.download gdown.cached_download transformers.utils.cached_file cached_path.cached_path builtins.input",
+)
+"""Functions that return the path of something from elsewhere."""

@@ -222,6 +222,11 @@ class Tensor(Object):
     integral: bool | None = None
     activation: str | None = None
     activation_at: Site | None = None
+    random: bool = False  #: made of random numbers
+    constant: bool = False  #: made of nothing that came from outside
+    placed: bool = False  #: put on its device on purpose
+    kept_as: tuple[str, str] = ("", "")  #: the class and name of the module's attribute it is, or is a view of
+    kept_at: Site | None = None  #: where it became that
     nudged: str = ""  #: the activation of what a small number was added to
     made_at: Site | None = None
     moved_at: Site | None = None

@@ -1,0 +1,152 @@
+"""Tensors that modules keep as plain attributes: neither trained, nor moved, nor saved with the module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import known
+from gradlint.static.context import Context
+from gradlint.static.ops import Op
+from gradlint.static.torch_table import RANDOM, RANDOM_FILLS
+from gradlint.static.values import Const, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.context import Arguments
+    from gradlint.static.interpreter import Interpreter
+
+_MOVERS = ("to", "cuda", "_apply")
+_NUMBERS = frozenset(["number", "len", "size", "dim", "numel", "index", "counter", "string", "key"])
+_FACTS_OF_TENSORS = frozenset(["shape", "ndim", "device", "dtype"])
+
+
+class PlainTensors:
+    """Follows tensors from a plain attribute of a module to where they meet what the module is given."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    # --- keeping
+
+    def set(self, ref: Ref, obj: Instance, name: str, value: Value, w: World, site: Site) -> None:
+        """A module that is being built gets a tensor of its own making as attribute ``name``."""
+        tensor = w.get(value, Tensor)
+        if tensor is None or not isinstance(value, Ref) or value.id < ref.id or obj.cls is None:
+            return
+        requires_grad = self.m.tensors.requires_grad(value, w)
+        fixed = requires_grad is False or (requires_grad is None and not tensor.deps and not tensor.open)
+        if (
+            not fixed
+            or tensor.is_parameter is True
+            or tensor.device != "cpu"
+            or tensor.placed
+            or tensor.size == "one"
+            or self._is_moved(obj, name, w)
+        ):
+            return
+        new: Tensor = w.write(value.id)
+        new.kept_as, new.kept_at = (obj.cls.unit.name, name), site
+
+    def _is_moved(self, obj: Instance, name: str, w: World) -> bool:
+        """Whether the class moves or makes the attribute itself, in another method."""
+        assert obj.cls is not None
+        definitions = self.m.definitions
+        if any(definitions.attribute(obj.cls, mover, w) is not None for mover in _MOVERS):
+            return True
+        methods = [m for cls in definitions.mro(obj.cls) for m in cls.unit.methods.values()]
+        return any(m.name != "__init__" and name in m.assigned_attributes for m in methods)
+
+    def built(self, ref: Ref, obj: Instance, registered: frozenset[int], w: World, ctx: Context) -> None:
+        """A module was built: tell of its attributes that require grad and are no parameters of it."""
+        assert obj.cls is not None
+        for name, site in sorted(obj.set_at.items()):
+            value = w.resolve(obj.attrs.get(name, Const(None)))
+            tensor = w.get(value, Tensor)
+            if tensor is None or not isinstance(value, Ref) or value.id < ref.id or tensor.is_parameter is True:
+                continue
+            groups = tensor.groups or tensor.deps
+            event = events.TensorKept(
+                site=site,
+                module=obj.cls.unit.name,
+                attribute=name,
+                requires_grad=known(self.m.tensors.requires_grad(value, w) is True),
+                computed=known(not tensor.groups),
+                registered=known(not groups or min(groups) < ref.id or bool(groups & registered)),
+            )
+            self.m.witness.send(event, w, ctx, alternative=name)
+
+    # --- operations
+
+    def made(self, name: str, args: Arguments, value: Value, w: World) -> None:
+        """A function of torch made ``value``."""
+        if not isinstance(value, Ref) or w.get(value, Tensor) is None:
+            return
+        if "device" in args.keywords:
+            w.write(value.id).placed = True
+        if name in RANDOM:
+            w.write(value.id).random = True
+        elif name == "torch.tensor" and isinstance(w.resolve(args.get(0) or Const(None)), Const):
+            w.write(value.id).size = "one"
+
+    def filled(self, how: str, target: Value, w: World) -> None:
+        """A tensor was changed in place."""
+        if how in RANDOM_FILLS and isinstance(target, Ref) and w.get(target, Tensor) is not None:
+            w.write(target.id).random = True
+
+    def combined(self, op: Op, inputs: list[Value], result: Value, parameters: bool, w: World, ctx: Context) -> None:
+        """An operation was applied: tell where a plain attribute meets another tensor, else hand on what is known."""
+        tensors = [(v, t) for v in inputs if (t := w.get(v, Tensor)) is not None]
+        kept = [t for _, t in tensors if t.kept_at is not None]
+        outside = ctx.in_forward and any(self._comes_from_outside(v, w, ctx) for v in inputs)
+        if kept and op.device == "inputs" and not op.view and (outside or (parameters and ctx.in_forward)):
+            self._tell(kept, op, w, ctx)
+        new = w.get(result, Tensor)
+        if new is None or not isinstance(result, Ref) or parameters or not tensors:
+            return
+        if not outside and all(t.constant for _, t in tensors):
+            w.write(result.id).random = any(t.random for _, t in tensors)
+            w.write(result.id).constant = not any(isinstance(v, Unknown) and not _is_number(v) for v in inputs)
+        if op.device in ("to", "cpu", "cuda", "unknown") or any(t.placed for _, t in tensors):
+            w.write(result.id).placed = True
+        if len(inputs) == 1 and kept and op.device == "inputs":
+            w.write(result.id).kept_as, w.write(result.id).kept_at = kept[0].kept_as, kept[0].kept_at
+
+    def _comes_from_outside(self, value: Value, w: World, ctx: Context) -> bool:
+        """Whether a value may be a tensor on the device of what the module was given."""
+        tensor = w.get(value, Tensor)
+        if tensor is None:
+            return isinstance(value, Unknown) and _is_input(value)
+        here = getattr(tensor.made_at, "unit", None) is ctx.unit
+        return tensor.kept_at is None and not (tensor.constant and here)
+
+    def _tell(self, kept: list[Tensor], op: Op, w: World, ctx: Context) -> None:
+        for tensor in kept:
+            assert tensor.kept_at is not None
+            event = events.PlainTensorUsed(
+                site=tensor.kept_at,
+                module=tensor.kept_as[0],
+                attribute=tensor.kept_as[1],
+                random=known(tensor.random),
+                factor=known(op.saves in ("input", "both")),
+            )
+            self.m.witness.send(event, w, ctx)
+
+
+def _is_number(value: Unknown) -> bool:
+    return isinstance(value.key, tuple) and bool(value.key) and value.key[0] in _NUMBERS
+
+
+def _is_input(value: Unknown) -> bool:
+    """Whether an unknown value is an argument of ``forward``, or a part of one that is no mere fact about it."""
+    key = value.key
+    while isinstance(key, tuple) and key:
+        if key[0] == "param":
+            return getattr(key[1], "name", "") == "forward" if len(key) > 1 else False
+        if key[0] == "attribute" and len(key) == 3 and key[2] in _FACTS_OF_TENSORS:
+            return False
+        if key[0] not in ("attribute", "item") or len(key) < 2:
+            return key[0] in ("batch", "call", "result")
+        key = key[1]
+    return False

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import PlainTensorUsed
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on
+
+
+class UnregisteredBuffer(Rule):
+    """A constant of a module is a plain tensor instead of a buffer.
+
+    ## What it does
+    Finds tensors that a module makes on the CPU and sets as plain attributes in `__init__`, where the forward pass
+    combines them with what the module is given, without moving them.
+
+    ## Why is this bad
+    `to()` moves parameters and buffers only. As soon as the model is on a GPU, the forward pass raises, because the
+    constant stayed on the CPU. It is not in the `state_dict()` either.
+
+    ## Example
+    ```python
+    class Normalize(nn.Module):
+        def __init__(self, mean):
+            super().__init__()
+            self.mean = torch.tensor(mean)
+
+        def forward(self, x):
+            return x - self.mean
+
+    output = Normalize([0.5] * 8)(x)
+    ```
+
+    ## Use instead
+    ```python
+    class Normalize(nn.Module):
+        def __init__(self, mean):
+            super().__init__()
+            self.register_buffer("mean", torch.tensor(mean))
+
+        def forward(self, x):
+            return x - self.mean
+
+    output = Normalize([0.5] * 8)(x)
+    ```
+
+    ## Stays silent on
+    Buffers; tensors made or moved at use (`self.mean.to(x.device)`); tensors made on a device that is given;
+    attributes that another method sets again; modules that override `to` or `_apply`; single numbers, which may stay
+    on the CPU.
+
+    ## References
+    - [torch.nn.Module.register_buffer](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
+    """
+
+    code = "GL411"
+    name = "unregistered-buffer"
+    severity = Severity.WARNING
+    fix = None
+    remedy = "register it: self.register_buffer(name, tensor), with persistent=False if it need not be saved"
+
+    @on(PlainTensorUsed)
+    def used(self, event: PlainTensorUsed) -> Iterator[Violation]:
+        if event.random.is_false:
+            yield Violation(
+                f"`self.{event.attribute}` stays on the CPU when {event.module} is moved, and is not saved with it",
+                at=event.site,
+            )
