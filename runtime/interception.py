@@ -10,8 +10,10 @@ thread accumulates into it is a data race.  Hooks that run in the engine's own t
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -90,9 +92,12 @@ class _Patch:
     guards: tuple[Guard, ...] = ()
     handles: list[Any] = field(default_factory=list)
     running: list[BackwardCall] = field(default_factory=list)
+    silenced: Any = None  #: the filter for the warning that compiled modules give under global hooks
     before: Callable[..., Any] | None = None  #: the entry to the engine that ours replaces
     engine: Callable[..., Any] | None = None  #: ours
 
+
+_COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 _lock = threading.RLock()
 _patch = _Patch()
@@ -130,6 +135,8 @@ def _watching() -> tuple[Guard, ...]:
 def _install() -> None:
     _patch.before = _autograd._engine_run_backward
     _patch.engine = _autograd._engine_run_backward = _entry(_patch.before)
+    warnings.filterwarnings("ignore", message=_COMPILED, category=UserWarning)
+    _patch.silenced = warnings.filters[0]
     _patch.handles = [
         register_optimizer_step_pre_hook(_step_begins),
         register_optimizer_step_post_hook(_step_ended),
@@ -142,6 +149,8 @@ def _uninstall() -> None:
     for handle in _patch.handles:
         handle.remove()
         _global_forward_hooks_with_kwargs.pop(handle.id, None)  # torch forgets to
+    with contextlib.suppress(ValueError):  # under warnings.catch_warnings() the filters were other ones
+        warnings.filters.remove(_patch.silenced)  # type: ignore[attr-defined]  # it is a list
     # Somebody else's later patch may call ours: taking ours out would take theirs out too.  Left in, it only passes on.
     if _autograd._engine_run_backward is _patch.engine:
         _autograd._engine_run_backward = _patch.before
