@@ -347,7 +347,7 @@ class Calls:
         self.m.built.add(cls.unit)
         if kind == "namedtuple":
             return [(w, self._named_tuple(cls, args, w, ctx))]
-        ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site))
+        ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site), (site, ctx.key, cls.unit))
         self.m.modules.prepare(ref, cls, args, w, ctx, site)
         if kind == "module":
             self.m.construction.made(ref, w, ctx)

@@ -102,7 +102,7 @@ class Externals:
         if loss is not None:
             if name.rpartition(".")[2][0].isupper():
                 attrs = {k: v for k, v in args.keywords.items() if k == "reduction"}
-                return w.new(Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site))
+                return w.new(Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site), (site, ctx.key, name))
             return self.m.modules.loss(loss.name, loss, None, args, w, ctx, site)
         op = FUNCTIONS.get(name)
         if op is not None:
@@ -122,15 +122,15 @@ class Externals:
             groups = self.m.modules.groups_in(args.get(0, "params") or NONE, w)
             self._read_inputs(groups, w, ctx, site)
             self.m.construction.handed_over(groups, w)
-            return w.new(Instance(name=name, kind="optimizer", groups=groups, made_at=site))
+            return w.new(Instance(name=name, kind="optimizer", groups=groups, made_at=site), (site, ctx.key, name))
         if name in PASSED_THROUGH:
             return w.resolve(args.get(0) or NONE)
         if name in SCALERS:
-            return w.new(Instance(name=name, kind="scaler"))
+            return w.new(Instance(name=name, kind="scaler"), (site, ctx.key, name))
         if name in SCHEDULERS:
-            return w.new(Instance(name=name, kind="scheduler"))
+            return w.new(Instance(name=name, kind="scheduler"), (site, ctx.key, name))
         if name in LOADERS:
-            return w.new(Instance(name=name, kind="loader", args=tuple(args.positional)))
+            return w.new(Instance(name=name, kind="loader", args=tuple(args.positional)), (site, ctx.key, name))
         if name in AUTOCASTS:
             return Unknown(("autocast", fresh()))
         if name in INITS or name in DEPRECATED_INITS:
@@ -141,11 +141,11 @@ class Externals:
         if name in CLIPS:
             return Unknown(("norm", fresh()))
         if builds_module(name):
-            return self.m.modules.opaque(w, name, site, True)
+            return self.m.modules.opaque(w, name, site, True, place=(site, ctx.key, name))
         if name in FRAMEWORKS:
             return self._framework(FRAMEWORKS[name], args, w, ctx, site)
         if name.startswith("torch.optim.swa_utils."):
-            return self.m.modules.opaque(w, name, site, None)
+            return self.m.modules.opaque(w, name, site, None, place=(site, ctx.key, name))
         if name.startswith("tqdm.") or name in ("tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "rich.progress.track"):
             return w.resolve(args.get(0, "iterable") or Unknown(("tqdm", fresh())))
         if is_harmless(name):
@@ -305,7 +305,7 @@ class Externals:
         asked = w.resolve(args.get(1, "requires_grad") or Const(True))
         flag = bool(asked.value) if isinstance(asked, Const) else None
         data = w.get(w.resolve(args.get(0, "data") or NONE), Tensor)
-        group = w.new(Group(flag, made_at=site)).id
+        group = w.new(Group(flag, made_at=site), (site, ctx.key, "parameter")).id
         return self.m.tensors.parameter([group], w, site, data.device if data is not None else "cpu")
 
     def _backward(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

@@ -49,7 +49,7 @@ class Graphs:
         segments = tensor.reaches if tensor is not None else self.reached(value, w)
         for key in segments:
             if w.find(key) is None:
-                w.new(Segment(presumed=True), key)
+                w.new(Segment(presumed=True), key=key)
         return segments
 
     def _of_key(self, key: Hashable, w: World) -> frozenset[int]:

@@ -581,8 +581,9 @@ class Methods:
         return Unknown(("accelerate", fresh()))
 
     def _opaque_optimizer(self, value: Unknown, w: World, site: Site) -> Ref:
-        groups = value.deps or frozenset([w.new(Group(None, opaque=True, made_at=site)).id])
-        ref = w.new(Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True))
+        place = ("optimizer", value.key)
+        groups = value.deps or frozenset([w.new(Group(None, opaque=True, made_at=site), (place, "group")).id])
+        ref = w.new(Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True), place)
         w.bound[value.key] = ref
         return ref
 
@@ -613,7 +614,7 @@ class Methods:
         if name == "scale" and args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
             return self.m.tensors.apply(_SCALE, Arguments([args.positional[0]]), w, ctx, site)
         if name in _MODULE_ONLY and not (name == "requires_grad_" and not receiver.deps):
-            opaque = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps)
+            opaque = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps, ("module", receiver.key))
             w.bound[receiver.key] = opaque
             obj = w.get(opaque, Instance)
             assert obj is not None

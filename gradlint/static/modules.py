@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -54,15 +54,16 @@ class Modules:
     def layer(self, name: str, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:
         """An instance of a class of ``torch.nn``."""
         obj = Instance(name=name, kind="module", layer=layer, made_at=site)
+        place = (site, ctx.key, name, *self._shape(args, w))
         if layer.parameters:
-            obj.groups = frozenset([w.new(Group(True, made_at=site)).id])
+            obj.groups = frozenset([w.new(Group(True, made_at=site), (place, "group")).id])
         inplace = w.resolve(args.keywords.get("inplace", NONE))
         if inplace == Const(True):
             obj.attrs["<inplace>"] = inplace
         width = self.m.shapes.width(name, args, w)
         if width is not None:
             obj.attrs["<width>"] = Const(width)
-        ref = w.new(obj)
+        ref = w.new(obj, place)
         self.m.construction.made(ref, w, ctx)
         if layer.container:
             self.fill(ref, layer, args, w, ctx, site)
@@ -75,6 +76,16 @@ class Modules:
 
             obj.device = device_of(w.resolve(device), w)
         return ref
+
+    def _shape(self, args: Arguments, w: World) -> Iterator[Hashable]:
+        """What tells containers of one place apart: which modules they hold."""
+        for value in args.positional:
+            obj = w.get(w.resolve(value), Object)
+            if isinstance(obj, Instance):
+                yield obj.cls.unit if obj.cls is not None else obj.name
+            elif isinstance(obj, (Sequence, Mapping)):
+                items = obj.items.values() if isinstance(obj, Mapping) else obj.items
+                yield tuple(self._shape(Arguments(list(items)), w))
 
     def fill(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Put the modules given to a container into it."""
@@ -107,13 +118,21 @@ class Modules:
             obj.attrs[str(number)] = value
 
     def opaque(
-        self, w: World, name: str, site: Site | None, requires_grad: bool | None, groups: Iterable[int] = ()
+        self,
+        w: World,
+        name: str,
+        site: Site | None,
+        requires_grad: bool | None,
+        groups: Iterable[int] = (),
+        place: Hashable = None,
     ) -> Ref:
         """A module whose inside is not known, with one parameter group unless it is given some."""
-        members = frozenset(groups) or frozenset([w.new(Group(requires_grad, opaque=True, made_at=site)).id])
-        return w.new(
-            Instance(name=name, kind="module", groups=members, opaque=True, training=None, device=None, made_at=site)
+        own = None if place is None else (place, "group")
+        members = frozenset(groups) or frozenset([w.new(Group(requires_grad, opaque=True, made_at=site), own).id])
+        module = Instance(
+            name=name, kind="module", groups=members, opaque=True, training=None, device=None, made_at=site
         )
+        return w.new(module, place)
 
     def prepare(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Before ``__init__``: what an instance inherits from a layer or loss of torch."""
@@ -125,7 +144,7 @@ class Modules:
             elif layer is not None and obj.layer is None:
                 obj.layer = layer
                 if layer.parameters:
-                    obj.groups = frozenset([w.new(Group(True, made_at=site)).id])
+                    obj.groups = frozenset([w.new(Group(True, made_at=site), (site, ctx.key, base)).id])
 
     def assume_class(self, subject: Value, kind: Value, w: World, site: Site) -> None:
         """An unknown value turned out to be an instance of a class: ``isinstance(m, nn.Linear)``."""
@@ -148,7 +167,7 @@ class Modules:
             groups = frozenset([w.new(Group(None, opaque=True)).id])
             self.m.tensors.from_unknown(subject, w, is_parameter=True, is_leaf=True, groups=groups, deps=groups)
         elif name == "torch.nn.Module":
-            w.bound[subject.key] = self.opaque(w, subject.hint, site, None, subject.deps)
+            w.bound[subject.key] = self.opaque(w, subject.hint, site, None, subject.deps, ("module", subject.key))
 
     # --- what they hold
 
@@ -182,10 +201,14 @@ class Modules:
             obj = w.find(here.id)
             if isinstance(obj, Instance):
                 found |= obj.groups
+                holds_modules = obj.layer is not None and obj.layer.container
                 for value in obj.attrs.values():
-                    tensor = w.get(w.resolve(value), Tensor)
+                    value = w.resolve(value)
+                    tensor = w.get(value, Tensor)
                     if tensor is not None and tensor.is_parameter:
                         found |= tensor.groups
+                    elif isinstance(value, Unknown) and holds_modules:
+                        found |= value.deps  # a layer taken out of an unknown module
         return frozenset(found)
 
     def groups_in(self, value: Value, w: World, depth: int = 4) -> frozenset[int]:

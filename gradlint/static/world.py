@@ -23,6 +23,7 @@ from gradlint.static.values import (
 ObjectT = TypeVar("ObjectT", bound=Object)
 
 _counter = itertools.count(1)
+_places: dict[tuple[Hashable, int], int] = {}
 
 
 def fresh() -> int:
@@ -64,13 +65,27 @@ class World:
             for slot in World.__slots__:
                 setattr(self, slot, getattr(other, slot))
 
-    def new(self, obj: Object, key: int = 0) -> Ref:
-        """Put an object into the heap, under a number that was taken for it or a new one."""
+    def new(self, obj: Object, place: Hashable = None, *, key: int = 0) -> Ref:
+        """Put an object into the heap, under a number that was taken for it or a new one.
+
+        What two worlds make at one ``place`` of the program is one object: where they meet again it is joined, not
+        kept as one of two.
+        """
         obj.owner = self.token
         obj.stamp = fresh()
-        key = key or obj.stamp
+        key = key or (obj.stamp if place is None else self._placed(place))
         self.heap[key] = obj
         return Ref(key)
+
+    def _placed(self, place: Hashable) -> int:
+        """The first id of this place that this world has no object for."""
+        for number in itertools.count():
+            key = _places.get((place, number))
+            if key is None:
+                key = _places[place, number] = fresh()
+            if key not in self.heap and key not in self.shared:
+                return key
+        raise AssertionError
 
     def adopt(self, objects: dict[int, Object]) -> None:
         """Take over the objects of another world that this one does not have."""
