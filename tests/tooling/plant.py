@@ -1,0 +1,160 @@
+"""Measure what gradlint finds of mistakes that are planted in correct training code.
+
+    python tests/tooling/plant.py FOLDER... [--rule GL201] [--seed 0] [--limit 40] [--list-missed]
+
+Each folder is a project.  Its files with a training loop in which gradlint finds no error of the core rules get one
+mistake at a time, in memory (see `mutants.py` for what is planted, and where), and are analysed again.  For each rule
+it prints how many mistakes were planted and how many of them were found at the expected lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # the tests are no package
+from mutants import MUTATIONS, Mutant
+from shapes import Tree, apply
+
+from gradlint.finding import Finding
+from gradlint.rule import Rule, all_rules
+from gradlint.source import Source, SourceError, read_source, source_from_text
+from gradlint.static.analysis import analyze
+from gradlint.static.project import Project
+
+LOOP = re.compile(r"\.backward\(")
+
+
+@dataclass
+class Measured:
+    """What became of the mutants of one rule."""
+
+    planted: int = 0
+    missed: list[Mutant] = field(default_factory=list)
+    ways: Counter[str] = field(default_factory=Counter)
+
+
+def rules() -> list[type[Rule]]:
+    """The rules whose mistakes are planted."""
+    return [rule for rule in all_rules() if rule.code in MUTATIONS]
+
+
+def texts_of(folder: Path) -> dict[Path, str]:
+    """The Python files of a folder that can be read and parsed."""
+    found = {}
+    for path in sorted(folder.resolve().rglob("*.py")):
+        try:
+            text = read_source(path).text if path.is_file() else ""
+            ast.parse(text)
+        except (OSError, SourceError, SyntaxError, ValueError, RecursionError):
+            continue
+        found[path] = text
+    return found
+
+
+def check(folder: Path, targets: Sequence[Path], override: dict[Path, str]) -> list[Finding]:
+    """The findings in the targets, where some files have another text than on disk."""
+
+    def read(path: Path) -> Source:
+        text = override.get(Path(path).resolve())
+        return read_source(path) if text is None else source_from_text(text, path)
+
+    return analyze(Project([folder], read=read), targets, rules()).findings
+
+
+def clean(folder: Path, path: Path) -> bool:
+    """Whether gradlint finds none of the planted rules' errors in a file as it is."""
+    return not [finding for finding in check(folder, [path], {}) if finding.code != "GL110"]
+
+
+def mutants(texts: dict[Path, str], codes: Sequence[str], chance: random.Random, each: int) -> Iterator[Mutant]:
+    """Mistakes to plant: of each rule at most `each` per file and way of planting, drawn by chance."""
+    tree = Tree(texts)
+    for file in tree.files.values():
+        if not LOOP.search(file.text):
+            continue
+        for code in codes:
+            found = list(MUTATIONS[code](file, tree))
+            chance.shuffle(found)
+            count: Counter[str] = Counter()
+            for mutant in found:
+                count[mutant.how] += 1
+                if count[mutant.how] <= each:
+                    yield mutant
+
+
+def is_found(mutant: Mutant, folder: Path, texts: dict[Path, str]) -> bool | None:
+    """Whether a planted mistake is found; None where the mutant is no program."""
+    text = apply(texts[mutant.changed], mutant.edits)
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return None
+    findings = check(folder, [mutant.path], {mutant.changed: text})
+    return any(f.code == mutant.code and f.location.row in mutant.rows for f in findings)
+
+
+def measure(
+    folder: Path, codes: Sequence[str], chance: random.Random, limit: int, results: dict[str, Measured], each: int = 1
+) -> int:
+    """Plant mistakes in one project and count; the number of files they were planted in."""
+    texts = texts_of(folder)
+    fine: dict[Path, bool] = {}
+    for mutant in mutants(texts, codes, chance, each):
+        result = results.setdefault(mutant.code, Measured())
+        if limit and result.planted >= limit:
+            continue
+        if mutant.path not in fine:
+            fine[mutant.path] = clean(folder, mutant.path)
+        found = is_found(mutant, folder, texts) if fine[mutant.path] else None
+        if found is None:
+            continue
+        result.planted += 1
+        result.ways[f"{mutant.how} ({mutant.model or 'any'}): {'found' if found else 'missed'}"] += 1
+        if not found:
+            result.missed.append(mutant)
+    return sum(fine.values())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the measurement and print it."""
+    parser = argparse.ArgumentParser(description="Measure what gradlint finds of planted mistakes.")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--rule", action="append", choices=sorted(MUTATIONS), help="plant only mistakes of this rule")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of sites")
+    parser.add_argument("--limit", type=int, default=0, help="plant at most so many mistakes of a rule")
+    parser.add_argument("--each", type=int, default=1, help="at most so many of one kind in a file")
+    parser.add_argument("--list-missed", action="store_true", help="print where each missed mistake was planted")
+    parser.add_argument("--ways", action="store_true", help="count by the way of planting, too")
+    given = parser.parse_args(arguments)
+    chance = random.Random(given.seed)  # noqa: S311 -- a choice of sites, not a secret
+    results: dict[str, Measured] = {}
+    files = sum(
+        measure(folder, given.rule or sorted(MUTATIONS), chance, given.limit, results, given.each)
+        for folder in given.folders
+    )
+    print(f"{files} clean files with a training loop")
+    for code, result in sorted(results.items()):
+        found = result.planted - len(result.missed)
+        share = f"{found / result.planted:.2f}" if result.planted else "-"
+        print(f"{code}: planted {result.planted}, found {found}, recall {share}")
+        if given.ways:
+            for way, count in sorted(result.ways.items()):
+                print(f"    {count:4} {way}")
+        if given.list_missed:
+            for mutant in result.missed:
+                print(
+                    f"    {mutant.path}:{mutant.row}: {mutant.how} in {mutant.changed.name} ({mutant.model or 'any'})"
+                )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
