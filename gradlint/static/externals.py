@@ -102,7 +102,8 @@ class Externals:
         if loss is not None:
             if name.rpartition(".")[2][0].isupper():
                 attrs = {k: v for k, v in args.keywords.items() if k == "reduction"}
-                return w.new(Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site), (site, ctx.key, name))
+                criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
+                return w.new(criterion, (site, ctx.key, name))
             return self.m.modules.loss(loss.name, loss, None, args, w, ctx, site)
         op = FUNCTIONS.get(name)
         if op is not None:
