@@ -33,6 +33,7 @@ class Tensor:
     device: Fact[str] = field(default_factory=unknown)  #: the device type: "cpu", "cuda", …
     scalar: Fact[bool] = field(default_factory=unknown)  #: exactly one element
     integral: Fact[bool] = field(default_factory=unknown)  #: of an integer or bool type
+    loaded: Fact[bool] = field(default_factory=unknown)  #: it is data, as iterating over a loader gives it
     activation: Fact[str] = field(default_factory=unknown)
     """What last shaped its values: "softmax", "log_softmax", "sigmoid", "logits" (a linear map), "none"."""
     activation_at: Site | None = None

@@ -11,11 +11,13 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.flow import Results
 from gradlint.static.memory import overwriting
 from gradlint.static.ops import Dropout, Op
+from gradlint.static.serialization import FOREIGN
 from gradlint.static.torch_table import (
     AUTOCASTS,
     CLIPS,
     DEPRECATED_INITS,
     DROPOUTS,
+    FOREIGN_PATHS,
     FRAMEWORKS,
     FUNCTIONS,
     GRAD_MODES,
@@ -88,6 +90,9 @@ class Externals:
 
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         self.m.legacy.called(name, args, w, ctx, site)
+        self.m.serialization.called(name, args, w, ctx, site)
+        if name in FOREIGN_PATHS:
+            return Unknown((FOREIGN, fresh()))
         handler = self._torch.get(name) or self.m.builtins.handlers.get(name)
         if handler is not None:
             return handler(args, w, ctx, site)

@@ -30,6 +30,7 @@ from gradlint.static.names import Imports, Names
 from gradlint.static.plain_tensors import PlainTensors
 from gradlint.static.python import Python
 from gradlint.static.sameness import forget
+from gradlint.static.serialization import Serialization
 from gradlint.static.shapes import Shapes
 from gradlint.static.tensors import Tensors
 from gradlint.static.torch_table import METHODS
@@ -128,6 +129,7 @@ class Interpreter:
         self.functions = CustomFunctions(self)
         self.legacy = Legacy(self)
         self.plain = PlainTensors(self)
+        self.serialization = Serialization(self)
         self.methods = Methods(self)
         self.externals = Externals(self)
         self.builtins = BuiltinCalls(self)

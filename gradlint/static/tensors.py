@@ -193,7 +193,7 @@ class Tensors:
         value = w.resolve(value)
         tensor = w.get(value, Tensor)
         if tensor is None:
-            return events.Tensor(text=text)
+            return events.Tensor(text=text, loaded=known(True) if _is_loaded(value) else unknown())
         freed = self.freed(tensor, w)
         return events.Tensor(
             text=text,
@@ -811,3 +811,15 @@ def carries_graph(value: Unknown) -> bool:
             break
         key = key[2] if key[0] in ("binary", "unary") else key[1]
     return bool(value.deps)
+
+
+def _is_loaded(value: Value) -> bool:
+    """Whether an unknown value is what a loop over unknown data gives, or a part of it."""
+    key: Hashable = value.key if isinstance(value, Unknown) else None
+    while isinstance(key, tuple) and len(key) > 1:
+        if key[0] in ("element", "batch"):
+            return not (isinstance(value, Unknown) and value.deps)
+        if key[0] != "item":
+            return False
+        key = key[1]
+    return False
