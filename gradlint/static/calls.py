@@ -11,6 +11,7 @@ import libcst as cst
 from gradlint.static.context import Arguments, Context
 from gradlint.static.flow import MAX_EXITS, Results
 from gradlint.static.joining import join_results, reduce_results
+from gradlint.static.sameness import forget
 from gradlint.static.units import FunctionUnit
 from gradlint.static.values import (
     NONE,
@@ -21,6 +22,7 @@ from gradlint.static.values import (
     External,
     Frame,
     Function,
+    Group,
     Instance,
     Lambda,
     Mapping,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 MAX_DEPTH = 28
+_MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
 MAX_RECURSION = 2
 
 
@@ -222,6 +225,7 @@ class Calls:
         before, checked = w.grad, w.module_checked
         if fn.grad is not None:
             w.grad = fn.grad
+        since = fresh()
         results = self._generator(unit, w, here) if self.m.is_generator(unit) else self._body(unit, w, here)
         for world, _ in results:
             world.module_checked = checked
@@ -230,7 +234,18 @@ class Calls:
         if not self.m.captures(unit):
             for world, _ in results:
                 world.heap.pop(frame.id, None)
+        if fresh() - since > _MUCH:
+            for world, value in results:
+                self._clean(world, value, since)
         return results
+
+    def _clean(self, world: World, result: Value, since: int) -> None:
+        """Drop what a call left behind, except parameter groups: whether their gradients are read is told later."""
+        kept = world.new(Sequence([result]))
+        for key, obj in forget(world, [kept.id], since):
+            if not isinstance(obj, Group):
+                del world.heap[key]
+        world.heap.pop(kept.id, None)
 
     def _body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
         body = unit.node.body.body
