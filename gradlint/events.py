@@ -43,7 +43,8 @@ class Tensor:
     freed: Fact[bool] = field(default_factory=unknown)  #: its graph has been walked and freed
     freed_at: Site | None = None
     cut: Fact[str] = field(default_factory=unknown)
-    """It carries no graph, known to have been cut by: "detach", "copy", "integers", "number", "numpy", "no_grad"."""
+    """No gradient flows through it, known to have been cut by: "detach", "copy", "integers", "number", "numpy",
+    "no_grad", or "round" (whose gradient is zero)."""
     cut_at: Site | None = None
     asked_at: Site | None = None  #: where the result of a computation was told to require grad
 

@@ -11,6 +11,7 @@ _HOW = {
     "copy": "its value was copied into a new tensor here",
     "integers": "it became integers here, which carry no gradient",
     "number": "it became a plain number here",
+    "round": "it was rounded here: the gradient of that is zero",
     "numpy": "it became a numpy array here",
 }
 
@@ -21,10 +22,10 @@ class BrokenGraph(Rule):
     ## What it does
     Finds calls of `backward()` on values that nothing connects with a parameter any more: everything they were
     computed from was detached, copied (`torch.tensor(loss)`, `Variable(loss.data)`), turned into a number or a numpy
-    array (`.item()`, `.numpy()`), or became integers (`argmax`, comparisons).
+    array (`.item()`, `.numpy()`), rounded, or became integers (`argmax`, comparisons).
 
     ## Why is this bad
-    It raises, or, where the value is told to require grad, trains nothing: no gradient reaches a parameter.
+    It raises, or, where the value was rounded or told to require grad, trains nothing: no gradient reaches a parameter.
 
     ## Example
     ```python
@@ -58,7 +59,7 @@ class BrokenGraph(Rule):
     @on(BackwardAsked)
     def asked(self, event: BackwardAsked) -> Iterator[Violation]:
         root = event.root
-        if root.requires_grad.is_true or root.cut.equals("no_grad"):
+        if root.cut.equals("no_grad") or (root.requires_grad.is_true and not root.cut.equals("round")):
             return
         if not root.cut.known and not event.noticed.is_true:
             return

@@ -25,6 +25,7 @@ _FREE = names(
     "comparison norm time cut",
 )
 """Kinds of unknown values that are no tensors with a graph."""
+_STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 _LOADER = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")
 _MODULE = re.compile(
     r"(^|_)(model|net|network|encoder|decoder|backbone|teacher|student|generator|discriminator|critic|actor|policy|"
@@ -69,6 +70,8 @@ class Cuts:
         value = w.resolve(value)
         tensor = w.get(value, Tensor)
         if tensor is not None:
+            if tensor.cut is not None and tensor.cut.how == "round":
+                return False
             requires_grad = self.m.tensors.requires_grad(value, w)
             if requires_grad is not None or tensor.integral:
                 return requires_grad is True
@@ -103,15 +106,18 @@ class Cuts:
         self, op: Op, args: Iterable[Value], inputs: list[Value], new: Tensor, parameters: bool, w: World, site: Site
     ) -> None:
         """What the result of an operation remembers."""
-        if new.requires_grad:
-            return
-        if new.requires_grad is None:
-            new.vague = any(self.carries(v, w) for v in inputs)
-            new.cut = None if new.vague or new.open or new.deps else self.first(args, w)
+        if new.requires_grad is not False:
+            new.vague = parameters or any(self.carries(v, w) for v in inputs)
+            new.cut = None if new.vague else self.first(args, w)
         elif parameters or any(self.carries(v, w, presume_data=True) for v in inputs):
             new.cut = Cut("no_grad" if w.grad is False else "detach" if op.detaches else "integers", site)
         else:
             new.cut = self.first(args, w)
+
+    def rounded(self, name: str, result: Value, w: World, site: Site) -> None:
+        """The function or method ``name`` gave ``result``: where it rounds, its gradient is zero everywhere."""
+        if name in _STEPS and isinstance(result, Ref) and self.m.tensors.presumed(result, w):
+            w.write(result.id).cut = Cut("round", site)
 
     def lost(self, values: Iterable[Value], how: str, w: World, site: Site) -> Cut | None:
         """The cut behind something made from the mere values of ``values``."""
@@ -137,7 +143,7 @@ class Cuts:
     def loss(self, result: Value, prediction: Value | None, target: Value | None, w: World) -> None:
         """A loss of two values: a target that came from outside is taken for data."""
         tensor = w.get(result, Tensor)
-        if tensor is None or not isinstance(result, Ref) or tensor.requires_grad is not None or prediction is None:
+        if tensor is None or not isinstance(result, Ref) or tensor.cut is not None or prediction is None:
             return
         if self.carries(prediction, w) or (target is not None and self.carries(target, w, presume_data=True)):
             return
@@ -148,9 +154,9 @@ class Cuts:
     def overwritten(self, key: int, used: list[Value], w: World) -> None:
         """A tensor without a graph was changed in place, using other values."""
         new: Tensor = w.write(key)
-        if new.requires_grad or any(self.carries(v, w) for v in used):
+        if any(self.carries(v, w) for v in used) or self.carries(Ref(key), w):
             new.cut, new.vague = None, True
-        elif new.cut is None and not new.open and not new.deps:
+        elif new.cut is None:
             new.cut = self.first(used, w)
 
     # --- modules that are not known

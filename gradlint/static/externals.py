@@ -183,6 +183,7 @@ class Externals:
         value = self.m.tensors.apply(op, given, w, ctx, site)
         self.m.shapes.applied(name.rpartition(".")[2], op, given, value, w)
         self.m.plain.made(name, given, value, w)
+        self.m.cuts.rounded(name.rpartition(".")[2], value, w, site)
         if overwrites:
             self.m.memory.alias(value, args.positional[0], w)
         if name == "torch.from_numpy" and given.positional:

@@ -224,6 +224,7 @@ class Methods:
             self.m.witness.send(events.NumberTaken(site=site, tensor=tensors.view_of(receiver, w)), w, ctx)
         result = tensors.apply(op, given, w, ctx, site)
         self.m.shapes.applied(name, op, given, result, w)
+        self.m.cuts.rounded(name, result, w, site)
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
             self._same_storage(receiver, tensor, result, op, w)
         return result

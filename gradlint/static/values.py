@@ -205,7 +205,7 @@ class Segment(Object):
 class Cut:
     """The place where a value lost its graph."""
 
-    how: str  #: "detach", "copy", "integers", "number", "numpy" or "no_grad"
+    how: str  #: "detach", "copy", "integers", "number", "numpy", "no_grad" or "round"
     at: Site
 
 
