@@ -25,7 +25,7 @@ from torch import nn
 import gradlint
 
 Step = Callable[[], None]
-WARM_UP = 9  #: a guard looks closer at the first steps
+WARM_UP = 10  #: a guard looks closer at the first steps, and at every tenth one
 
 
 class Block(nn.Module):
@@ -123,7 +123,7 @@ def ratio(pairs: list[tuple[float, float]]) -> float:
 
 def main() -> None:
     """Measure and print."""
-    models = {"resnet": (resnet, 1), "gpt": (gpt, 3), "mlp": (mlp, 200)}
+    models = {"resnet": (resnet, 10), "gpt": (gpt, 10), "mlp": (mlp, 200)}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--only", nargs="+", choices=models, default=list(models))
