@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.torch_table import builds_module
+from gradlint.static.torch_table import any_of
 from gradlint.static.values import (
     NONE,
     Class,
@@ -232,8 +232,9 @@ class BuiltinCalls:
             if default is not None and isinstance(value, Unknown) and isinstance(owner, Ref):
                 return value
             return value
-        if isinstance(owner, External) and builds_module(f"{owner.name}.model"):
-            return External(f"{owner.name}.model")
+        if isinstance(owner, External):
+            some = any_of(owner.name)
+            return External(some) if some else Unknown(("getattr", fresh()))
         if isinstance(owner, Namespace):
             return self.m.any_member(owner, w, ctx)
         return Unknown(("getattr", fresh()))

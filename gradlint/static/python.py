@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.torch_table import any_of
 from gradlint.static.values import (
     NONE,
     Choice,
@@ -161,12 +162,22 @@ class Python:
         if isinstance(owner, Const) and isinstance(owner.value, (str, bytes)):
             return Unknown(("character", fresh()))
         if isinstance(owner, External):
-            return owner  # a subscripted type
+            return self._member(owner, index, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             return Unknown(("item", owner.key, key), "", owner.deps)
         deps = owner.deps if isinstance(owner, Unknown) else frozenset()
         return Unknown(("item", fresh()), "", deps)
+
+    def _member(self, owner: External, index: Index, w: World, ctx: Context, site: Site) -> Value:
+        """A subscripted type, which is the type; or ``namespace.__dict__[name]``, what bears the name."""
+        namespace, _, last = owner.name.rpartition(".")
+        if last != "__dict__":
+            return owner
+        if isinstance(index, Const) and isinstance(index.value, str):
+            return self.m.attributes.get(External(namespace), index.value, w, ctx, site)
+        some = any_of(namespace)
+        return External(some) if some else Unknown(("member", fresh()))
 
     def _sequence_item(self, obj: Sequence, index: Index, w: World, ctx: Context) -> Value:
         if isinstance(index, slice):

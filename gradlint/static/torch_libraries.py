@@ -32,6 +32,14 @@ _PRETRAINED: Final = (
 _NOT_MODELS: Final = ("Tokenizer", "Config", "Processor", "FeatureExtractor", "Weights", "Scheduler", "Pipeline")
 
 
+def any_of(namespace: str) -> str | None:
+    """What stands for a member of a library's namespace that is chosen by name when the program runs."""
+    if namespace == "torch.optim":
+        return "torch.optim.Optimizer"
+    some = f"{namespace}.model"
+    return some if builds_module(some) else None
+
+
 def builds_module(name: str) -> bool:
     """Whether calling ``name`` (canonical) gives a trainable model whose inside is not known."""
     owner, _, last = name.rpartition(".")

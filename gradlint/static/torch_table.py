@@ -24,6 +24,7 @@ from gradlint.static.torch_libraries import (
     HARMLESS_PREFIXES,
     MODULE_FACTORIES,
     MODULE_FACTORY_PREFIXES,
+    any_of,
     builds_module,
     is_harmless,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "SOFTMAX_DIMS",
     "SPECIAL_ATTRIBUTES",
     "SPECIAL_METHODS",
+    "any_of",
     "builds_module",
     "canonical",
     "conversion",

@@ -1,6 +1,6 @@
 """Measure what gradlint finds of mistakes that are planted in correct training code.
 
-    python tests/tooling/plant.py FOLDER... [--rule GL201] [--seed 0] [--limit 40] [--list-missed]
+    python tests/tooling/plant.py FOLDER... [--rule GL201] [--seed 0] [--limit 40] [--seconds 60] [--list-missed]
 
 Each folder is a project.  Its files with a training loop in which gradlint finds no error of the core rules get one
 mistake at a time, in memory (see `mutants.py` for what is planted, and where), and are analysed again.  For each rule
@@ -14,8 +14,9 @@ import ast
 import random
 import re
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +40,21 @@ class Measured:
     planted: int = 0
     missed: list[Mutant] = field(default_factory=list)
     ways: Counter[str] = field(default_factory=Counter)
+
+
+Results = dict[str, Measured]
+
+
+@dataclass
+class Limits:
+    """When to stop planting."""
+
+    mistakes: int = 0  #: of a rule; 0 for no limit
+    until: float = float("inf")  #: by the monotonic clock, in seconds
+
+    def reached(self, result: Measured) -> bool:
+        """Whether no more mistakes of a rule are to be planted."""
+        return bool(self.mistakes and result.planted >= self.mistakes) or time.monotonic() > self.until
 
 
 def rules() -> list[type[Rule]]:
@@ -75,19 +91,14 @@ def clean(folder: Path, path: Path) -> bool:
 
 
 def mutants(texts: dict[Path, str], codes: Sequence[str], chance: random.Random, each: int) -> Iterator[Mutant]:
-    """Mistakes to plant: of each rule at most `each` per file and way of planting, drawn by chance."""
+    """Mistakes to plant: of each rule at most `each` per file, drawn by chance."""
     tree = Tree(texts)
     for file in tree.files.values():
-        if not LOOP.search(file.text):
-            continue
-        for code in codes:
-            found = list(MUTATIONS[code](file, tree))
-            chance.shuffle(found)
-            count: Counter[str] = Counter()
-            for mutant in found:
-                count[mutant.how] += 1
-                if count[mutant.how] <= each:
-                    yield mutant
+        if LOOP.search(file.text):
+            for code in codes:
+                found = list(MUTATIONS[code](file, tree))
+                chance.shuffle(found)
+                yield from found[:each]
 
 
 def is_found(mutant: Mutant, folder: Path, texts: dict[Path, str]) -> bool | None:
@@ -101,15 +112,12 @@ def is_found(mutant: Mutant, folder: Path, texts: dict[Path, str]) -> bool | Non
     return any(f.code == mutant.code and f.location.row in mutant.rows for f in findings)
 
 
-def measure(
-    folder: Path, codes: Sequence[str], chance: random.Random, limit: int, results: dict[str, Measured], each: int = 1
-) -> int:
+def measure(folder: Path, planted: Iterable[Mutant], texts: dict[Path, str], limits: Limits, results: Results) -> int:
     """Plant mistakes in one project and count; the number of files they were planted in."""
-    texts = texts_of(folder)
     fine: dict[Path, bool] = {}
-    for mutant in mutants(texts, codes, chance, each):
+    for mutant in planted:
         result = results.setdefault(mutant.code, Measured())
-        if limit and result.planted >= limit:
+        if limits.reached(result):
             continue
         if mutant.path not in fine:
             fine[mutant.path] = clean(folder, mutant.path)
@@ -130,16 +138,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rule", action="append", choices=sorted(MUTATIONS), help="plant only mistakes of this rule")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of sites")
     parser.add_argument("--limit", type=int, default=0, help="plant at most so many mistakes of a rule")
-    parser.add_argument("--each", type=int, default=1, help="at most so many of one kind in a file")
+    parser.add_argument("--each", type=int, default=1, help="plant at most so many mistakes of a rule in a file")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop planting after so long")
     parser.add_argument("--list-missed", action="store_true", help="print where each missed mistake was planted")
     parser.add_argument("--ways", action="store_true", help="count by the way of planting, too")
     given = parser.parse_args(arguments)
     chance = random.Random(given.seed)  # noqa: S311 -- a choice of sites, not a secret
-    results: dict[str, Measured] = {}
-    files = sum(
-        measure(folder, given.rule or sorted(MUTATIONS), chance, given.limit, results, given.each)
-        for folder in given.folders
-    )
+    limits = Limits(given.limit, time.monotonic() + given.seconds)
+    results: Results = {}
+    files = 0
+    for folder in given.folders:
+        texts = texts_of(folder)
+        planted = mutants(texts, given.rule or sorted(MUTATIONS), chance, given.each)
+        files += measure(folder, planted, texts, limits, results)
     print(f"{files} clean files with a training loop")
     for code, result in sorted(results.items()):
         found = result.planted - len(result.missed)
