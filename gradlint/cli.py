@@ -1,4 +1,4 @@
-"""The command line: ``gradlint PATH…``, ``gradlint rule CODE``."""
+"""The command line: ``gradlint PATH…``, ``gradlint rule CODE``, ``gradlint run SCRIPT``."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Args:
         arguments: those of the process when not given.
+
+    Raises:
+        SystemExit: from ``gradlint run``, as the program that was run ends.
     """
-    for stream in (sys.stdout, sys.stderr):
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr) if given[:1] != ["run"] else ():  # the streams of a program are its own
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show must not end the run
             stream.reconfigure(errors="backslashreplace")
     try:
-        with cli.make_context("gradlint", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        with cli.make_context("gradlint", given) as context:
             code = int(cli.invoke(context) or CLEAN)
             sys.stdout.flush()
             return code
@@ -151,3 +155,38 @@ def rule(ctx: click.Context, name: str | None, everything: bool, output_format: 
     text = single(find(name, rules), output_format) if name else listing(rules, output_format)
     click.echo(text, nl=False)
     return CLEAN
+
+
+@cli.command(context_settings={"allow_interspersed_args": False})
+@click.option("-m", "as_module", is_flag=True, help="Run a module, as python -m does.")
+@_list_option("--select", "RULES", "Use these rules only: codes, prefixes such as GL2, names, or ALL.")
+@_list_option("--ignore", "RULES", "Leave these rules out.")
+@click.option(
+    "--on-finding",
+    type=click.Choice(["warn", "raise", "collect"]),
+    default="warn",
+    show_default=True,
+    help="Say it at once in one line, end the program with an exception, or tell it at the end only.",
+)
+@click.option(
+    "--exact",
+    type=click.FloatRange(0, 1),
+    default=0,
+    metavar="FRACTION",
+    help="Of the steps: compare saved tensors bit by bit.",
+)
+@click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), default="text", show_default=True)
+@click.option(
+    "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Report there, not on standard error."
+)
+@click.argument("target", metavar="SCRIPT|MODULE")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]…")
+def run(target: str, arguments: tuple[str, ...], as_module: bool, select: tuple[str, ...], **options: Any) -> None:
+    """Run a training program unchanged, as python would, and report what the guard sees in it.
+
+    Options of gradlint stand before SCRIPT or MODULE, the program's own after it.  The exit code is the program's.
+    """
+    from gradlint.runtime.running import Program, Watching
+    from gradlint.runtime.running import run as run_watched
+
+    sys.exit(run_watched(Program(target, arguments, as_module), Watching(select=select or None, **options)))

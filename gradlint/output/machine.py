@@ -13,10 +13,11 @@ from gradlint.output.style import shown_path
 
 def as_json(findings: Sequence[Finding]) -> str:
     """All findings as a JSON list; rows and columns count from 1, file names are absolute."""
-    return json.dumps([_finding(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps([as_dict(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def as_dict(finding: Finding) -> dict[str, Any]:
+    """One finding as a JSON object."""
     where = finding.location
     return {
         "code": finding.code,

@@ -1,0 +1,314 @@
+"""``gradlint run``: a program of its own, run as ``python`` would run it, with a guard around it.
+
+The guard begins when the program has imported torch, not before: what a program does ahead of that import
+(environment variables, thread counts) keeps its effect.  Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib.util
+import os
+import sys
+import threading
+import types
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from gradlint.finding import Finding
+from gradlint.refusal import Refusal
+
+from .reporting import told
+
+if TYPE_CHECKING:
+    from .session import Guard
+
+OnFinding = Literal["warn", "raise", "collect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is run: ``python TARGET ARGUMENTS…`` or ``python -m TARGET ARGUMENTS…``."""
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    as_module: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """How it is watched, and where the report goes."""
+
+    on_finding: OnFinding = "warn"
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    exact: float = 0.0
+    output_format: str = "text"
+    output_file: Path | None = None  #: instead of standard error
+
+
+def run(program: Program, watching: Watching) -> object:
+    """Run a program and report what the guard saw; what the program would have given to ``sys.exit()``.
+
+    Raises:
+        Refusal: there is nothing to run, no rule of that name, or no torch.
+    """
+    _check(watching)
+    process, cwd = os.getpid(), Path.cwd()
+    watch = _Watch(watching, cwd)
+    _take_arguments(program)
+    watch.expect_torch()
+    error: BaseException | None = None
+    try:
+        code, main = _load(program)
+        sys.modules["__main__"] = main
+        exec(code, vars(main))  # noqa: S102  it is what was asked for
+    except Refusal:
+        watch.end(None)
+        raise
+    except BaseException as raised:  # noqa: BLE001  python itself would end with it, and so do we
+        error = raised
+    error = watch.end(error)
+    status = _status(error)
+    if os.getpid() == process:  # a forked child that ends by itself reports nothing
+        watch.report()
+    return status
+
+
+def _check(watching: Watching) -> None:
+    from gradlint.rule import all_rules
+    from gradlint.selection import Choice, resolve
+
+    resolve([Choice("gradlint run: --", watching.select, watching.ignore)], all_rules())
+    if importlib.util.find_spec("torch") is None:
+        raise Refusal("gradlint run: PyTorch is not installed, and there is nothing to watch without it")
+
+
+# --- the program ---------------------------------------------------------------------------------------------------
+
+
+def _take_arguments(program: Program) -> None:
+    """Set ``sys.argv`` and ``sys.path`` as python does before it looks for the program."""
+    if not sys.flags.safe_path:
+        own = {"", str(Path.cwd()), os.path.dirname(os.path.realpath(sys.argv[0]))}  # noqa: PTH120  as python does
+        if sys.path and sys.path[0] in own:
+            del sys.path[0]
+        if program.as_module:
+            sys.path.insert(0, str(Path.cwd()))
+        elif not _is_archive(program.target):
+            sys.path.insert(0, os.path.dirname(os.path.realpath(program.target)))  # noqa: PTH120
+    if not program.as_module and _is_archive(program.target):
+        sys.path.insert(0, str(Path(program.target).absolute()))
+    sys.argv = ["-m" if program.as_module else program.target, *program.arguments]
+
+
+def _is_archive(target: str) -> bool:
+    """Whether python takes this for a place with a ``__main__`` module: a folder, or a zip file."""
+    return os.path.isdir(target) or (not target.endswith(".py") and zipfile.is_zipfile(target))
+
+
+def _load(program: Program) -> tuple[Any, types.ModuleType]:
+    """The code of a program, and the ``__main__`` module it runs in."""
+    if not program.as_module:
+        if _is_archive(program.target):
+            spec = PathFinder.find_spec("__main__", [str(Path(program.target).absolute())])
+            if spec is None:
+                raise Refusal(f"gradlint run: can't find '__main__' module in {program.target!r}")
+            return _of_spec(spec)
+        return _of_script(program.target)
+    spec = _find(program.target)
+    if spec.submodule_search_locations is not None:
+        try:
+            spec = _find(f"{program.target}.__main__")
+        except Refusal as refusal:
+            package = program.target
+            raise Refusal(f"{refusal}; {package!r} is a package and cannot be directly executed") from None
+    code, main = _of_spec(spec)
+    sys.argv[0] = spec.origin or program.target
+    return code, main
+
+
+def _find(name: str) -> ModuleSpec:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise Refusal(f"gradlint run: no module can be found for {name!r} ({type(error).__name__}: {error})") from None
+    if spec is None:
+        raise Refusal(f"gradlint run: no module named {name}")
+    return spec
+
+
+def _of_script(target: str) -> tuple[Any, types.ModuleType]:
+    path = os.path.join(Path.cwd(), target)  # noqa: PTH118  a "./" stays, as with python
+    try:
+        source = Path(path).read_bytes()
+    except OSError as error:
+        raise Refusal(f"gradlint run: can't open file {path!r}: {error.strerror}") from None
+    main = _main(None, path, SourceFileLoader("__main__", path))
+    return compile(source, path, "exec", dont_inherit=True), main
+
+
+def _of_spec(spec: ModuleSpec) -> tuple[Any, types.ModuleType]:
+    loader: Any = spec.loader
+    code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
+    if code is None:
+        raise Refusal(f"gradlint run: there is no code to run in {spec.name}")
+    return code, _main(spec, spec.origin, loader)
+
+
+def _main(spec: ModuleSpec | None, path: str | None, loader: Any) -> types.ModuleType:
+    main: Any = types.ModuleType("__main__")
+    main.__builtins__ = builtins
+    main.__loader__ = loader
+    main.__spec__ = spec
+    main.__package__ = None if spec is None else spec.parent
+    main.__file__ = path
+    main.__cached__ = None if spec is None else spec.cached
+    if sys.version_info < (3, 14):  # later ones make it when it is asked for
+        main.__annotations__ = {}
+    return main  # type: ignore[no-any-return]  # made as a module, two lines of attributes ago
+
+
+def _status(error: BaseException | None) -> object:
+    """What to give to ``sys.exit()``; an error that nobody caught is printed, as python prints it."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        return error.code
+    traceback = error.__traceback__
+    while traceback is not None and _is_ours(traceback.tb_frame.f_code.co_filename):
+        traceback = traceback.tb_next
+    error = error.with_traceback(traceback)
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
+    try:
+        sys.excepthook(type(error), error, traceback)
+    except SystemExit as end:
+        return end.code
+    except Exception:  # noqa: BLE001  a hook of the program's own that fails is no reason to lose its error
+        sys.__excepthook__(*sys.exc_info())
+        sys.__excepthook__(type(error), error, traceback)
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _is_ours(filename: str) -> bool:
+    return filename == __file__ or filename.startswith("<frozen importlib")
+
+
+# --- the watch -----------------------------------------------------------------------------------------------------
+
+
+class _Watch:
+    """A guard that begins when torch has been imported."""
+
+    def __init__(self, watching: Watching, cwd: Path) -> None:
+        self._watching = watching
+        self._cwd = cwd
+        self._guard: Guard | None = None
+
+    def expect_torch(self) -> None:
+        """Begin now, or when torch is there."""
+        if "torch" in sys.modules:
+            self._begin()
+        else:
+            _when_imported("torch", self._begin)
+
+    def _begin(self) -> None:
+        from .session import Guard
+
+        watching = self._watching
+        self._guard = Guard(
+            on_finding=self._tell if watching.on_finding == "warn" else watching.on_finding,
+            select=watching.select,
+            ignore=watching.ignore,
+            exact=watching.exact,
+        )
+        self._guard.__enter__()
+        self._guard.thread = threading.main_thread().ident or 0  # whichever thread was the first to import torch
+
+    def _tell(self, finding: Finding) -> None:
+        """One line, at once: the end of a long training may be far."""
+        line = told([finding], "concise", self._cwd).partition("\n")[0]
+        sys.stderr.write(f"gradlint: {line}\n")
+
+    def end(self, error: BaseException | None) -> BaseException | None:
+        """Stop watching; the error that the program ends with."""
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+        if self._guard is None or not self._guard.active:
+            return error
+        try:
+            self._guard.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+        except Exception as raised:  # noqa: BLE001  with on_finding="raise", a finding of the very end
+            return raised
+        return error
+
+    def report(self) -> None:
+        """Say what was found."""
+        watching = self._watching
+        findings = self._guard.findings if self._guard else []
+        if watching.output_file is not None:
+            text = told(findings, watching.output_format, self._cwd)
+            with _named_in_errors(watching.output_file):
+                watching.output_file.write_text(text, encoding="utf-8")
+        elif findings or self._guard or watching.output_format == "json":
+            stream = sys.stderr
+            text = told(findings, watching.output_format, self._cwd, stream)
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced, by the program
+                stream.write(text)
+                stream.flush()
+        if self._guard is None:
+            sys.stderr.write("gradlint: the program did not import torch, and nothing was watched\n")
+
+
+@contextlib.contextmanager
+def _named_in_errors(path: Path) -> Any:
+    try:
+        yield
+    except OSError as error:
+        raise Refusal(f"gradlint run: cannot write {path}: {error.strerror}") from None
+
+
+class _Finder:
+    """Lets the import of one module go its way, and calls back after it."""
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self._name = name
+        self._then = then
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Find the module as the others would, with a loader that calls back once."""
+        if name != self._name:
+            return None
+        for finder in sys.meta_path:
+            if finder is self:
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                self._wrap(spec.loader)
+                return spec
+        return None
+
+    def _wrap(self, loader: Any) -> None:
+        load = loader.exec_module
+
+        def exec_module(module: types.ModuleType) -> None:
+            with contextlib.suppress(AttributeError):
+                del loader.exec_module
+            load(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            try:
+                self._then()
+            except Exception as failure:  # noqa: BLE001  the program runs, watched or not
+                sys.stderr.write(f"gradlint: the guard could not begin ({type(failure).__name__}: {failure})\n")
+
+        with contextlib.suppress(AttributeError):  # a loader that takes no attributes: the guard does not begin
+            loader.exec_module = exec_module
+
+
+def _when_imported(name: str, then: Callable[[], None]) -> None:
+    sys.meta_path.insert(0, _Finder(name, then))
