@@ -94,6 +94,20 @@ class Step(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsUpdated(Event):
+    """An optimizer made a step.
+
+    Touches the parameter groups it owns, and where neither is known and there is no other optimizer, those that it is
+    presumed to own.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsDropped(Event):
+    """Gradients were cleared.  Touches what :class:`WeightsUpdated` does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared(Event):
     """Gradients were zeroed or dropped.  Touches the parameter groups concerned."""
 
@@ -137,6 +151,30 @@ class ValueKept(Event):
     where: str  #: "sum" or "list"
     spent: Fact[bool] = field(default_factory=unknown)  #: a value kept since an earlier iteration has a freed graph
     walked_at: Site | None = None  #: where that graph was freed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainMode(Event):
+    """A module was put into training mode.  Touches its parameter groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalMode(Event):
+    """A whole module, not a layer of one, was put into evaluation mode.  Touches its parameter groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputMeasured(Event):
+    """The output of a module was used to evaluate it.  ``site`` is the call of the module.
+
+    It is not sent, or taken back, where a backward pass walks what was computed from that output.
+    """
+
+    module: str = ""
+    training: Fact[bool] = field(default_factory=unknown)  #: the mode it was called in
+    grad_enabled: Fact[bool] = field(default_factory=unknown)
+    copied: Fact[bool] = field(default_factory=unknown)  #: no number or label was made of it, only a copy
+    set_at: Site | None = None  #: where its mode was set
 
 
 # --- modules and their inputs ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from gradlint.events import (
     DataWritten,
     DeprecatedUsed,
     DropoutCalled,
+    EvalMode,
     Event,
     ForwardInvoked,
     FunctionDefined,
@@ -30,6 +31,7 @@ from gradlint.events import (
     ModuleRequiresGradSet,
     MovedToCuda,
     NumberTaken,
+    OutputMeasured,
     PlainTensorUsed,
     RequiresGradSet,
     ResultDiscarded,
@@ -42,7 +44,9 @@ from gradlint.events import (
     SuperCalled,
     SuperInit,
     TensorKept,
+    TrainMode,
     ValueKept,
+    WeightsUpdated,
 )
 
 EVENTS: frozenset[type[Event]] = frozenset(
@@ -56,6 +60,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         DataWritten,
         DeprecatedUsed,
         DropoutCalled,
+        EvalMode,
         ForwardInvoked,
         FunctionDefined,
         FunctionUsed,
@@ -73,6 +78,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         ModuleRequiresGradSet,
         MovedToCuda,
         NumberTaken,
+        OutputMeasured,
         PlainTensorUsed,
         RequiresGradSet,
         ResultDiscarded,
@@ -85,7 +91,9 @@ EVENTS: frozenset[type[Event]] = frozenset(
         SuperCalled,
         SuperInit,
         TensorKept,
+        TrainMode,
         ValueKept,
+        WeightsUpdated,
     }
 )
 """The types of the events this witness sends."""

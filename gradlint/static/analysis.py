@@ -243,6 +243,7 @@ class _Analyzer:
         results = self._results(function, world, ctx, receiver)
         escaped: set[int] = set()
         for end, value in results:
+            self.machine.evaluation.escaped([value], end)
             escaped |= _reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
 

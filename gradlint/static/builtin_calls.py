@@ -312,6 +312,7 @@ class BuiltinCalls:
         value = w.resolve(args.get(0) or NONE)
         if isinstance(value, Const) or (isinstance(value, Unknown) and not self.m.cuts.carries(value, w, True)):
             return value
+        self.m.evaluation.measured([value], False, w, ctx)
         return self.m.cuts.note(Unknown(("number", fresh())), [value], "number", w, site)
 
     def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

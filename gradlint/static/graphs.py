@@ -7,6 +7,7 @@ followed by *presumed* segments, which no rule takes for a proof that walking th
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -20,20 +21,35 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """What an unknown value was computed from."""
+
+    segments: frozenset[int] = frozenset()  #: presumed segments
+    calls: frozenset[int] = frozenset()  #: of modules, as :mod:`gradlint.static.evaluation` numbers them
+
+
+_NOTHING = _Trace()
+
+
 class Graphs:
     """Follows graphs through values that are not known, and tells when a spent one is kept."""
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self._traces: dict[Hashable, frozenset[int]] = {}  #: by the key of an unknown value: its presumed segments
+        self._traces: dict[Hashable, _Trace] = {}  #: by the key of an unknown value
 
     # --- following
 
     def called(self, result: Unknown, args: Iterable[Value], w: World) -> None:
         """An unknown callable returned ``result``: it may carry a graph of its own, over those of its arguments."""
+        given = self.m.tensors.tensors_in(args, w)
+        calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in given))
         if w.grad is not False:
-            before = frozenset[int]().union(*(self.reached(v, w) for v in self.m.tensors.tensors_in(args, w)))
-            self._traces[result.key] = before | {fresh()}
+            before = frozenset[int]().union(*(self.reached(v, w) for v in given))
+            self._traces[result.key] = _Trace(before | {fresh()}, calls)
+        elif calls:
+            self._traces[result.key] = _Trace(frozenset(), calls)
 
     def reached(self, value: Value, w: World) -> frozenset[int]:
         """The segments, presumed ones included, that a backward pass from ``value`` walks."""
@@ -41,7 +57,11 @@ class Graphs:
         tensor = w.get(value, Tensor)
         if tensor is not None:
             return tensor.segments | tensor.reaches
-        return self._of_key(value.key, w) if isinstance(value, Unknown) else frozenset()
+        return self._of_key(value.key, w).segments if isinstance(value, Unknown) else frozenset()
+
+    def calls(self, key: Hashable, w: World) -> frozenset[int]:
+        """The calls of modules whose outputs an unknown value was computed from."""
+        return self._of_key(key, w).calls
 
     def presumed(self, value: Value, w: World) -> frozenset[int]:
         """The presumed segments behind ``value``, each made an object of this world."""
@@ -52,31 +72,34 @@ class Graphs:
                 w.new(Segment(presumed=True), key=key)
         return segments
 
-    def _of_key(self, key: Hashable, w: World) -> frozenset[int]:
+    def _of_key(self, key: Hashable, w: World) -> _Trace:
         found = self._traces.get(key)
         if found is not None:
             return found
         if isinstance(key, Ref):
-            return self.reached(key, w)
+            return _Trace(self.reached(key, w), self.m.evaluation.calls(key, w))
         if not isinstance(key, tuple) or len(key) < 2:
-            return frozenset()
+            return _NOTHING
         if key[0] in ("attribute", "item"):
             return self._part(key[1], w)
         if key[0] == "element":
-            return self._part(key[2], w) if len(key) > 2 else frozenset()
+            return self._part(key[2], w) if len(key) > 2 else _NOTHING
         if key[0] in ("binary", "unary"):
-            return frozenset[int]().union(*(self._part(part, w) for part in key[2:]))
-        return frozenset()
+            parts = [self._part(part, w) for part in key[2:]]
+            segments = frozenset[int]().union(*(part.segments for part in parts))
+            return _Trace(segments, frozenset[int]().union(*(part.calls for part in parts)))
+        return _NOTHING
 
-    def _part(self, key: Hashable, w: World) -> frozenset[int]:
+    def _part(self, key: Hashable, w: World) -> _Trace:
         bound = w.bound.get(key)
-        return self.reached(bound, w) if isinstance(bound, Ref) else self._of_key(key, w)
+        return self._of_key(bound if isinstance(bound, Ref) else key, w)
 
     # --- keeping
 
     def summed(self, held: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
         """A value was added to a running total: ``total += loss``, ``total = total + loss``."""
         if ctx.iteration and not self.m.witness.muted:
+            self.m.evaluation.measured([value], False, w, ctx)
             self._kept([held], value, "sum", w, ctx, site)
 
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:

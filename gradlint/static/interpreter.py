@@ -17,6 +17,7 @@ from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
 from gradlint.static.devices import Devices
 from gradlint.static.discards import Discards
+from gradlint.static.evaluation import Evaluation
 from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
 from gradlint.static.flow import MAX_WORLDS, Flow, Outcome
@@ -119,6 +120,7 @@ class Interpreter:
         self.calls = Calls(self)
         self.tensors = Tensors(self)
         self.graphs = Graphs(self)
+        self.evaluation = Evaluation(self)
         self.cuts = Cuts(self)
         self.devices = Devices(self)
         self.discards = Discards(self)

@@ -121,7 +121,7 @@ class _Join:
             return Frame(self.dicts(x.vars, y.vars), x.parent)
         if isinstance(x, Group) and isinstance(y, Group):
             grad = x.requires_grad if x.requires_grad is y.requires_grad else None
-            return Group(grad, x.opaque, join_tokens(x.tokens, y.tokens), x.made_at)
+            return Group(grad, x.opaque, join_tokens(x.tokens, y.tokens), x.made_at, max(x.stepped, y.stepped))
         if isinstance(x, Segment) and isinstance(y, Segment):
             freed = x.freed if x.freed is y.freed else None
             spoilt_at = x.spoilt_at if y.spoilt_at is not None else None
@@ -183,6 +183,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         open=x.open or y.open,
         segments=x.segments | y.segments,
         reaches=x.reaches | y.reaches,
+        calls=x.calls | y.calls,
         doubtful=x.doubtful | y.doubtful | x.segments ^ y.segments,
         sources=tuple(dict.fromkeys((*x.sources, *y.sources))),
         data_of=_same(x.data_of, y.data_of),

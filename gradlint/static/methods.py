@@ -200,6 +200,8 @@ class Methods:
             force = w.resolve(args.keywords.get("force", Const(False)))
             if force != Const(True):
                 self.converted(receiver, f".{name}()", w, ctx, site)
+            if not tensors.requires_grad(receiver, w):
+                self.m.evaluation.measured([receiver], True, w, ctx)
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
             self.m.memory.share(array, receiver, w)
             return self.m.cuts.note(array, [receiver], "numpy", w, site)
@@ -287,6 +289,7 @@ class Methods:
             ctx,
         )
         self.m.memory.walked(tensor, w, ctx, site)
+        self.m.evaluation.trained(root, w)
         self.free(tensor, retain, w, site)
 
     def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
@@ -373,10 +376,8 @@ class Methods:
             named = {"named": Const(True)} if name.startswith("named") else {}
             return w.new(Instance(kind="parameters", groups=modules.groups(receiver, w), attrs=dict(named)))
         if name in ("train", "eval"):
-            mode = w.resolve(args.get(0, "mode") or Const(True))
-            flag = False if name == "eval" else (bool(mode.value) if isinstance(mode, Const) else None)
-            for ref in modules.walk(receiver, w):
-                w.write(ref.id).training = flag
+            mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))
+            self.m.evaluation.switched(receiver, mode, w, ctx, site)
             return receiver
         if name in ("to", "cuda", "cpu"):
             self._move(receiver, name, args, w)
@@ -639,7 +640,8 @@ class Methods:
     ) -> Value:
         """``x.to(device)`` of a tensor, a module or a batch: unknown, but it says where the result is."""
         if name in ("train", "eval"):
-            return receiver
+            module = self.m.evaluation.bind(receiver, name, len(list(args)), w, site)
+            return receiver if module is None else self.call(module, name, args, w, ctx, site)
         return self._assumed_tensor(receiver, name, args, w, ctx, site)
 
     def _assumed_tensor(

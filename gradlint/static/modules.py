@@ -369,6 +369,12 @@ class Modules:
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``module(...)``, ``criterion(...)``."""
+        grad = w.grad
+        results = self._call(callee, args, w, ctx, site)
+        self.m.evaluation.called(callee, args, results, grad, ctx, site)
+        return results
+
+    def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         assert obj is not None
         self._fed(obj, args, w, ctx, site)

@@ -264,6 +264,7 @@ class Tensors:
         """The result of an operation on its arguments; ``parameters`` are those of the layer that does it."""
         inputs = [self.settled(value, w) for value in self.tensors_in(args, w)]
         self.m.memory.used(inputs, w, ctx, site)
+        self.m.evaluation.applied(op, inputs, w, ctx)
         if op.result == "number":
             return self.m.cuts.note(Unknown(("number", fresh())), inputs, "number", w, site)
         if op.result == "none":
@@ -371,6 +372,7 @@ class Tensors:
                 new.doubtful = new.segments
                 new.presumed = w.grad is True and any(self.presumed(v, w) for v in inputs)
                 new.sources = tuple(v.id for v in inputs if isinstance(v, Ref) and self.requires_grad(v, w) is None)
+        new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))
         self.m.cuts.result(op, list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
         if len(tensors) == 1 and op.size in ("keeps", "broadcast"):

@@ -184,6 +184,7 @@ class Group(Object):
     opaque: bool = False
     tokens: dict[str, Tokens] = field(default_factory=dict)
     made_at: Site | None = None
+    stepped: int = 0  #: the number at which an optimizer last stepped them
     owner: object = None
 
 
@@ -241,6 +242,7 @@ class Tensor(Object):
     gradient_of: frozenset[int] = frozenset()  #: computed from the gradients of these groups
     is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
     structured: bool = False  #: may be a tuple, dict or output object of tensors like this
+    calls: frozenset[int] = frozenset()  #: of modules, whose outputs it was computed from and which are watched
     reaches: frozenset[int] = frozenset()  #: presumed segments its backward walks
     cut: Cut | None = None  #: where what it was computed from lost its graph; None if something may carry one
     presumed: bool = False  #: came out of something that looks like a module: it requires grad if anything does
@@ -265,6 +267,8 @@ class Instance(Object):
     loss: Loss | None = None
     groups: frozenset[int] = frozenset()  #: own parameter groups; for an optimizer those it steps
     training: bool | None = True
+    mode_at: Site | None = None  #: where the mode was last set
+    mode_asked: int = 0  #: the number at which it was last set to something known
     device: str | None = "cpu"
     opaque: bool = False
     grad: bool | None = None  #: of a gradmode: what it sets

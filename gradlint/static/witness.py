@@ -18,7 +18,7 @@ from gradlint.protocol import Protocol, Token
 from gradlint.rule import Rule, Violation
 from gradlint.static.context import Context
 from gradlint.static.values import Group, Instance, Tokens
-from gradlint.static.world import World
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -121,7 +121,20 @@ class Witness:
     def step(self, groups: Iterable[int], optimizer: str, w: World, ctx: Context, site: Site) -> None:
         """An optimizer, or the user's own update, applied the gradients of these groups."""
         touches = dict.fromkeys(sorted(groups), True)
+        for group in touches:
+            w.write(group).stepped = fresh()
         self.send(events.Step(site=site, touches=_certain(touches), optimizer=optimizer), w, ctx)
+        if self.listened(events.WeightsUpdated):
+            self.send(events.WeightsUpdated(site=site, touches=self._presumed(groups, w)), w, ctx)
+
+    def _presumed(self, groups: Iterable[int], w: World) -> events.Touches:
+        """The groups of an optimizer and, if it is the only one and opaque, those of the opaque modules."""
+        touched = set(groups)
+        instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]
+        optimizers = [obj for obj in instances if obj.kind == "optimizer"]
+        if len(optimizers) == 1 and optimizers[0].opaque and touched <= optimizers[0].groups:
+            touched.update(*(obj.groups for obj in instances if obj.opaque and obj.kind == "module"))
+        return _certain(dict.fromkeys(sorted(touched), True))
 
     def cleared(
         self, groups: Iterable[int], owner: str, w: World, ctx: Context, site: Site, certain: bool = True

@@ -1,0 +1,190 @@
+"""Modes and evaluations: which mode modules are in, and what their outputs are used for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.static.ops import Op
+from gradlint.static.values import Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.context import Arguments, Context
+    from gradlint.static.flow import Results
+    from gradlint.static.interpreter import Interpreter
+
+_NOT_A_MODULE = re.compile(r"trainer|engine|learner|agent|runner|algo|estimator|pipeline|experiment|solver|self")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of a module whose output may be evaluated."""
+
+    site: Site
+    training: bool
+    set_at: Site | None
+    grad: bool
+    module: str
+
+
+class Evaluation:
+    """Watches modes, and the outputs of modules that are called to be measured."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+        self._calls: dict[int, _Call] = {}
+
+    # --- modes
+
+    def bind(self, receiver: Unknown, name: str, given: int, w: World, site: Site) -> Ref | None:
+        """An unknown value that is put into a mode is a module, unless its name or the call says otherwise."""
+        if given > (name == "train") or _NOT_A_MODULE.search(receiver.hint.lower()):
+            return None
+        ref = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps)
+        w.bound[receiver.key] = ref
+        return ref
+
+    def switched(self, ref: Ref, mode: Value, w: World, ctx: Context, site: Site) -> None:
+        """``module.train(mode)``, or ``eval()`` with False."""
+        modules = self.m.modules
+        flag = bool(mode.value) if isinstance(mode, Const) else None
+        for here in modules.walk(ref, w):
+            module: Instance = w.write(here.id)
+            module.training, module.mode_at = flag, site
+            module.mode_asked = fresh() if flag is not None else 0
+        obj = w.get(ref, Instance)
+        if obj is None or self._is_part(ref, obj, w) or not (obj.opaque or self.depends_on_mode(ref, w).is_true):
+            return
+        groups = modules.groups(ref, w)
+        restored = flag is None
+        if flag is not False:
+            touches = dict.fromkeys(sorted(groups), None if restored else True)
+            self.m.witness.send(events.TrainMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+        else:
+            touches = dict.fromkeys(sorted(groups), True)
+            self.m.witness.send(events.EvalMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+
+    def _is_part(self, ref: Ref, obj: Instance, w: World) -> bool:
+        """Whether a module is a layer of a larger one: it may be frozen on purpose."""
+        if obj.layer is not None and not obj.layer.container:
+            return True
+        return any(
+            ref in (w.resolve(value) for value in other.attrs.values())
+            for key, other in w.heap.items()
+            if key != ref.id and isinstance(other, Instance) and other.kind in ("module", "lightning")
+        )
+
+    def depends_on_mode(self, ref: Ref, w: World) -> Fact[bool]:
+        """Whether a module holds layers that behave differently in training; known only if it does."""
+        for here in self.m.modules.walk(ref, w):
+            obj = w.find(here.id)
+            if isinstance(obj, Instance) and obj.layer is not None and obj.layer.mode_dependent:
+                return known(True)
+        return unknown()
+
+    # --- calls
+
+    def called(
+        self, ref: Ref, args: Arguments, results: Results, before: bool | None, ctx: Context, site: Site
+    ) -> None:
+        """A module was called from outside of any forward, with grad mode ``before``.
+
+        Inputs that require grad are those of attacks and saliency maps.
+        """
+        if ctx.in_forward or self.m.witness.muted or before is None:
+            return
+        if any(self.m.tensors.requires_grad(value, results[0][0]) for value in args) if results else True:
+            return
+        for world, value in results:
+            obj = world.get(ref, Instance)
+            if obj is not None and obj.kind == "module" and obj.training is not None and obj.training is not before:
+                self._watch(ref, obj, value, before, world, site)
+
+    def _watch(self, ref: Ref, obj: Instance, value: Value, grad: bool, w: World, site: Site) -> None:
+        if obj.training and (not self.depends_on_mode(ref, w).is_true or self._asked(ref, obj, w)):
+            return
+        key = fresh()
+        name = obj.cls.unit.name if obj.cls is not None else obj.name
+        self._calls[key] = _Call(site, bool(obj.training), obj.mode_at, grad, name)
+        for part in self.m.tensors.tensors_in([value], w):
+            if isinstance(part, Ref) and w.get(part, Tensor) is not None:
+                w.write(part.id).calls |= {key}
+
+    def _asked(self, ref: Ref, obj: Instance, w: World) -> bool:
+        """Whether training mode was asked for, and no step was made since: it is wanted (Monte Carlo dropout)."""
+        parts = [w.find(here.id) for here in self.m.modules.walk(ref, w)]
+        asked = max((part.mode_asked for part in parts if isinstance(part, Instance) and part.training), default=0)
+        groups = (w.find(key) for key in self.m.modules.groups(ref, w))
+        stepped = max((group.stepped for group in groups if isinstance(group, Group)), default=0)
+        return asked > stepped
+
+    # --- what becomes of their outputs
+
+    def calls(self, value: Value, w: World) -> frozenset[int]:
+        """The calls whose outputs a value was computed from."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return tensor.calls
+        return self.m.graphs.calls(value.key, w) if isinstance(value, Unknown) else frozenset()
+
+    def applied(self, op: Op, inputs: Iterable[Value], w: World, ctx: Context) -> None:
+        """An operation was applied: those that give numbers, labels or probabilities measure an output."""
+        if op.result == "array" or (op.detaches and op.result != "number"):
+            self.measured(inputs, True, w, ctx)
+        elif (
+            op.result in ("number", "pair", "pair_by_dim")
+            or op.integral
+            or op.grad == "never"
+            or op.activation in ("softmax", "log_softmax", "sigmoid")
+        ):
+            self.measured(inputs, False, w, ctx)
+
+    def measured(self, values: Iterable[Value], copied: bool, w: World, ctx: Context) -> None:
+        """Outputs were turned into numbers, labels or probabilities, or merely copied."""
+        if not self._calls or self.m.witness.muted or ctx.in_forward:
+            return
+        for key in sorted(frozenset[int]().union(*(self.calls(v, w) for v in values))):
+            call = self._calls[key]
+            event = events.OutputMeasured(
+                site=call.site,
+                module=call.module,
+                training=known(call.training),
+                grad_enabled=known(call.grad),
+                copied=known(copied),
+                set_at=call.set_at,
+            )
+            self.m.witness.send(event, w, ctx, alternative=copied)
+
+    def trained(self, root: Value, w: World) -> None:
+        """A backward pass started from a value: what it was computed from is no mere evaluation."""
+        self._withdraw(self.calls(root, w))
+
+    def escaped(self, values: Iterable[Value], w: World) -> None:
+        """Values left the code that is followed; those that carry a graph may be walked there."""
+        queue, seen = [w.resolve(v) for v in values], set[Hashable]()
+        while queue:
+            value = queue.pop()
+            if not isinstance(value, (Ref, Unknown)) or value in seen:
+                continue
+            seen.add(value)
+            obj = w.get(value, Object)
+            if isinstance(value, Unknown) or (isinstance(obj, Tensor) and obj.requires_grad is not False):
+                self._withdraw(k for k in self.calls(value, w) if self._calls[k].grad)
+            elif isinstance(obj, Sequence):
+                queue += [w.resolve(v) for v in (*obj.items, *([obj.tail] if obj.tail is not None else []))]
+            elif isinstance(obj, Mapping):
+                queue += [w.resolve(v) for v in (*obj.items.values(), *([obj.tail] if obj.tail is not None else []))]
+
+    def _withdraw(self, keys: Iterable[int]) -> None:
+        for key in keys:
+            self.m.witness.withdraw(events.OutputMeasured, self._calls[key].site)
+
+
+__all__ = ["Evaluation"]

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlint.events import OutputMeasured
+from gradlint.finding import Severity
+from gradlint.rule import Rule, Violation, on, places
+
+
+class EvalWithoutNoGrad(Rule):
+    """An evaluation builds graphs that nothing walks.
+
+    ## What it does
+    Finds calls of a model in evaluation mode, with gradients enabled, whose output is only measured: turned into
+    numbers, labels or probabilities. No backward pass reaches it.
+
+    ## Why is this bad
+    Every operation saves what a backward pass would need, and none comes. `eval()` does not prevent that: it only
+    changes what dropout and batch normalisation do. Evaluation takes more memory, and more time, than it needs.
+
+    ## Example
+    ```python
+    model.eval()
+    for x, y in loader:
+        print((model(x).argmax(1) == y).sum().item())
+    ```
+
+    ## Use instead
+    ```python
+    model.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            print((model(x).argmax(1) == y).sum().item())
+    ```
+
+    ## Stays silent on
+    Evaluations under `torch.no_grad()` or `torch.inference_mode()`, of a caller or a decorator as well;
+    `set_grad_enabled(phase == "train")`; attacks and saliency maps, which walk the graph; outputs that are returned
+    with their graph to code that is not followed.
+
+    ## References
+    - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
+    - [Evaluation mode](https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval)
+    """
+
+    code = "GL406"
+    name = "eval-without-no-grad"
+    severity = Severity.WARNING
+    fix = None
+    remedy = "evaluate under torch.no_grad() or torch.inference_mode()"
+
+    @on(OutputMeasured)
+    def measured(self, event: OutputMeasured) -> Iterator[Violation]:
+        if not event.training.is_false or not event.grad_enabled.is_true:
+            return
+        yield Violation(
+            "this evaluation builds graphs that nothing walks: gradients are enabled",
+            at=event.site,
+            related=places(("the model was put into evaluation mode here", event.set_at)),
+        )
