@@ -394,7 +394,9 @@ class Modules:
             return self.m.calls.call(obj.attrs.get("module", NONE), args, w, ctx, site)
         if layer is not None and layer.container == "sequential":
             op = Op(activation="unknown", saves="other")
-            return [(w, self.m.tensors.apply(op, args, w, ctx, site, parameters=self.groups(callee, w)))]
+            value = self.m.tensors.apply(op, args, w, ctx, site, parameters=self.groups(callee, w))
+            self._through_more(value, w)
+            return [(w, value)]
         if layer is not None:
             return [(w, self._layer(obj, layer, args, w, ctx, site))]
         value = self.m.tensors.apply(_OPAQUE, args, w, ctx, site, parameters=self.groups(callee, w))
@@ -416,6 +418,14 @@ class Modules:
             if layer is not None and tensor is not None and tensor.activation_at == site and isinstance(value, Ref):
                 w.write(value.id).activation_at = layer.made_at
         return [(w, value)]
+
+    def _through_more(self, value: Value, w: World) -> None:
+        """A result went through layers that are not known: they may have parameters."""
+        tensor = w.get(value, Tensor)
+        if tensor is not None and isinstance(value, Ref) and not tensor.requires_grad and w.grad is not False:
+            new: Tensor = w.write(value.id)
+            new.requires_grad, new.is_leaf, new.cut = None, None, None
+            new.open = new.vague = True
 
     def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if layer.dropout and obj.in_forward:
