@@ -126,6 +126,7 @@ class Externals:
             return self._to_numpy(converted, args, w, ctx, site)
         if name in OPTIMIZERS:
             groups = self.m.modules.groups_in(args.get(0, "params") or NONE, w)
+            self._thaw(groups, w)
             self._read_inputs(groups, w, ctx, site)
             self.m.construction.handed_over(groups, w)
             return w.new(Instance(name=name, kind="optimizer", groups=groups, made_at=site), (site, ctx.key, name))
@@ -374,6 +375,13 @@ class Externals:
         if isinstance(forward, Function):
             self.m.called.add(forward.unit)
         return self.m.tensors.apply(Op(activation="unknown", saves="other"), args, w, ctx, site)
+
+    def _thaw(self, groups: frozenset[int], w: World) -> None:
+        """Of a module whose inside is not known a part may be frozen, and another one handed to an optimizer."""
+        for key in groups:
+            group = w.find(key)
+            if isinstance(group, Group) and group.opaque and group.requires_grad is False:
+                w.write(key).requires_grad = None
 
     def _read_inputs(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         self.m.witness.read(groups, w, ctx, site)
