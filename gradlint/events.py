@@ -42,6 +42,7 @@ class Tensor:
     kept_at: Site | None = None  #: where it was put into the container it came from
     freed: Fact[bool] = field(default_factory=unknown)  #: its graph has been walked and freed
     freed_at: Site | None = None
+    stale_at: Site | None = None  #: where a step changed parameters that its graph still needs as they were
     cut: Fact[str] = field(default_factory=unknown)
     """No gradient flows through it, known to have been cut by: "detach", "copy", "integers", "number", "numpy",
     "no_grad", or "round" (whose gradient is zero)."""
@@ -91,6 +92,14 @@ class Step(Event):
     """An optimizer applied gradients.  Touches the parameter groups it owns."""
 
     optimizer: str = ""  #: as the source spells it, or the class name
+    prepared: Fact[bool] = field(default_factory=unknown)  #: a backward pass reached its parameters since its last step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStep(Event):
+    """An optimizer stepped for the first time."""
+
+    scheduled_at: Site | None = None  #: where a scheduler of it had been stepped before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,11 +45,15 @@ def places(*steps: tuple[str, Site | None]) -> tuple[tuple[str, Site], ...]:
     return tuple((message, site) for message, site in steps if site is not None)
 
 
-def on(*events: type[E]) -> Callable[[Check[E]], Check[E]]:
-    """Mark a method of a rule as a check of events of these types."""
+def on(*events: type[E], every_time: bool = False) -> Callable[[Check[E]], Check[E]]:
+    """Mark a method of a rule as a check of events of these types.
+
+    With ``every_time``, a place is reported only if what happens there is a mistake each time it happens.
+    """
 
     def mark(check: Check[E]) -> Check[E]:
         check.__gradlint_events__ = events  # type: ignore[attr-defined]
+        check.__gradlint_every_time__ = every_time  # type: ignore[attr-defined]
         return check
 
     return mark

@@ -240,12 +240,21 @@ class _Analyzer:
 
     def _call(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:
         before = set(world.heap)
+        self._history_unknown(world)
         results = self._results(function, world, ctx, receiver)
         escaped: set[int] = set()
         for end, value in results:
             self.machine.evaluation.escaped([value], end)
             escaped |= _reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
+
+    def _history_unknown(self, world: World) -> None:
+        """What was done with the optimizers at hand before this entry point is called is not known."""
+        for key, obj in [*self.machine.shared.items(), *world.heap.items()]:
+            if isinstance(obj, Instance) and obj.kind == "optimizer":
+                current = world.get(Ref(key), Instance)
+                if current is not None:
+                    self.machine.doubt(current.groups, [Ref(key)], world)
 
     def _done(self, worlds: Iterable[World], ctx: Context | None, escaped: set[int]) -> None:
         """The end of an entry point: gradients of inputs that nothing else can reach are never read."""

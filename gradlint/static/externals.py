@@ -135,7 +135,15 @@ class Externals:
         if name in SCALERS:
             return w.new(Instance(name=name, kind="scaler"), (site, ctx.key, name))
         if name in SCHEDULERS:
-            return w.new(Instance(name=name, kind="scheduler"), (site, ctx.key, name))
+            return w.new(
+                Instance(
+                    name=name,
+                    kind="scheduler",
+                    args=tuple(args.positional[:1])
+                    or tuple(value for key, value in args.keywords.items() if key == "optimizer"),
+                ),
+                (site, ctx.key, name),
+            )
         if name in LOADERS:
             return w.new(Instance(name=name, kind="loader", args=tuple(args.positional)), (site, ctx.key, name))
         if name in AUTOCASTS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -301,6 +302,7 @@ class Interpreter:
         for value in given:
             self._escape(w.resolve(value), w, deps, touched, inputs, 3)
             self.construction.initialized(w.resolve(value), w, ctx, site, certain=False)
+        self.doubt(deps | touched, [w.resolve(value) for value in given], w)
         live = {g for g in touched if getattr(w.find(g), "tokens", None)}
         if live:
             self.witness.cleared(live, "call", w, ctx, site, certain=False)
@@ -310,6 +312,17 @@ class Interpreter:
         result = self.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         self.graphs.called(result, [*args, callee], w)
         return result
+
+    def doubt(self, groups: Iterable[int], values: Iterable[Value], w: World) -> None:
+        """What cannot be followed may have made backward passes and steps with these."""
+        for key in groups:
+            group = w.find(key)
+            if isinstance(group, Group) and group.prepared is False:
+                w.write(key).prepared = None
+        for value in values:
+            obj = w.get(value, Instance)
+            if obj is not None and obj.kind == "optimizer" and isinstance(value, Ref):
+                w.write(value.id).stepped = None
 
     def _escape(self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int) -> None:
         obj = w.get(value, Object)

@@ -121,11 +121,23 @@ class _Join:
             return Frame(self.dicts(x.vars, y.vars), x.parent)
         if isinstance(x, Group) and isinstance(y, Group):
             grad = x.requires_grad if x.requires_grad is y.requires_grad else None
-            return Group(grad, x.opaque, join_tokens(x.tokens, y.tokens), x.made_at, max(x.stepped, y.stepped))
+            stepped, prepared = max(x.stepped, y.stepped), _same(x.prepared, y.prepared)
+            return Group(grad, x.opaque, join_tokens(x.tokens, y.tokens), x.made_at, stepped, prepared)
         if isinstance(x, Segment) and isinstance(y, Segment):
             freed = x.freed if x.freed is y.freed else None
             spoilt_at = x.spoilt_at if y.spoilt_at is not None else None
-            return Segment(freed, x.freed_at or y.freed_at, x.result, x.saved, spoilt_at, x.spoilt_by, x.presumed)
+            stale_at = x.stale_at if y.stale_at is not None else None
+            return Segment(
+                freed,
+                x.freed_at or y.freed_at,
+                x.result,
+                x.saved,
+                spoilt_at,
+                x.spoilt_by,
+                x.presumed,
+                x.weights,
+                stale_at,
+            )
         if isinstance(x, Tensor) and isinstance(y, Tensor):
             return join_tensors(x, y)
         if isinstance(x, Instance) and isinstance(y, Instance):
@@ -134,6 +146,7 @@ class _Join:
             new.groups = x.groups | y.groups
             new.training = x.training if x.training is y.training else None
             new.device = x.device if x.device == y.device else None
+            new.stepped = x.stepped if x.stepped is y.stepped else None
             new.set_at = {**y.set_at, **x.set_at}
             new.in_forward = x.in_forward and y.in_forward
             new.tokens = join_tokens(x.tokens, y.tokens)

@@ -276,6 +276,12 @@ class Methods:
             retain = create
         view = self.m.tensors.view_of(root, w)
         touches = self._reached(w.find(root.id), w, certain)
+        if not touches:
+            self.m.doubt([key for key, obj in w.heap.items() if isinstance(obj, Group)], [], w)
+        for key, reached in touches.items():
+            group = w.find(key) if isinstance(key, int) else None
+            if isinstance(group, Group) and isinstance(key, int):
+                w.write(key).prepared = True if reached or group.prepared else None
         self.m.witness.send(
             events.Backward(
                 site=site,
@@ -352,7 +358,10 @@ class Methods:
             return self._scaler(obj, name, args, w, ctx, site)
         if obj.kind == "accelerate":
             return self._accelerate(name, args, w, ctx, site)
-        if obj.kind in ("scheduler", "loader", "gradmode", "param_groups", "device"):
+        if obj.kind == "scheduler":
+            self._scheduler(obj, name, args, w, site)
+            return Unknown(("result of known", fresh()))
+        if obj.kind in ("loader", "gradmode", "param_groups", "device"):
             return Unknown(("result of known", fresh()))
         if obj.kind == "array":
             if name in _ARRAY_IN_PLACE:
@@ -521,16 +530,17 @@ class Methods:
             self.m.witness.cleared(obj.groups, "zero_grad", w, ctx, site)
             return NONE
         if name == "step":
+            self._first_step(receiver, obj, w, ctx, site)
             closure = args.get(0, "closure")
             if closure is None or closure == NONE:
-                self.m.witness.step(obj.groups, obj.name, w, ctx, site)
+                self._apply(obj, w, ctx, site)
                 return NONE
             result: Value = NONE
             # LBFGS calls its closure several times, and updates the parameters after each.
             for number in range(2 if obj.name.endswith("LBFGS") else 1):
                 here = ctx.at(site, number)
                 result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
-                self.m.witness.step(obj.groups, obj.name, w, here, site)
+                self._apply(obj, w, here, site)
             return result
         if name == "add_param_group":
             groups = self.m.modules.groups_in(args.get(0, "param_group") or NONE, w)
@@ -540,6 +550,26 @@ class Methods:
         if obj.cls is not None or name in ("first_step", "second_step"):
             return self.m.unknown_call(receiver, args, w, ctx, site)
         return Unknown(("optimizer method", fresh()))
+
+    def _apply(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        self.m.witness.step(obj.groups, obj.name, w, ctx, site)
+        self.m.tensors.outdate(obj.groups, w, site)
+
+    def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
+        if not isinstance(optimizer, Ref):
+            return
+        if obj.stepped is False:
+            self.m.witness.send(events.FirstStep(site=site, scheduled_at=obj.scheduled_at), w, ctx)
+        w.write(optimizer.id).stepped = True
+
+    def _scheduler(self, obj: Instance, name: str, args: Arguments, w: World, site: Site) -> None:
+        optimizer = w.resolve(obj.args[0]) if obj.args else NONE
+        target = w.get(optimizer, Instance)
+        if name != "step" or args.positional or obj.name.endswith("ReduceLROnPlateau"):
+            return
+        if isinstance(optimizer, Ref) and target is not None and target.stepped is False:
+            w.write(optimizer.id).scheduled_at = site
 
     def _scaler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if name == "scale":
@@ -558,7 +588,8 @@ class Methods:
             optimizer = self._opaque_optimizer(optimizer, w, site)
         obj = w.get(optimizer, Instance)
         if obj is not None and obj.kind == "optimizer":
-            self.m.witness.step(obj.groups, obj.name, w, ctx, site)
+            self._first_step(optimizer, obj, w, ctx, site)
+            self._apply(obj, w, ctx, site)
 
     def _accelerate(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if name in ("prepare", "setup"):
@@ -585,7 +616,9 @@ class Methods:
     def _opaque_optimizer(self, value: Unknown, w: World, site: Site) -> Ref:
         place = ("optimizer", value.key)
         groups = value.deps or frozenset([w.new(Group(None, opaque=True, made_at=site), (place, "group")).id])
-        ref = w.new(Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True), place)
+        ref = w.new(
+            Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True, stepped=None), place
+        )
         w.bound[value.key] = ref
         return ref
 

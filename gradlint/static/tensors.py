@@ -27,6 +27,7 @@ from gradlint.static.values import (
     Unknown,
     Value,
 )
+from gradlint.static.witness import MANUAL
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -210,11 +211,26 @@ class Tensors:
             kept_at=kept_at,
             freed=fact(freed is not None if freed is not False else None),  # type: ignore[arg-type]
             freed_at=None if isinstance(freed, bool) else freed,
+            stale_at=self.stale(tensor, w),
             cut=fact(tensor.cut.how if tensor.cut is not None else None),  # type: ignore[arg-type]
             cut_at=tensor.cut.at if tensor.cut is not None else None,
             asked_at=tensor.asked_at,
             retains_grad=fact(tensor.retains),  # type: ignore[arg-type]
         )
+
+    def stale(self, tensor: Tensor, w: World) -> Site | None:
+        """Where a step changed parameters that the graph of a tensor, not freed yet, needs as they were."""
+        for key in sorted(tensor.segments - tensor.doubtful):
+            segment = w.find(key)
+            if isinstance(segment, Segment) and segment.stale_at is not None and segment.freed is False:
+                return segment.stale_at
+        return None
+
+    def outdate(self, groups: frozenset[int], w: World, site: Site) -> None:
+        """A step changed these parameters: graphs built before, and still to be walked, need them as they were."""
+        for key, obj in list(w.heap.items()):
+            if isinstance(obj, Segment) and obj.freed is False and obj.stale_at is None and obj.weights & groups:
+                w.write(key).stale_at = site
 
     def freed(self, tensor: Tensor, w: World) -> Site | bool | None:
         """Where part of the graph of a tensor was freed; None if none was; False if that is not known."""
@@ -366,7 +382,9 @@ class Tensors:
             new.segments = frozenset().union(*(t.segments for t in tensors))
             new.reaches = frozenset[int]().union(*(self.m.graphs.presumed(v, w) for v in inputs))
             if op.saves:
-                new.segments |= {w.new(Segment()).id}
+                # A layer needs its weights to pass gradients on to its input, if that wants any.
+                weights = parameters if any(self.requires_grad(v, w) for v in inputs) else frozenset[int]()
+                new.segments |= {w.new(Segment(weights=weights)).id}
             new.doubtful = frozenset().union(*(t.doubtful for t in tensors))
             if requires_grad is None:
                 new.doubtful = new.segments
@@ -541,7 +559,7 @@ class Tensors:
             return
         updated = base.groups & gradient_of
         if updated and (w.grad is False or base_id is not None):
-            self.m.witness.step(updated, "manual update", w, ctx, site)
+            self.m.witness.step(updated, MANUAL, w, ctx, site)
         if base_id is not None:
             self.m.witness.send(
                 events.DataWritten(site=site, tensor=self.view_of(Ref(base_id), w), how=how, taken_at=tensor.data_at),
@@ -670,6 +688,8 @@ class Tensors:
             if tensor is not None:
                 groups = tensor.groups
                 self.m.witness.cleared(groups, "grad", w, ctx, site, certain=value == NONE)
+                if value != NONE:
+                    self.m.doubt(groups, [], w)
         elif name == "data":
             tensor = w.get(owner, Tensor)
             if tensor is None:
@@ -678,7 +698,7 @@ class Tensors:
             gradient_of = frozenset().union(*(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t))
             updated = tensor.groups & gradient_of
             if updated:
-                self.m.witness.step(updated, "manual update", w, ctx, site)
+                self.m.witness.step(updated, MANUAL, w, ctx, site)
             self.m.witness.send(events.DataWritten(site=site, tensor=self.view_of(owner, w), how=".data ="), w, ctx)
             self._changed(owner.id, tensor, [], "copy_", w)
 

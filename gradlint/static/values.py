@@ -185,6 +185,7 @@ class Group(Object):
     tokens: dict[str, Tokens] = field(default_factory=dict)
     made_at: Site | None = None
     stepped: int = 0  #: the number at which an optimizer last stepped them
+    prepared: bool | None = False  #: a backward pass has added to its gradients since the last step
     owner: object = None
 
 
@@ -199,6 +200,8 @@ class Segment(Object):
     spoilt_at: Site | None = None  #: where one of them was changed
     spoilt_by: str = ""
     presumed: bool = False  #: the graph of something unknown, which may hold nothing
+    weights: frozenset[int] = frozenset()  #: the parameter groups whose values its backward needs
+    stale_at: Site | None = None  #: where a step changed one of them
     owner: object = None
 
 
@@ -277,6 +280,8 @@ class Instance(Object):
     set_at: dict[str, Site] = field(default_factory=dict)  #: where each attribute was last set
     in_forward: bool = False  #: of a module: built in the forward pass of another, and not kept
     tokens: dict[str, Tokens] = field(default_factory=dict)
+    stepped: bool | None = False  #: of an optimizer: whether it has stepped
+    scheduled_at: Site | None = None  #: of an optimizer: where a scheduler of it was stepped
     owner: object = None
 
 

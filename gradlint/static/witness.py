@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
-from gradlint.facts import known
+from gradlint.facts import Fact, known, unknown
 from gradlint.finding import Location
 from gradlint.protocol import Protocol, Token
 from gradlint.rule import Rule, Violation
@@ -22,6 +22,9 @@ from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
+
+
+MANUAL = "manual update"  #: the "optimizer" of parameters that the user's own code changes by their gradients
 
 
 @dataclass(slots=True)
@@ -64,7 +67,8 @@ class Witness:
         kind = type(event)
         for rule, name in self._checks.get(kind, ()):
             found = list(getattr(rule, name)(event))
-            key = (rule.code, name, event.site, ctx.key, alternative)
+            every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
+            key = (rule.code, name, event.site, None if every_time else ctx.key, alternative)
             self._vote(key, rule, found[0] if found else None)
         for rule, protocol, slot in self._protocols.get(kind, ()):
             self._advance(rule, protocol, slot, event, w, ctx)
@@ -120,12 +124,25 @@ class Witness:
 
     def step(self, groups: Iterable[int], optimizer: str, w: World, ctx: Context, site: Site) -> None:
         """An optimizer, or the user's own update, applied the gradients of these groups."""
-        touches = dict.fromkeys(sorted(groups), True)
-        for group in touches:
-            w.write(group).stepped = fresh()
-        self.send(events.Step(site=site, touches=_certain(touches), optimizer=optimizer), w, ctx)
+        members = sorted(groups)
+        prepared = self._prepared(members, w) if optimizer != MANUAL else unknown()
+        for key in members:
+            group = w.write(key)
+            group.stepped = fresh()
+            group.prepared = group.prepared if optimizer == MANUAL else False
+        event = events.Step(site=site, touches=dict.fromkeys(members, True), optimizer=optimizer, prepared=prepared)
+        self.send(event, w, ctx)
         if self.listened(events.WeightsUpdated):
             self.send(events.WeightsUpdated(site=site, touches=self._presumed(groups, w)), w, ctx)
+
+    def _prepared(self, groups: Iterable[int], w: World) -> Fact[bool]:
+        """Whether a backward pass reached any of these groups since their last step."""
+        answers = [
+            None if group.opaque and not group.prepared else group.prepared
+            for group in (w.find(key) for key in groups)
+            if isinstance(group, Group)
+        ]
+        return known(True) if True in answers else unknown() if None in answers or not answers else known(False)
 
     def _presumed(self, groups: Iterable[int], w: World) -> events.Touches:
         """The groups of an optimizer and, if it is the only one and opaque, those of the opaque modules."""
