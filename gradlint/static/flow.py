@@ -11,7 +11,7 @@ import libcst as cst
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import join, reduce
-from gradlint.static.sameness import forget, reachable, signature
+from gradlint.static.sameness import forget, signature
 from gradlint.static.values import (
     NONE,
     Choice,
@@ -365,7 +365,6 @@ class Flow:
         seen = set()
         roots = list(ctx.frames())
         since = fresh()
-        live = frozenset[int]().union(*(reachable(world, roots) for world in worlds))
         for number in range(MAX_PEELED):
             here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh())
             for world in worlds:
@@ -376,7 +375,7 @@ class Flow:
             worlds = []
             for world in self.fewer(body.normal + body.continues):
                 self._forget(world, roots, since, here)
-                mark = signature(world, roots, since, live)
+                mark = signature(world, roots)
                 if mark not in seen:
                     seen.add(mark)
                     ends.append(world)

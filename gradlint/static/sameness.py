@@ -29,11 +29,10 @@ from gradlint.static.values import (
 from gradlint.static.world import World
 
 
-def signature(world: World, roots: Iterable[int], since: int, live: frozenset[int]) -> Hashable:
+def signature(world: World, roots: Iterable[int]) -> Hashable:
     """A value that is equal for two worlds that cannot be told apart from ``roots`` (frames, by id).
 
-    Objects and unknown values are numbered in the order they are met, so that fresh ones compare equal.  Those
-    made before the number ``since`` go by their own; of the ``live`` ones, what changed after it is looked into.
+    Objects and unknown values are numbered in the order they are met, so that fresh ones compare equal.
     """
     numbers: dict[Hashable, int] = {}
     queue: list[int] = []
@@ -49,14 +48,11 @@ def signature(world: World, roots: Iterable[int], since: int, live: frozenset[in
         if kind is Const:
             return value
         if kind is Ref:
-            if value.id <= since:  # type: ignore[union-attr]
-                return value
             if ("ref", value.id) not in numbers:  # type: ignore[union-attr]
                 queue.append(value.id)  # type: ignore[union-attr]
             return number(("ref", value.id))  # type: ignore[union-attr]
         if kind is Unknown:
-            key = value.key  # type: ignore[union-attr]
-            return ("?", key if _newest(key) <= since else number(key))
+            return ("?", number(value.key))  # type: ignore[union-attr]
         if kind is Choice:
             return tuple(encode(v) for v in value.alternatives)  # type: ignore[union-attr]
         if kind is Function:
@@ -75,11 +71,6 @@ def signature(world: World, roots: Iterable[int], since: int, live: frozenset[in
     out: list[Hashable] = [world.grad]
     for root in roots:
         encode(Ref(root))
-    # Versions made before ``since`` differ where the worlds were apart already.
-    versions = sorted((key, obj.stamp) for key in live if (obj := world.heap.get(key)) is not None)
-    out.append(tuple(version for version in versions if version[1] <= since))
-    queue += [key for key, stamp in versions if stamp > since]
-    out.append(tuple(queue))
     position = 0
     while position < len(queue):
         key = queue[position]
@@ -191,20 +182,6 @@ def _contents(obj: Object, w: World) -> Iterator[int]:
         values += [obj.tail] if obj.tail is not None else []
     for value in values:
         yield from _pointers(value, w)
-
-
-def reachable(world: World, roots: Iterable[int]) -> frozenset[int]:
-    """The objects that ``roots`` lead to."""
-    seen: set[int] = set()
-    queue = list(roots)
-    while queue:
-        key = queue.pop()
-        if key not in seen:
-            seen.add(key)
-            obj = world.heap.get(key)
-            if obj is not None:
-                queue += _contents(obj, world)
-    return frozenset(seen)
 
 
 def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Object]]:
