@@ -95,6 +95,9 @@ def cli() -> None:
 @_list_option("--extend-select", "RULES", "Check these rules too.")
 @_list_option("--exclude", "PATTERNS", "Skip these paths instead of the usual ones.")
 @_list_option("--extend-exclude", "PATTERNS", "Skip these paths too.")
+@click.option("--fix", is_flag=True, help="Mend what can be mended safely, and tell the rest.")
+@click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: mend also where more might change.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change instead; nothing is written.")
 @click.option("--force-exclude", is_flag=True, help="Skip excluded files even when they are named.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Use this configuration file only.")
 @click.option("--isolated", is_flag=True, help="Use no configuration file.")
@@ -110,10 +113,12 @@ def check(ctx: click.Context, /, **options: Any) -> int:
 
     Exits with 0 when nothing was found, 1 when something was, 2 when something could not be done.
     """
-    from gradlint.session import run
+    from gradlint.session import Fixing, run
 
     if options["config"] and options["isolated"]:
         raise click.UsageError("--config and --isolated exclude each other", ctx)
+    if options["unsafe_fixes"] and not (options["fix"] or options["diff"]):
+        raise click.UsageError("--unsafe-fixes goes with --fix or --diff", ctx)
     configuration = Configuration(
         options["config"],
         isolated=options["isolated"],
@@ -130,13 +135,14 @@ def check(ctx: click.Context, /, **options: Any) -> int:
         choice,
         force_exclude=options["force_exclude"],
         stdin_filename=options["stdin_filename"],
+        fixing=Fixing(fix=options["fix"], unsafe=options["unsafe_fixes"], diff=options["diff"]),
         statistics=options["statistics"],
         quiet=options["quiet"],
         verbose=options["verbose"],
     )
     if outcome.troubles:
         return COULD_NOT
-    return FINDINGS if outcome.findings and not options["exit_zero"] else CLEAN
+    return FINDINGS if (outcome.findings or outcome.differs) and not options["exit_zero"] else CLEAN
 
 
 @cli.command()

@@ -31,6 +31,7 @@ class Report:
     files: int = 0
     troubles: list[str] = field(default_factory=list)  #: what could not be done, a line each
     notes: list[str] = field(default_factory=list)  #: shown under --verbose
+    differs: bool = False  #: fixes would change a file, and were asked to be shown only
 
     def line(self, place: Location) -> str | None:
         """The source line where ``place`` begins; ``None`` when it cannot be had."""

@@ -227,6 +227,7 @@ class DropoutCalled(Event):
     in_module: Fact[bool] = field(default_factory=unknown)  #: reached from the forward of a module
     mode_checked: Fact[bool] = field(default_factory=unknown)  #: guarded by the module's ``training``
     inert: Fact[bool] = field(default_factory=unknown)  #: the probability is zero
+    module: str = ""  #: how the scope spells the module whose method this stands in
 
 
 # --- tensors ---------------------------------------------------------------------------------------------------
@@ -344,6 +345,7 @@ class ConvertedToNumpy(Event):
 
     tensor: Tensor
     how: str  #: ".numpy()", "np.asarray", "plt.plot", …
+    role: str = ""  #: what it is to the call: "receiver", "argument 0", …
     grad_enabled: Fact[bool] = field(default_factory=unknown)
 
 

@@ -22,6 +22,7 @@ from gradlint.protocol import Protocol
 if TYPE_CHECKING:
     from gradlint.events import Event
     from gradlint.finding import Site
+    from gradlint.intents import Mend
 
 E = TypeVar("E", bound="Event")
 Check = Callable[[Any, E], Iterator["Violation"]]
@@ -38,6 +39,7 @@ class Violation:
     related: tuple[tuple[str, Site], ...] = ()
     remedy: str = ""
     cause: Site | None = None
+    mend: Mend | None = None
 
 
 def places(*steps: tuple[str, Site | None]) -> tuple[tuple[str, Site], ...]:

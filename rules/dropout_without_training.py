@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 from gradlint.events import DropoutCalled
 from gradlint.finding import Severity
+from gradlint.intents import SetArgument, safe
 from gradlint.rule import Rule, Violation, on
+
+_ATTENTION = "scaled_dot_product_attention"
 
 
 class DropoutWithoutTraining(Rule):
@@ -47,7 +50,7 @@ class DropoutWithoutTraining(Rule):
     code = "GL401"
     name = "dropout-without-training"
     severity = Severity.ERROR
-    fix = None
+    fix = "safe"
     remedy = "pass training=self.training"
 
     @on(DropoutCalled)
@@ -57,12 +60,15 @@ class DropoutWithoutTraining(Rule):
         if not event.mode_checked.is_false or event.inert.is_true:
             return
         message, remedy = _explained(event)
-        yield Violation(message, at=event.site, remedy=remedy)
+        mend = None
+        if event.module and not event.function.startswith("nn.") and event.function != _ATTENTION:
+            mend = safe("follow the module's mode", SetArgument("training", f"{event.module}.training"))
+        yield Violation(message, at=event.site, remedy=remedy, mend=mend)
 
 
 def _explained(event: DropoutCalled) -> tuple[str, str]:
     name = event.function
-    if name == "scaled_dot_product_attention":
+    if name == _ATTENTION:
         return (
             f"{name} applies dropout_p in evaluation too: it does not know the module's mode",
             "pass dropout_p=p if self.training else 0.0",

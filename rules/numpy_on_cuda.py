@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import ConvertedToNumpy
 from gradlint.finding import Severity
+from gradlint.intents import Append, safe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -43,7 +44,7 @@ class NumpyOnCuda(Rule):
     code = "GL502"
     name = "numpy-on-cuda"
     severity = Severity.ERROR
-    fix = None
+    fix = "safe"
     remedy = "move it first: .cpu().numpy()"
 
     @on(ConvertedToNumpy)
@@ -55,4 +56,5 @@ class NumpyOnCuda(Rule):
             f"{event.how} raises: {tensor.named('the tensor')} is on a CUDA device",
             at=event.site,
             related=places(("moved to CUDA here", tensor.moved_at), ("appended here", tensor.kept_at)),
+            mend=None if tensor.kept_at else safe("copy it to the CPU first", Append(event.role, ".cpu()")),
         )

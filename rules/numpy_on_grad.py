@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import ConvertedToNumpy
 from gradlint.finding import Severity
+from gradlint.intents import Append, Mend, safe, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -42,7 +43,7 @@ class NumpyOnGrad(Rule):
     code = "GL501"
     name = "numpy-on-grad"
     severity = Severity.ERROR
-    fix = None
+    fix = "safe"
     remedy = "detach first: .detach().numpy(), or .item() for a single number"
 
     @on(ConvertedToNumpy)
@@ -62,4 +63,12 @@ class NumpyOnGrad(Rule):
             related=places(("appended here with its graph", tensor.kept_at), ("made here", tensor.made_at)),
             remedy="keep numbers instead: append .item(), or .detach() what is kept" if kept else self.remedy,
             cause=tensor.kept_at,
+            mend=_mend(event),
         )
+
+
+def _mend(event: ConvertedToNumpy) -> Mend:
+    kept_at = event.tensor.kept_at
+    if kept_at is not None:
+        return unsafe("detach what is kept", Append("argument 0", ".detach()", at=kept_at))
+    return safe("detach first", Append(event.role, ".detach()"))

@@ -47,7 +47,12 @@ def _fix(fix: Fix) -> dict[str, Any]:
         "applicability": fix.applicability.value,
         "message": fix.message,
         "edits": [
-            {"content": edit.content, "location": _start(edit.location), "end_location": _end(edit.location)}
+            {
+                "content": edit.content,
+                "location": _start(edit.location),
+                "end_location": _end(edit.location),
+                **({"cell": edit.location.cell} if edit.location.cell is not None else {}),
+            }
             for edit in fix.edits
         ],
     }

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from gradlint.finding import Finding, Severity
+from gradlint.finding import Applicability, Finding, Severity
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.STYLE: "style finding"}
 
@@ -19,7 +19,12 @@ def summary(findings: Sequence[Finding], files: int, left_out: int) -> str:
     line = f"{told} in {_count(files, 'file')}"
     if left_out:
         line += f" ({_count(left_out, 'finding')} of rules that are off by default: --select ALL shows them)"
-    return line + "."
+    line += "."
+    counts = Counter(finding.fix.applicability for finding in findings if finding.fix is not None)
+    for applicability, option in ((Applicability.SAFE, "--fix"), (Applicability.UNSAFE, "--fix --unsafe-fixes")):
+        if counts[applicability]:
+            line += f" {option} mends {counts[applicability]} of them."
+    return line
 
 
 def statistics(findings: Sequence[Finding], output_format: str) -> str:

@@ -7,13 +7,14 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gradlint.finding import Finding, Location
 from gradlint.rule import Rule
 from gradlint.source import SourceError
 from gradlint.static.context import Arguments, Context
+from gradlint.static.fixes import agreed, fix_of
 from gradlint.static.interpreter import BudgetExceededError, Interpreter
 from gradlint.static.joining import join, reduce
 from gradlint.static.project import Module, Project
@@ -125,11 +126,14 @@ class _Analyzer:
             self.notes.append("".join(traceback.format_exception(error)).rstrip())
             self.witness.proven()
         for rule, violation in self.witness.proven():
-            finding = rule.finding(violation)
+            finding = replace(rule.finding(violation), fix=fix_of(violation))
             key = (finding.code, finding.location)
             known = self.found.get(key)
-            if known is None or len(finding.related) < len(known.related):
-                self.found[key] = finding
+            if known is not None:
+                fix = agreed(known.fix, finding.fix)
+                better = finding if len(finding.related) < len(known.related) else known
+                finding = better if better.fix == fix else replace(better, fix=fix)
+            self.found[key] = finding
 
     def _module(self, module: Module) -> None:
         self.machine.enter_module(module, World(self.machine.shared))

@@ -236,6 +236,7 @@ class Externals:
                 in_module=known(ctx.in_forward),
                 mode_checked=known(w.module_checked or guarded),
                 inert=inert,
+                module=self.m.modules.spelled(w, ctx),
             ),
             w,
             ctx,
@@ -276,8 +277,10 @@ class Externals:
         positions = range(len(args.positional)) if converted.positions is None else converted.positions
         values = [args.positional[p] for p in positions if p < len(args.positional)]
         values += [args.keywords[k] for k in converted.keywords if k in args.keywords]
+        given = [position for position in positions if position < len(args.positional)]
         for which, value in enumerate(values):
             value = w.resolve(value)
+            role = f"argument {given[which]}" if which < len(given) else ""
             sequence = w.get(value, Sequence)
             if sequence is not None and converted.sequence:
                 pairs = list(zip(sequence.items, sequence.sites, strict=False))
@@ -287,7 +290,7 @@ class Externals:
                     how = converted.display
                     self.m.methods.converted(item, how, w, ctx, site, kept_at, 2 * which + number)
             elif w.get(value, Tensor) is not None and converted.tensor:
-                self.m.methods.converted(value, converted.display, w, ctx, site, which=2 * which)
+                self.m.methods.converted(value, converted.display, w, ctx, site, which=2 * which, role=role)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
         return self.m.cuts.note(array, values, "numpy", w, site)
 

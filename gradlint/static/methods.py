@@ -199,7 +199,7 @@ class Methods:
         if name in ("numpy", "__array__"):
             force = w.resolve(args.keywords.get("force", Const(False)))
             if force != Const(True):
-                self.converted(receiver, f".{name}()", w, ctx, site)
+                self.converted(receiver, f".{name}()", w, ctx, site, role="receiver")
             if not tensors.requires_grad(receiver, w):
                 self.m.evaluation.measured([receiver], True, w, ctx)
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
@@ -245,7 +245,15 @@ class Methods:
                 new.integral = True
 
     def converted(
-        self, value: Value, how: str, w: World, ctx: Context, site: Site, kept_at: Site | None = None, which: int = 0
+        self,
+        value: Value,
+        how: str,
+        w: World,
+        ctx: Context,
+        site: Site,
+        kept_at: Site | None = None,
+        which: int = 0,
+        role: str = "",
     ) -> None:
         """Tell the rules that a value (one of several at the same place) was turned into a numpy array."""
         value = w.resolve(value)
@@ -253,7 +261,7 @@ class Methods:
             return
         grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
         view = self.m.tensors.view_of(value, w, kept_at=kept_at)
-        event = events.ConvertedToNumpy(site=site, tensor=view, how=how, grad_enabled=grad_enabled)
+        event = events.ConvertedToNumpy(site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role)
         self.m.witness.send(event, w, ctx, alternative=which)
 
     def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:

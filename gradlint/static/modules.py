@@ -19,6 +19,7 @@ from gradlint.static.values import (
     Class,
     Const,
     External,
+    Frame,
     Function,
     Group,
     Instance,
@@ -290,6 +291,20 @@ class Modules:
             self.m.construction.attribute_set(owner, obj, name, value, w, ctx, site)
 
     # --- containers and iteration
+
+    def spelled(self, w: World, ctx: Context) -> str:
+        """How the method that is being executed spells its own module: ``self``; empty where there is none."""
+        function = ctx.function
+        if function is None or function.unit.class_unit is None or function.kind:
+            return ""
+        params = function.unit.node.params
+        first = next(iter((*params.posonly_params, *params.params)), None)
+        frame = w.get(Ref(ctx.frame), Frame)
+        if first is None or frame is None:
+            return ""
+        value = frame.vars.get(first.name.value)
+        obj = w.get(w.resolve(value), Instance) if value is not None else None
+        return first.name.value if obj is not None and obj.kind in MODULES else ""
 
     def iterate(self, value: Value, obj: Instance, w: World, ctx: Context, site: Site) -> Items | None:
         """Iterating over modules, parameters and optimizers' groups."""

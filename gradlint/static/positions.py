@@ -18,13 +18,25 @@ class Tree:
         offset: what is to be added to the rows of ``root`` to have those of the file.
     """
 
-    __slots__ = ("_spans", "offset", "root", "units")
+    __slots__ = ("_parents", "_spans", "offset", "root", "units")
 
     def __init__(self, root: cst.Module, offset: int = 0) -> None:
         self.root = root
         self.offset = offset
         self.units: dict[int, object] = {}  #: by the identity of the node that defines them
         self._spans: dict[int, Span] | None = None
+        self._parents: dict[int, cst.CSTNode] = {}
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The node that ``node`` is a child of; None for the root, and for what does not stand in this tree."""
+        if not self._parents:
+            queue: list[cst.CSTNode] = [self.root]
+            while queue:
+                each = queue.pop()
+                for child in each.children:
+                    self._parents.setdefault(id(child), each)
+                    queue.append(child)
+        return self._parents.get(id(node))
 
     def span(self, node: cst.CSTNode) -> Span | None:
         """Where ``node`` stands in the file; None if it does not stand in this tree, or is nested too deeply."""

@@ -8,12 +8,13 @@ lineage, does without it.  Different moments are alternatives: one that is prove
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.finding import Location
+from gradlint.intents import agreed
 from gradlint.protocol import Protocol, Token
 from gradlint.rule import Rule, Violation
 from gradlint.static.context import Context
@@ -186,9 +187,14 @@ class Witness:
                 continue
             rule = self._owners[key]
             for violation in votes.violations:
-                known_one = best.get((rule.code, violation.at))
-                if known_one is None or _story_key(violation) < _story_key(known_one[1]):
-                    best[rule.code, violation.at] = (rule, violation)
+                place = (rule.code, violation.at)
+                known_one = best.get(place)
+                if known_one is None:
+                    best[place] = (rule, violation)
+                    continue
+                mend = agreed(known_one[1].mend, violation.mend)
+                better = min(known_one[1], violation, key=_story_key)
+                best[place] = (rule, better if better.mend == mend else replace(better, mend=mend))
         self._votes.clear()
         self._owners.clear()
         return list(best.values())

@@ -1,0 +1,226 @@
+"""Fixing: the edits of findings, applied to files that otherwise stay as they are, byte for byte."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from gradlint.finding import Applicability, Edit, Finding
+from gradlint.notebookedit import CellText
+from gradlint.source import Source, SourceError, source_from_bytes
+
+if TYPE_CHECKING:
+    from gradlint.engine import Report
+
+_NEWLINE = re.compile(r"\r\n?|\n")
+_PASSES = 10  #: after which whatever is left to mend stays
+
+
+class Text(Protocol):
+    """The text of a file, in which edits find their place."""
+
+    def offset(self, cell: int | None, row: int, column: int) -> int:
+        """The offset in the text of a row and column, from 1; LookupError if there is no such place."""
+        ...
+
+    def written(self, content: str, offset: int) -> str:
+        """Content as it is to be written at an offset."""
+        ...
+
+
+class _PlainText:
+    """A Python file.
+
+    Args:
+        text: with the line endings it has on disk.
+        newline: the one for lines that are new.
+    """
+
+    def __init__(self, text: str, newline: str) -> None:
+        self._starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
+        self._length = len(text)
+        self._newline = newline
+
+    def offset(self, cell: int | None, row: int, column: int) -> int:
+        """The offset of a place."""
+        found = self._starts[row - 1] + column - 1
+        if cell is not None or row < 1 or found > self._length:
+            raise LookupError((cell, row, column))
+        return found
+
+    def written(self, content: str, offset: int) -> str:  # noqa: ARG002 -- notebooks need the place
+        """Content with the file's line endings."""
+        return content.replace("\n", self._newline)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A file with fixes applied."""
+
+    data: bytes
+    applied: tuple[Finding, ...] = ()
+
+
+def rewritten(source: Source, findings: Iterable[Finding]) -> Rewritten:
+    """The bytes of a file with the fixes of ``findings`` applied, as many as do not overlap and leave it Python.
+
+    Whatever cannot be applied is left out; the bytes outside of the edits are those of the file.
+    """
+    body = source.data[3:] if source.bom else source.data
+    try:
+        text = body.decode(source.encoding)
+        if text.encode(source.encoding) != body:  # an encoding with several ways to write the same
+            return Rewritten(source.data)
+    except UnicodeError:
+        return Rewritten(source.data)
+    layout: Text = CellText(text) if source.is_notebook else _PlainText(text, source.newline)
+    chosen = _chosen(layout, findings, source.filename)
+    whole = _applied(source, text, chosen)
+    if whole is not None:
+        return Rewritten(whole, tuple(finding for finding, _ in chosen))
+    kept: list[_Chosen] = []
+    data = source.data
+    for candidate in chosen:  # one of them breaks the file: find it
+        attempt = _applied(source, text, [*kept, candidate])
+        if attempt is not None:
+            kept.append(candidate)
+            data = attempt
+    return Rewritten(data, tuple(finding for finding, _ in kept))
+
+
+_Range = tuple[int, int, str]
+_Chosen = tuple[Finding, list[_Range]]
+
+
+def _chosen(layout: Text, findings: Iterable[Finding], filename: str) -> list[_Chosen]:
+    """The fixes that can be applied together, with the ranges of text they replace."""
+    taken: list[_Range] = []
+    chosen: list[_Chosen] = []
+    for finding in findings:
+        if finding.fix is None or any(edit.location.filename != filename for edit in finding.fix.edits):
+            continue
+        try:
+            ranges = [_range(layout, edit) for edit in finding.fix.edits]
+        except LookupError:
+            continue
+        new = [each for each in ranges if each not in taken]
+        if new and (len(new) < len(ranges) or any(_meets(each, other) for each in new for other in taken)):
+            continue
+        taken += new
+        chosen.append((finding, new))
+    return chosen
+
+
+def _range(layout: Text, edit: Edit) -> _Range:
+    place = edit.location
+    start = layout.offset(place.cell, place.row, place.column)
+    end = layout.offset(place.cell, place.end_row or place.row, place.end_column or place.column)
+    if end < start:
+        raise LookupError(place)
+    return start, end, layout.written(edit.content, start)
+
+
+def _meets(one: _Range, other: _Range) -> bool:
+    """Whether two ranges overlap or touch: which of two insertions comes first would be a guess."""
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def _applied(source: Source, text: str, chosen: Sequence[_Chosen]) -> bytes | None:
+    """The bytes of the file with these changes; None if they are not Python in its encoding."""
+    from gradlint.engine import syntax_errors
+
+    parts: list[str] = []
+    done = 0
+    # the sort is stable: insertions of one fix at the same place stay in its order
+    for start, end, content in sorted((each for _, ranges in chosen for each in ranges), key=lambda each: each[:2]):
+        if start < done:
+            return None
+        parts += [text[done:start], content]
+        done = end
+    parts.append(text[done:])
+    try:
+        data = b"\xef\xbb\xbf" * source.bom + "".join(parts).encode(source.encoding)
+        after = source_from_bytes(source.path, data)
+    except (UnicodeError, SourceError):
+        return None
+    return data if len(syntax_errors(after)) <= len(syntax_errors(source)) else None
+
+
+@dataclass(slots=True)
+class Mended:
+    """Files with all that can be mended mended, not yet written."""
+
+    report: Report  #: of the files as they are to be
+    before: dict[Path, Source] = field(default_factory=dict)  #: the files that change, as they lie on disk
+    after: dict[Path, bytes] = field(default_factory=dict)
+    applied: int = 0
+
+
+def mend(report: Report, check: Callable[[dict[Path, Callable[[], Source]]], Report], *, unsafe: bool) -> Mended:
+    """Apply the fixes of findings and check again, until there is nothing more to fix.
+
+    Args:
+        report: what the files hold as they lie on disk.
+        check: checks them again, reading those it is given instead of those on disk.
+        unsafe: apply also the fixes that may change more than the mistake.
+    """
+    mended = Mended(report)
+    for _ in range(_PASSES):
+        by_path: dict[Path, list[Finding]] = {}
+        for finding in mended.report.findings:
+            if finding.fix is not None and (unsafe or finding.fix.applicability is Applicability.SAFE):
+                by_path.setdefault(Path(finding.location.filename), []).append(finding)
+        changed = False
+        for path, findings in by_path.items():
+            source = mended.report.read(path)
+            result = rewritten(source, findings)
+            if result.data == source.data:
+                continue
+            mended.before.setdefault(path, source)
+            mended.after[path] = result.data
+            mended.applied += len(result.applied)
+            changed = True
+        if not changed:
+            break
+        mended.report = check({path: partial(source_from_bytes, path, data) for path, data in mended.after.items()})
+    return mended
+
+
+def replace_file(path: Path, before: bytes, after: bytes) -> None:
+    """Replace the content of a file at once; it keeps its permissions, and a link to it stays a link.
+
+    Raises:
+        OSError: it cannot be written, or no longer holds ``before``.
+    """
+    real = Path(os.path.realpath(path))
+    if real.read_bytes() != before:
+        raise OSError(f"{path}: the file has changed while it was checked")
+    handle, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(after)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(stat.S_IMODE(real.stat().st_mode))
+        Path(name).replace(real)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def difference(before: Source, after: bytes, name: str) -> str:
+    """The change of a file as a unified diff, with line feeds."""
+    old, new = (
+        _NEWLINE.sub("\n", (data[3:] if before.bom else data).decode(before.encoding)).splitlines(keepends=True)
+        for data in (before.data, after)
+    )
+    lines = difflib.unified_diff(old, new, name, name)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

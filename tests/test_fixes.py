@@ -1,0 +1,217 @@
+"""Fixes: what is mended is mended for good, and nothing else changes by a byte.
+
+The fixtures of the rules are the programs: every fix that a finding in them has is applied.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from gradlint.cli import main
+from gradlint.configuration import Configuration
+from gradlint.engine import Engine, Report, syntax_errors
+from gradlint.finding import Applicability, Edit, Finding, Fix, Location, Severity
+from gradlint.fixing import Mended, mend, replace_file, rewritten
+from gradlint.rule import all_rules
+from gradlint.selection import Choice
+from gradlint.source import Source, read_source, source_from_bytes
+
+
+def _fixtures() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("fixture_cases", Path(__file__).with_name("test_fixtures.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+cases = _fixtures()
+ENGINE = partial(Engine, Configuration(isolated=True), Choice("test", ("ALL",)))
+FIXABLE = {rule.name.replace("-", "_"): rule.code for rule in all_rules() if rule.fix}
+CASES = [case for case in cases.LINTED if case.slug in FIXABLE and any(FIXABLE[case.slug] == m[2] for m in case.marks)]
+
+
+def mended(folder: Path, paths: list[Path], *, unsafe: bool = True) -> tuple[Report, Mended]:
+    """What is found, and what becomes of it; nothing is written."""
+    engine = ENGINE()
+
+    def check(given: dict[Path, Callable[[], Source]]) -> Report:
+        return engine.check(paths, [folder], given)
+
+    report = check({})
+    return report, mend(report, check, unsafe=unsafe)
+
+
+def as_notebook(text: str, **style: object) -> str:
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# é “title”\n"]},
+        {"cell_type": "code", "execution_count": 1.50, "metadata": {}, "outputs": [], "source": text.splitlines(True)},
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, **style) + "\n"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.slug}-{case.name}" for case in CASES])
+def test_what_has_a_fix_is_gone_for_good(case: cases.Case, tmp_path: Path) -> None:  # type: ignore[name-defined]
+    before, result = mended(tmp_path, case.write(tmp_path))
+    fixed = Counter(finding.code for finding in before.findings if finding.fix is not None)
+    after = result.report
+    assert result.applied >= fixed.total()
+    assert [finding for finding in after.findings if finding.fix is not None] == []
+    assert Counter(f.code for f in after.findings) <= Counter(f.code for f in before.findings) - fixed
+    for path, data in result.after.items():
+        assert syntax_errors(source_from_bytes(path, data)) == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.slug}-{case.name}" for case in CASES])
+def test_the_file_keeps_its_form(case: cases.Case, tmp_path: Path) -> None:  # type: ignore[name-defined]
+    """With other line endings, a byte order mark, or in a notebook, the fixed text is the same."""
+    for path in case.write(tmp_path):
+        text = path.read_text(encoding="utf-8")
+        report = ENGINE().check([path], [tmp_path])
+        expected = rewritten(read_source(path), report.findings).data.decode()
+        for old, new in (("\n", "\r\n"), ("\n", "\r")):
+            other = b"\xef\xbb\xbf" + text.replace(old, new).encode()
+            path.write_bytes(other)
+            report = ENGINE().check([path], [tmp_path])
+            assert (
+                rewritten(read_source(path), report.findings).data
+                == b"\xef\xbb\xbf" + expected.replace(old, new).encode()
+            )
+        path.write_text(text, encoding="utf-8")
+        for style in ({"indent": 1, "ensure_ascii": False}, {"separators": (",", ":")}):
+            notebook = path.with_suffix(".ipynb")
+            notebook.write_text(as_notebook(text, **style), encoding="utf-8")
+            report = ENGINE().check([notebook], [tmp_path])
+            done = rewritten(read_source(notebook), report.findings).data.decode()
+            assert done == as_notebook(expected, **style)
+            notebook.unlink()
+
+
+# --- by hand
+
+NUMPY = """\
+import torch
+from torch import nn
+
+net = nn.Linear(6, 4)
+print(net(torch.randn(5, 6)).numpy())  # "kept" é
+"""
+FIXED = NUMPY.replace(".numpy", ".detach().numpy")
+
+
+def finding(path: Path, *edits: tuple[int, int, int, str]) -> Finding:
+    made = tuple(Edit(Location(str(path), row, start, row, end), text) for row, start, end, text in edits)
+    return Finding("GL000", "x", "m", Severity.ERROR, made[0].location, fix=Fix("f", Applicability.SAFE, made))
+
+
+def test_overlapping_and_touching_fixes_wait_for_the_next_run() -> None:
+    path = Path("/nowhere/a.py")
+    source = source_from_bytes(path, b"a = 1 + 2\n")
+    one, other, apart = finding(path, (1, 5, 6, "3")), finding(path, (1, 6, 10, "")), finding(path, (1, 1, 2, "b"))
+    assert rewritten(source, [one, other, apart]).data == b"b = 3 + 2\n"
+    assert rewritten(source, [one, one]).data == b"a = 3 + 2\n"
+
+
+def test_a_fix_that_leaves_no_python_is_left_out() -> None:
+    path = Path("/nowhere/a.py")
+    source = source_from_bytes(path, b"a = 1\nb = 2\n")
+    result = rewritten(source, [finding(path, (1, 5, 6, "(")), finding(path, (2, 5, 6, "3"))])
+    assert result.data == b"a = 1\nb = 3\n"
+    assert len(result.applied) == 1
+
+
+def test_a_fix_beyond_the_text_is_left_out() -> None:
+    path = Path("/nowhere/a.py")
+    source = source_from_bytes(path, b"a = 1\n")
+    assert rewritten(source, [finding(path, (9, 1, 2, "b"))]).data == b"a = 1\n"
+
+
+def test_another_encoding_is_kept() -> None:
+    path = Path("/nowhere/a.py")
+    data = "# coding: latin-1\na = 'é'\n".encode("latin-1")
+    done = rewritten(source_from_bytes(path, data), [finding(path, (2, 1, 2, "b"))]).data
+    assert done == "# coding: latin-1\nb = 'é'\n".encode("latin-1")
+    data_not_writable = finding(path, (2, 1, 2, "б"))
+    assert rewritten(source_from_bytes(path, data), [data_not_writable]).data == data
+
+
+def test_fix_writes_and_keeps_permissions_and_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    real = tmp_path / "real.py"
+    real.write_text(NUMPY, encoding="utf-8")
+    real.chmod(0o751)
+    link = tmp_path / "train.py"
+    link.symlink_to(real)
+    assert main(["--fix", "--isolated", "train.py"]) == 0
+    assert capsys.readouterr().out == "No findings in 1 file.\nFixed 1 finding in 1 file.\n"
+    assert link.is_symlink()
+    assert real.read_text(encoding="utf-8") == FIXED
+    assert real.stat().st_mode & 0o777 == 0o751
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["real.py", "train.py"]
+    assert main(["--diff", "--isolated", "train.py"]) == 0
+
+
+def test_diff_shows_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    path.write_text(NUMPY, encoding="utf-8")
+    assert main(["--diff", "--isolated", "train.py"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[-2:] == [
+        '-print(net(torch.randn(5, 6)).numpy())  # "kept" é',
+        '+print(net(torch.randn(5, 6)).detach().numpy())  # "kept" é',
+    ]
+    assert shown.err == "Would fix 1 finding in 1 file.\n"
+    assert path.read_text(encoding="utf-8") == NUMPY
+
+
+def test_unsafe_fixes_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(NUMPY, encoding="utf-8")
+    assert main(["--unsafe-fixes", "--isolated", "train.py"]) == 2
+    text = (
+        "import matplotlib.pyplot as plt\nimport torch\nlosses = []\n"
+        "losses.append(torch.ones(1, requires_grad=True) * 2)\nplt.plot(losses)\n"
+    )
+    (tmp_path / "train.py").write_text(text, encoding="utf-8")
+    assert main(["--fix", "--isolated", "train.py"]) == 1
+    assert (tmp_path / "train.py").read_text(encoding="utf-8") == text
+    assert main(["--fix", "--unsafe-fixes", "--isolated", "train.py"]) == 0
+    assert "losses.append((torch.ones(1, requires_grad=True) * 2).detach())" in (tmp_path / "train.py").read_text()
+
+
+def test_json_tells_the_edits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(NUMPY, encoding="utf-8")
+    assert main(["--isolated", "--output-format", "json", "train.py"]) == 1
+    place = {"row": 5, "column": 29}
+    assert json.loads(capsys.readouterr().out)[0]["fix"] == {
+        "applicability": "safe",
+        "message": "detach first",
+        "edits": [{"content": ".detach()", "location": place, "end_location": place}],
+    }
+
+
+def test_a_file_that_changed_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"new\n")
+    with pytest.raises(OSError, match="changed"):
+        replace_file(path, b"old\n", b"fixed\n")
+    assert path.read_bytes() == b"new\n"
