@@ -37,6 +37,8 @@ def _fixtures() -> ModuleType:
 
 
 cases = _fixtures()
+#: told only of programs that run to their end: what has been detached is seen to be an evaluation
+REVEALED = {"GL406"}
 ENGINE = partial(Engine, Configuration(isolated=True), Choice("test", ("ALL",)))
 FIXABLE = {rule.name.replace("-", "_"): rule.code for rule in all_rules() if rule.fix}
 CASES = [case for case in cases.LINTED if case.slug in FIXABLE and any(FIXABLE[case.slug] == m[2] for m in case.marks)]
@@ -68,7 +70,10 @@ def test_what_has_a_fix_is_gone_for_good(case: cases.Case, tmp_path: Path) -> No
     after = result.report
     assert result.applied >= fixed.total()
     assert [finding for finding in after.findings if finding.fix is not None] == []
-    assert Counter(f.code for f in after.findings) <= Counter(f.code for f in before.findings) - fixed
+    assert (
+        Counter(f.code for f in after.findings if f.code not in REVEALED)
+        <= Counter(f.code for f in before.findings) - fixed
+    )
     for path, data in result.after.items():
         assert syntax_errors(source_from_bytes(path, data)) == []
 
