@@ -6,7 +6,7 @@ It is loaded wherever gradlint and pytest are installed together, so that it imp
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -75,15 +75,17 @@ def _options(item: pytest.Item) -> dict[str, object]:
 def _made(item: pytest.Item) -> Guard:
     import gradlint
 
-    options = {"on_finding": "collect", **_options(item)}
+    options: dict[str, Any] = {"on_finding": "collect", **_options(item)}
     options.pop("enabled", None)
     try:
-        return gradlint.guard(**options)  # type: ignore[arg-type]  # it looks at its arguments itself
+        guard: Guard = gradlint.guard(**options)
     except (ModuleNotFoundError, ValueError) as error:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+    return guard
 
 
 def _told(item: pytest.Item, guard: Guard) -> str:
     from gradlint.runtime.reporting import told
 
-    return told(guard.findings, "text", item.config.invocation_params.dir).rstrip("\n")
+    text: str = told(guard.findings, "text", item.config.invocation_params.dir)
+    return text.rstrip("\n")
