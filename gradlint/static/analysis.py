@@ -83,15 +83,22 @@ class _Analyzer:
 
     def run(self) -> Analysis:
         modules = list(self._modules())
+        wanted = {str(Path(t).resolve()) for t in self.targets}
+        targets = [module for module in modules if str(module.path.resolve()) in wanted]
+        names = frozenset(name for module in targets for name in _names(module))
         for module in modules:
             self._entry(f"{module.path}", lambda m=module: self._module(m))
         for module in modules:
             self._entry(f"{module.path}", lambda m=module: self._main(m))
-        pending = [unit for module in modules for unit in _definitions(module.units)]
+        pending = [
+            unit
+            for module in modules
+            for unit in _definitions(module.units)
+            if module in targets or not names.isdisjoint(unit.words)  # of a caller, only what may reach a target
+        ]
         referenced = self._referenced(modules, pending)
         for unit in sorted(pending, key=lambda u: u.name in referenced):
             self._definition(unit, None if unit.name in referenced else True)
-        wanted = {str(Path(t).resolve()) for t in self.targets}
         withdrawn = self.witness.withdrawn()
         findings = [
             finding
@@ -299,6 +306,13 @@ def _within(inner: Location, outer: Location) -> bool:
         outer.end_row,
         outer.end_column,
     )
+
+
+def _names(module: Module) -> Iterator[str]:
+    """The names by which code of other files reaches into a module."""
+    yield module.path.parent.name if module.path.name == "__init__.py" else module.path.stem
+    for unit in _definitions(module.units):
+        yield unit.name
 
 
 def _definitions(units: Iterable[Unit]) -> Iterator[FunctionUnit | ClassUnit]:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 MAX_WORLDS = 6  #: kept apart at one point of the program
 MAX_EXITS = 4  #: worlds in which a loop or a function may be left
-MAX_PEELED = 5  #: iterations of a loop, after which the result is unknown
 
 Results = list[tuple[World, Value]]
 
@@ -270,16 +269,18 @@ class Flow:
         out = Outcome()
         mode = self.m.expressions.mentions_mode(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
-        for taken, world in self.decide(node.test, w, ctx):
+        before = w.module_checked
+        ways = self.decide(node.test, w, ctx)
+        for taken in (True, False):
+            # A long condition may turn out the same for several reasons, which make no difference to its branch.
+            worlds = self.fewer([world for way, world in ways if way is taken])
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
-            if body is None:
-                world.module_checked = world.module_checked or (mode and one_sided)
-                out.normal.append(world)
-                continue
-            before = world.module_checked
-            world.module_checked = before or mode
-            branch = Outcome()
-            self.statement(body, world, ctx, branch)
+            for world in worlds:
+                world.module_checked = before or mode
+            branch = Outcome(worlds)
+            if body is not None and worlds:
+                branch.normal = []
+                self.statements(body, worlds, ctx, branch)
             for end in branch.normal:
                 end.module_checked = before or (mode and one_sided)
             out.normal += branch.normal
@@ -365,7 +366,7 @@ class Flow:
         seen = set()
         roots = list(ctx.frames())
         since = fresh()
-        for number in range(MAX_PEELED):
+        for number in range(self.m.allowed_iterations()):
             here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh())
             for world in worlds:
                 start(world, here)

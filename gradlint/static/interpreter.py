@@ -65,7 +65,8 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.project import Module, Project
 
-MAX_STEPS = 60_000  #: statements executed for one entry point
+MAX_PEELED = 5  #: iterations of a loop, after which the result is unknown
+MAX_STEPS = 40_000  #: statements executed for one entry point
 _TENSOR_METHODS = frozenset(
     [
         "softmax",
@@ -157,9 +158,11 @@ class Interpreter:
 
     def allowed_worlds(self) -> int:
         """How many worlds may be kept apart, the fewer the longer the entry point has run."""
-        if self.steps < MAX_STEPS // 8:
-            return MAX_WORLDS
-        return 3 if self.steps < MAX_STEPS // 3 else 1
+        return MAX_WORLDS if self.steps < MAX_STEPS // 6 else 3 if self.steps < MAX_STEPS // 2 else 1
+
+    def allowed_iterations(self) -> int:
+        """How many iterations of a loop may be executed, the fewer the longer the entry point has run."""
+        return MAX_PEELED if self.steps < MAX_STEPS // 6 else 3 if self.steps < MAX_STEPS // 2 else 2
 
     def eval(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
         """The value of an expression."""
