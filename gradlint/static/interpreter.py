@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from gradlint.static.project import Module, Project
 
 MAX_PEELED = 5  #: iterations of a loop, after which the result is unknown
-MAX_STEPS = 40_000  #: statements executed for one entry point
+CLOSE = 2_000  #: statements executed for one entry point with every distinction kept
+MAX_STEPS = 30_000  #: statements executed for one entry point at most
 _TENSOR_METHODS = frozenset(
     [
         "softmax",
@@ -158,11 +159,11 @@ class Interpreter:
 
     def allowed_worlds(self) -> int:
         """How many worlds may be kept apart, the fewer the longer the entry point has run."""
-        return MAX_WORLDS if self.steps < MAX_STEPS // 6 else 3 if self.steps < MAX_STEPS // 2 else 1
+        return MAX_WORLDS if self.steps < CLOSE else 3 if self.steps < 4 * CLOSE else 1
 
     def allowed_iterations(self) -> int:
         """How many iterations of a loop may be executed, the fewer the longer the entry point has run."""
-        return MAX_PEELED if self.steps < MAX_STEPS // 6 else 3 if self.steps < MAX_STEPS // 2 else 2
+        return MAX_PEELED if self.steps < CLOSE else 3 if self.steps < 4 * CLOSE else 2
 
     def eval(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
         """The value of an expression."""
