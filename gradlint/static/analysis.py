@@ -105,7 +105,8 @@ class _Analyzer:
             for (code, location), finding in self.found.items()
             if str(Path(location.filename).resolve()) in wanted and (code, location) not in withdrawn
         ]
-        return Analysis(sorted(self._superseded(findings), key=lambda f: f.sort_key), self.notes, self.crashes)
+        told = {(f.code, _start(f.location)): f for f in sorted(self._superseded(findings), key=lambda f: f.location)}
+        return Analysis(sorted(told.values(), key=lambda f: f.sort_key), self.notes, self.crashes)
 
     def _modules(self) -> Iterator[Module]:
         paths = list(dict.fromkeys([*self.targets, *self.project.importers_of(self.targets)]))
@@ -297,6 +298,11 @@ class _Analyzer:
                 if other.code in weaker and any(_within(other.location, place) for place in places):
                     silenced.add(id(other))
         return [finding for finding in findings if id(finding) not in silenced]
+
+
+def _start(place: Location) -> tuple[str, int | None, int, int]:
+    """Where a place begins: a chain of calls on one receiver begins where its first call does."""
+    return place.filename, place.cell, place.row, place.column
 
 
 def _within(inner: Location, outer: Location) -> bool:
