@@ -107,7 +107,7 @@ class Attributes:
 
     def _of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value:
         if name in ("data", "grad"):
-            special = self.m.tensors.attribute_of_unknown(owner, name, w, ctx, site)
+            special = self.m.changes.attribute_of_unknown(owner, name, w, ctx, site)
             if special is not None:
                 return special
         return w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps))
@@ -115,7 +115,7 @@ class Attributes:
     def _of_object(self, owner: Ref, name: str, w: World, ctx: Context, site: Site) -> Value:
         obj = w.find(owner.id)
         if isinstance(obj, Tensor):
-            return self.m.tensors.attribute(owner, obj, name, w, ctx, site)
+            return self.m.changes.attribute(owner, obj, name, w, ctx, site)
         if isinstance(obj, Sequence):
             if name in obj.fields:
                 return obj.items[obj.fields.index(name)]
@@ -182,7 +182,7 @@ class Attributes:
         if isinstance(owner, Ref):
             obj = w.find(owner.id)
             if isinstance(obj, Tensor):
-                self.m.tensors.set_attribute(owner, name, value, w, ctx, site)
+                self.m.changes.set_attribute(owner, name, value, w, ctx, site)
             elif isinstance(obj, Instance):
                 setter = self._setter(obj, name, w)
                 if setter is not None:
@@ -193,7 +193,7 @@ class Attributes:
                 w.write(owner.id).items[Const(name)] = value
         elif isinstance(owner, Unknown):
             special = name in ("data", "grad", "requires_grad")
-            if special and self.m.tensors.set_attribute_of_unknown(owner, name, value, w, ctx, site):
+            if special and self.m.changes.set_attribute_of_unknown(owner, name, value, w, ctx, site):
                 return
             w.bound[("attribute", owner.key, name)] = value
         elif isinstance(owner, Namespace):

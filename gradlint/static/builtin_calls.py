@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
+_NAMED_TUPLE = "collections.namedtuple()"  #: what collections.namedtuple returns
 Handler = Callable[[Arguments, World, Context, "Site"], Value]
 
 
@@ -78,6 +79,7 @@ class BuiltinCalls:
             "copy.deepcopy": self._deepcopy,
             "copy.copy": self._first,
             "collections.namedtuple": self._namedtuple,
+            _NAMED_TUPLE: self._named,
         }
 
     def _first(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -328,7 +330,18 @@ class BuiltinCalls:
             fields = tuple(names.value.replace(",", " ").split())
         elif sequence is not None:
             fields = tuple(str(v.value) for v in sequence.items if isinstance(v, Const))
-        return Partial(External("gradlint.namedtuple"), tuple(Const(f) for f in fields), ())
+        names_given: list[Value] = [Const(name) for name in fields]
+        return Partial(External(_NAMED_TUPLE), (w.new(Sequence(names_given, [None] * len(fields))),), ())
+
+    def _named(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Build a named tuple; the first argument is the list of its fields."""
+        names = w.get(args.positional[0], Sequence)
+        fields = [str(name.value) for name in names.items if isinstance(name, Const)] if names is not None else []
+        items: list[Value] = []
+        for position, name in enumerate(fields):
+            given = args.get(position + 1, name)
+            items.append(given if given is not None else Unknown(("field", fresh()), name))
+        return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(fields)))
 
     def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         return self.m.clone(w.resolve(args.get(0) or NONE), w)

@@ -406,7 +406,7 @@ class Expressions:
         if isinstance(node.target, cst.Subscript):
             owner = w.resolve(self.m.eval(node.target.value, w, ctx))
             if w.get(owner, Tensor) is not None:
-                self.m.tensors.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
+                self.m.changes.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
                 return
             if self.m.memory.shares(owner):
                 self.m.memory.array_changed(owner, w, ctx, ctx.site(node))
@@ -414,7 +414,7 @@ class Expressions:
         if symbol in ("+", "-"):
             self.m.graphs.summed(current, value, w, ctx, ctx.site(node))
         if w.get(current, Tensor) is not None:
-            self.m.tensors.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
+            self.m.changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
             return
         if self.m.memory.is_array(current, w):
             self.m.memory.array_changed(current, w, ctx, ctx.site(node))

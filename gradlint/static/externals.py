@@ -150,7 +150,7 @@ class Externals:
             return Unknown(("autocast", fresh()))
         if name in INITS or name in DEPRECATED_INITS:
             before, w.grad = w.grad, False
-            self.m.tensors.in_place(name.rpartition(".")[2], args.get(0, "tensor") or NONE, [], w, ctx, site)
+            self.m.changes.in_place(name.rpartition(".")[2], args.get(0, "tensor") or NONE, [], w, ctx, site)
             w.grad = before
             return args.get(0, "tensor") or NONE
         if name in CLIPS:
@@ -181,12 +181,12 @@ class Externals:
     def _function(self, name: str, op: Op, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         out = args.keywords.get("out")
         if op.inplace and args.positional:
-            self.m.tensors.in_place(name.rpartition(".")[2], args.positional[0], args.positional[1:], w, ctx, site)
+            self.m.changes.in_place(name.rpartition(".")[2], args.positional[0], args.positional[1:], w, ctx, site)
             return args.positional[0]
         inplace = w.resolve(args.keywords.get("inplace", Const(False)))
         overwrites = inplace == Const(True) and bool(args.positional) and not self._is_inert(name, args, w)
         if overwrites:
-            self.m.tensors.in_place(name.rpartition(".")[2] + "_", args.positional[0], [], w, ctx, site)
+            self.m.changes.in_place(name.rpartition(".")[2] + "_", args.positional[0], [], w, ctx, site)
             op = overwriting(op)
         given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)
@@ -198,7 +198,7 @@ class Externals:
         if name == "torch.from_numpy" and given.positional:
             self.m.memory.share(w.resolve(given.positional[0]), value, w, from_numpy=True)
         if out is not None:
-            self.m.tensors.in_place("out=", out, list(given), w, ctx, site)
+            self.m.changes.in_place("out=", out, list(given), w, ctx, site)
             return w.resolve(out)
         return value
 
@@ -331,7 +331,7 @@ class Externals:
         roots = w.resolve(args.get(0, "tensors") or NONE)
         sequence = w.get(roots, Sequence)
         for root in sequence.items if sequence is not None else [roots]:
-            self.m.methods.backward(root, Arguments([], args.keywords), w, ctx, site)
+            self.m.passes.backward(root, Arguments([], args.keywords), w, ctx, site)
         return NONE
 
     def _grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -358,7 +358,7 @@ class Externals:
                     events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag))), w, ctx
                 )
                 self.m.memory.walked(root, w, ctx, site)
-                self.m.methods.free(root, flag, w, site)
+                self.m.passes.free(root, flag, w, site)
         result = self.m.tensors.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
         if isinstance(result, Ref) and w.get(result, Tensor) is not None:
             new: Tensor = w.write(result.id)

@@ -10,6 +10,7 @@ import libcst as cst
 from gradlint.static.attributes import Attributes
 from gradlint.static.builtin_calls import BuiltinCalls
 from gradlint.static.calls import Calls
+from gradlint.static.changes import Changes
 from gradlint.static.construction import Construction
 from gradlint.static.containers import Containers
 from gradlint.static.context import Arguments, Context
@@ -27,8 +28,11 @@ from gradlint.static.joining import MAX_ALTERNATIVES, join, join_tensors
 from gradlint.static.legacy import Legacy
 from gradlint.static.memory import Memory
 from gradlint.static.methods import Methods
+from gradlint.static.module_methods import ModuleMethods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
+from gradlint.static.optimizers import Optimizers
+from gradlint.static.passes import Passes
 from gradlint.static.plain_tensors import PlainTensors
 from gradlint.static.python import Python
 from gradlint.static.sameness import forget
@@ -122,6 +126,7 @@ class Interpreter:
         self.python = Python(self)
         self.calls = Calls(self)
         self.tensors = Tensors(self)
+        self.changes = Changes(self)
         self.graphs = Graphs(self)
         self.evaluation = Evaluation(self)
         self.cuts = Cuts(self)
@@ -136,6 +141,9 @@ class Interpreter:
         self.plain = PlainTensors(self)
         self.serialization = Serialization(self)
         self.methods = Methods(self)
+        self.passes = Passes(self)
+        self.optimizers = Optimizers(self)
+        self.module_methods = ModuleMethods(self)
         self.externals = Externals(self)
         self.builtins = BuiltinCalls(self)
         self.containers = Containers(self)

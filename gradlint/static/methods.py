@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.tensors import from_module
+from gradlint.static.provenance import from_module
 from gradlint.static.torch_table import METHODS
 from gradlint.static.values import (
     NONE,
     Class,
     Const,
     External,
-    Group,
     Instance,
     Mapping,
-    Object,
     Ref,
-    Segment,
     Sequence,
     Super,
     Tensor,
@@ -166,7 +162,7 @@ class Methods:
         if isinstance(receiver, Const):
             return self.m.containers.of_string(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Unknown):
-            return self._unknown(receiver, name, args, w, ctx, site)
+            return self.unknown(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Class) and name == "apply":
             return self.m.externals.applied(receiver, args, w, ctx, site)
         return self.m.unknown_call(receiver, args, w, ctx, site)
@@ -178,12 +174,12 @@ class Methods:
     ) -> Value:
         tensors = self.m.tensors
         if name == "backward":
-            self.backward(receiver, args, w, ctx, site)
+            self.m.passes.backward(receiver, args, w, ctx, site)
             return NONE
         if name in ("requires_grad_", "requires_grad"):
             flag = w.resolve(args.get(0, "requires_grad") or Const(True))
-            tensors.asked(receiver, flag, False, w, ctx, site)
-            tensors.require_grad(receiver, bool(flag.value) if isinstance(flag, Const) else None, w, site)
+            self.m.changes.asked(receiver, flag, False, w, ctx, site)
+            self.m.changes.require_grad(receiver, bool(flag.value) if isinstance(flag, Const) else None, w, site)
             return receiver
         if name in ("retain_grad", "register_hook", "register_post_accumulate_grad_hook"):
             self.m.witness.read(tensor.groups or tensor.deps, w, ctx, site)
@@ -216,7 +212,7 @@ class Methods:
         if name in ("log", "log_"):
             self.m.legacy.logarithm(receiver, w, ctx, site)
         if op.inplace:
-            tensors.in_place(name, receiver, list(args), w, ctx, site)
+            self.m.changes.in_place(name, receiver, list(args), w, ctx, site)
             return receiver
         if name in ("argmax", "max", "topk", "sort") and op.result == "pair_by_dim":
             pair = tensors.apply(op, given, w, ctx, site)
@@ -264,76 +260,6 @@ class Methods:
         event = events.ConvertedToNumpy(site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role)
         self.m.witness.send(event, w, ctx, alternative=which)
 
-    def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
-        """A backward pass from ``root``: gradients are added, graphs are freed."""
-        root = w.resolve(root)
-        if isinstance(root, Unknown):
-            root = self.m.tensors.from_unknown(root, w, open=True)
-        if not isinstance(root, Ref):
-            return
-        tensor = w.get(root, Tensor)
-        if tensor is None:
-            return
-        given = known(bool(args.positional) or "gradient" in args.keywords)
-        asked = events.BackwardAsked(site=site, root=self.m.tensors.view_of(root, w), gradient_given=given)
-        self.m.witness.send(asked, w, ctx)
-        self.m.tensors.prove(root, w)
-        retain = _flag(w.resolve(args.keywords.get("retain_graph", NONE)), w)
-        create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
-        if "retain_graph" not in args.keywords:
-            retain = create
-        view = self.m.tensors.view_of(root, w)
-        touches = self._reached(w.find(root.id), w, certain)
-        if not touches:
-            self.m.doubt([key for key, obj in w.heap.items() if isinstance(obj, Group)], [], w)
-        for key, reached in touches.items():
-            group = w.find(key) if isinstance(key, int) else None
-            if isinstance(group, Group) and isinstance(key, int):
-                w.write(key).prepared = True if reached or group.prepared else None
-        self.m.witness.send(
-            events.Backward(
-                site=site,
-                root=view,
-                touches=touches,
-                retain_graph=_fact(retain),
-                create_graph=_fact(create),
-                gradient_given=given,
-            ),
-            w,
-            ctx,
-        )
-        self.m.memory.walked(tensor, w, ctx, site)
-        self.m.evaluation.trained(root, w)
-        self.free(tensor, retain, w, site)
-
-    def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
-        """Free the graph of a tensor, unless it is retained."""
-        if retain:
-            return
-        for key in tensor.segments | tensor.reaches:
-            segment = w.find(key)
-            if isinstance(segment, Segment) and not segment.freed:
-                new = w.write(key)
-                new.freed = True if retain is False else None
-                new.freed_at = site
-
-    def _reached(self, tensor: Object | None, w: World, certain: bool) -> dict[Hashable, Literal[True] | None]:
-        """The parameter groups a backward pass adds to: known ones, and presumably those of opaque optimizers."""
-        assert isinstance(tensor, Tensor)
-        touches: dict[Hashable, Literal[True] | None] = {}
-        for key in sorted(tensor.deps):
-            group = w.find(key)
-            if isinstance(group, Group) and group.requires_grad is not False:
-                touches[key] = True if certain else None
-        if tensor.open:
-            for key in sorted(w.heap):
-                group = w.find(key)
-                if not isinstance(group, Group) or key in touches or group.requires_grad is False:
-                    continue
-                if group.opaque or group.tokens:
-                    touches[key] = True if certain and group.opaque else None
-        return touches
-
     # --- modules, optimizers and other instances
 
     def _super(self, receiver: Super, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -359,15 +285,15 @@ class Methods:
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
         if obj.kind in ("module", "lightning", "loss"):
-            return self._module(receiver, obj, name, args, w, ctx, site)
+            return self.m.module_methods.module(receiver, obj, name, args, w, ctx, site)
         if obj.kind == "optimizer":
-            return self._optimizer(receiver, obj, name, args, w, ctx, site)
+            return self.m.optimizers.optimizer(receiver, obj, name, args, w, ctx, site)
         if obj.kind == "scaler":
-            return self._scaler(obj, name, args, w, ctx, site)
+            return self.m.optimizers.scaler(obj, name, args, w, ctx, site)
         if obj.kind == "accelerate":
-            return self._accelerate(name, args, w, ctx, site)
+            return self.m.optimizers.accelerate(name, args, w, ctx, site)
         if obj.kind == "scheduler":
-            self._scheduler(obj, name, args, w, site)
+            self.m.optimizers.scheduler(obj, name, args, w, site)
             return Unknown(("result of known", fresh()))
         if obj.kind in ("loader", "gradmode", "param_groups", "device"):
             return Unknown(("result of known", fresh()))
@@ -380,279 +306,35 @@ class Methods:
                 else Unknown(("number", fresh()))
             )
         if name in ("backward", "step", "zero_grad") or obj.cls is not None:
-            return self._unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
+            return self.unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
         return self.m.unknown_call(receiver, args, w, ctx, site)
-
-    def _module(
-        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Value:
-        modules = self.m.modules
-        if name in _PARAMETER_METHODS:
-            self.m.construction.kept(receiver, w)
-        if name in ("parameters", "named_parameters"):
-            named = {"named": Const(True)} if name.startswith("named") else {}
-            return w.new(Instance(kind="parameters", groups=modules.groups(receiver, w), attrs=dict(named)))
-        if name in ("train", "eval"):
-            mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))
-            self.m.evaluation.switched(receiver, mode, w, ctx, site)
-            return receiver
-        if name in ("to", "cuda", "cpu"):
-            self._move(receiver, name, args, w)
-            return receiver
-        if name in ("half", "float", "double", "bfloat16", "type", "share_memory", "compile"):
-            return receiver
-        if name in ("modules", "children", "named_modules", "named_children"):
-            return self._submodules(receiver, obj, name, w, ctx)
-        if name == "apply":
-            function = args.get(0, "fn")
-            for ref in self._representatives(list(modules.walk(receiver, w)), w):
-                if function is not None:
-                    self.m.calls.joined(self.m.calls.call(function, Arguments([ref]), w, ctx.at(ref.id), site), w)
-            return receiver
-        if name == "zero_grad":
-            self.clear(modules.groups(receiver, w), obj.opaque, w, ctx, site)
-            return NONE
-        if name in ("requires_grad_", "freeze", "unfreeze"):
-            flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
-            for key in modules.groups(receiver, w):
-                w.write(key).requires_grad = bool(flag_value.value) if isinstance(flag_value, Const) else None
-            return receiver
-        return self._module_rest(receiver, obj, name, args, w, ctx, site)
-
-    def _module_rest(
-        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Value:
-        if name in ("add_module", "register_module", "register_parameter", "register_buffer"):
-            key, value = w.resolve(args.get(0, "name") or NONE), args.get(1, "module") or args.get(1, "param")
-            value = value or args.get(1, "tensor") or NONE
-            label = str(key.value) if isinstance(key, Const) else f"<{fresh()}>"
-            w.write(receiver.id).attrs[label] = value
-            self.m.construction.attribute_set(receiver, obj, label, w.resolve(value), w, ctx, site)
-            return NONE
-        container = obj.layer.container if obj.layer is not None else ""
-        if container and name in ("append", "extend", "insert"):
-            return self._grow(receiver, obj, name, args, w, ctx, site)
-        if container and name in ("items", "values", "keys"):
-            pairs = [(Const(k), v) for k, v in obj.attrs.items() if not k.startswith("<")]
-            return self.m.containers.of_dict(receiver, Mapping(dict(pairs)), name, args, w, ctx, site)
-        if name in ("forward", "__call__"):
-            return self.m.calls.joined(self.m.modules.call(receiver, args, w, ctx, site), w)
-        if name == "state_dict":
-            tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
-            return w.new(Mapping({}, w.new(tensor)))
-        if name == "manual_backward":
-            self.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
-            return NONE
-        if name == "optimizers":
-            return self.m.configured_optimizers(receiver, obj, w, ctx, site)
-        if name in self.MODULE_METHODS:
-            return Unknown(("module method", fresh()))
-        if obj.opaque or obj.cls is not None:
-            return self._unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
-        return self.m.unknown_call(receiver, args, w, ctx, site)
-
-    def _grow(
-        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Value:
-        new = w.write(receiver.id)
-        if name == "append":
-            added = [args.get(0) or NONE]
-        elif name == "insert":
-            added = [args.get(1) or NONE]
-        else:
-            items = self.m.python.iterate(args.get(0) or NONE, w, ctx, site)
-            added = items.known if items.known is not None else [items.element(w, ctx)]
-        for value in added:
-            self.m.construction.kept(w.resolve(value), w)
-            if ctx.peeled and len(new.attrs) > 3:
-                new.attrs["<more>"] = Const(True)
-                return receiver
-            new.attrs[str(len(new.attrs))] = value
-            if ctx.peeled:
-                new.attrs["<more>"] = Const(True)
-        return receiver
-
-    def _move(self, receiver: Ref, name: str, args: Arguments, w: World) -> None:
-        from gradlint.static.tensors import device_of
-
-        device: str | None = {"cuda": "cuda", "cpu": "cpu"}.get(name)
-        if name == "to":
-            given = args.get(0, "device")
-            if given is None or getattr(w.resolve(given), "name", "").startswith("torch."):
-                return
-            device = device_of(w.resolve(given), w)
-        for ref in self.m.modules.walk(receiver, w):
-            module = w.write(ref.id)
-            module.device = device
-            for value in module.attrs.values():
-                value = w.resolve(value)
-                tensor = w.get(value, Tensor)
-                if tensor is not None and tensor.is_parameter and isinstance(value, Ref):
-                    w.write(value.id).device = device
-
-    def _representatives(self, refs: list[Ref], w: World) -> list[Ref]:
-        """At most one module for each class of layer, when there are many."""
-        if len(refs) <= 8:
-            return refs
-        seen, out = set(), []
-        for ref in refs:
-            obj = w.find(ref.id)
-            name = (obj.name, bool(obj.groups)) if isinstance(obj, Instance) else ("", False)
-            if name not in seen:
-                seen.add(name)
-                out.append(ref)
-        return out
-
-    def _submodules(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
-        modules = self.m.modules
-        refs = list(modules.walk(receiver, w)) if name.endswith("modules") else list(modules.children(obj, w))
-        opaque = any(getattr(w.find(ref.id), "opaque", False) for ref in refs)
-        values: list[Value] = list(self._representatives(refs, w))
-        if opaque or obj.opaque:
-            values.append(Unknown(("module", fresh()), "module"))
-        if name.startswith("named"):
-            values = [
-                w.new(Sequence([Unknown(("name", fresh()), "name"), v], [None, None], None, None, False))
-                for v in values
-            ]
-        return w.new(Sequence(values, [None] * len(values)))
 
     # --- optimizers
 
-    def clear(self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site) -> None:
-        """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
-        self.m.witness.cleared(groups, "zero_grad", w, ctx, site)
-        others = {
-            key
-            for key, obj in w.heap.items()
-            if isinstance(obj, Group) and key not in groups and (opaque or obj.opaque) and obj.tokens
-        }
-        if others:
-            self.m.witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
-
-    def _optimizer(
-        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Value:
-        if name == "zero_grad":
-            # An opaque optimizer clears its own parameters; only the model behind it is not known.
-            self.m.witness.cleared(obj.groups, "zero_grad", w, ctx, site)
-            return NONE
-        if name == "step":
-            self._first_step(receiver, obj, w, ctx, site)
-            closure = args.get(0, "closure")
-            if closure is None or closure == NONE:
-                self._apply(obj, w, ctx, site)
-                return NONE
-            result: Value = NONE
-            # LBFGS calls its closure several times, and updates the parameters after each.
-            for number in range(2 if obj.name.endswith("LBFGS") else 1):
-                here = ctx.at(site, number)
-                result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
-                self._apply(obj, w, here, site)
-            return result
-        if name == "add_param_group":
-            groups = self.m.modules.groups_in(args.get(0, "param_group") or NONE, w)
-            w.write(receiver.id).groups |= groups
-            self.m.construction.handed_over(groups, w)
-            return NONE
-        if obj.cls is not None or name in ("first_step", "second_step"):
-            return self.m.unknown_call(receiver, args, w, ctx, site)
-        return Unknown(("optimizer method", fresh()))
-
-    def _apply(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
-        self.m.witness.step(obj.groups, obj.name, w, ctx, site)
-        self.m.tensors.outdate(obj.groups, w, site)
-
-    def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
-        """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
-        if not isinstance(optimizer, Ref):
-            return
-        if obj.stepped is False:
-            self.m.witness.send(events.FirstStep(site=site, scheduled_at=obj.scheduled_at), w, ctx)
-        w.write(optimizer.id).stepped = True
-
-    def _scheduler(self, obj: Instance, name: str, args: Arguments, w: World, site: Site) -> None:
-        optimizer = w.resolve(obj.args[0]) if obj.args else NONE
-        target = w.get(optimizer, Instance)
-        if name != "step" or args.positional or obj.name.endswith("ReduceLROnPlateau"):
-            return
-        if isinstance(optimizer, Ref) and target is not None and target.stepped is False:
-            w.write(optimizer.id).scheduled_at = site
-
-    def _scaler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        if name == "scale":
-            value = w.resolve(args.get(0) or NONE)
-            if isinstance(value, Unknown):
-                return value
-            return self.m.tensors.apply(_SCALE, Arguments([value]), w, ctx, site)
-        if name == "step":
-            self.stepped(args.get(0, "optimizer") or NONE, w, ctx, site)
-        return NONE
-
-    def stepped(self, optimizer: Value, w: World, ctx: Context, site: Site) -> None:
-        """A step of an optimizer that someone else makes."""
-        optimizer = w.resolve(optimizer)
-        if isinstance(optimizer, Unknown):
-            optimizer = self._opaque_optimizer(optimizer, w, site)
-        obj = w.get(optimizer, Instance)
-        if obj is not None and obj.kind == "optimizer":
-            self._first_step(optimizer, obj, w, ctx, site)
-            self._apply(obj, w, ctx, site)
-
-    def _accelerate(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        if name in ("prepare", "setup"):
-            if len(args.positional) == 1:
-                return args.positional[0]
-            return w.new(Sequence(list(args.positional), [None] * len(args.positional), None, None, False))
-        if name in (
-            "prepare_model",
-            "prepare_optimizer",
-            "prepare_data_loader",
-            "setup_module",
-            "setup_optimizers",
-            "unwrap_model",
-            "setup_dataloaders",
-        ):
-            return args.get(0) or NONE
-        if name == "backward":
-            self.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
-            return NONE
-        if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
-            return w.resolve(args.get(0) or NONE)
-        return Unknown(("accelerate", fresh()))
-
-    def _opaque_optimizer(self, value: Unknown, w: World, site: Site) -> Ref:
-        place = ("optimizer", value.key)
-        groups = value.deps or frozenset([w.new(Group(None, opaque=True, made_at=site), (place, "group")).id])
-        ref = w.new(
-            Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True, stepped=None), place
-        )
-        w.bound[value.key] = ref
-        return ref
-
     # --- unknown receivers
 
-    def _unknown(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+    def unknown(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a method of something unknown: its name may tell what it is."""
         if name == "backward":
             if args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
-                self.backward(args.positional[0], Arguments(), w, ctx, site, certain=False)
+                self.m.passes.backward(args.positional[0], Arguments(), w, ctx, site, certain=False)
                 return NONE
             if not args.positional:
-                self.backward(receiver, args, w, ctx, site)
+                self.m.passes.backward(receiver, args, w, ctx, site)
             return NONE
         if name == "step":
             if looks_like_optimizer(receiver) and len(args.positional) <= 1:
-                optimizer = self._opaque_optimizer(receiver, w, site)
+                optimizer = self.m.optimizers.opaque_optimizer(receiver, w, site)
                 return self.call(optimizer, name, args, w, ctx, site)
             if args.positional and looks_like_optimizer(w.resolve(args.positional[0])):
-                self.stepped(args.positional[0], w, ctx, site)
+                self.m.optimizers.stepped(args.positional[0], w, ctx, site)
                 return NONE
             return self.m.unknown_call(receiver, args, w, ctx, site)
         if name == "zero_grad":
             if looks_like_optimizer(receiver):
-                optimizer = self._opaque_optimizer(receiver, w, site)
+                optimizer = self.m.optimizers.opaque_optimizer(receiver, w, site)
                 return self.call(optimizer, name, args, w, ctx, site)
-            self.clear(receiver.deps, True, w, ctx, site)
+            self.m.optimizers.clear(receiver.deps, True, w, ctx, site)
             return NONE
         if name == "scale" and args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
             return self.m.tensors.apply(_SCALE, Arguments([args.positional[0]]), w, ctx, site)
@@ -661,7 +343,7 @@ class Methods:
             w.bound[receiver.key] = opaque
             obj = w.get(opaque, Instance)
             assert obj is not None
-            return self._module(opaque, obj, name, args, w, ctx, site)
+            return self.m.module_methods.module(opaque, obj, name, args, w, ctx, site)
         if name == "requires_grad_":
             tensor = self.m.tensors.from_unknown(receiver, w)
             return self.call(tensor, name, args, w, ctx, site)
@@ -714,17 +396,9 @@ def looks_like_optimizer(value: Value) -> bool:
 
 def carried(value: Unknown) -> bool:
     """Whether an unknown value may carry a graph."""
-    from gradlint.static.tensors import carries_graph
+    from gradlint.static.provenance import carries_graph
 
     return carries_graph(value)
-
-
-def _flag(value: Value, w: World) -> bool | None:
-    return bool(value.value) if isinstance(value, Const) else None
-
-
-def _fact(value: bool | None) -> Fact[bool]:
-    return unknown() if value is None else known(value)
 
 
 __all__ = ["External", "Methods", "looks_like_optimizer"]

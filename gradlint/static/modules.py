@@ -460,7 +460,7 @@ class Modules:
         op = layer.op
         overwrites = "<inplace>" in obj.attrs and bool(args.positional) and (not layer.dropout or obj.training is True)
         if overwrites:
-            self.m.tensors.in_place(f"{obj.name.rpartition('.')[2].lower()}_", args.positional[0], [], w, ctx, site)
+            self.m.changes.in_place(f"{obj.name.rpartition('.')[2].lower()}_", args.positional[0], [], w, ctx, site)
             op = overwriting(op)
         value = self.m.tensors.apply(op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
         if overwrites:

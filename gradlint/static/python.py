@@ -221,7 +221,7 @@ class Python:
         obj = w.get(owner, Object)
         assert owner is not None
         if isinstance(obj, Tensor):
-            self.m.tensors.in_place("[]=", owner, [value], w, ctx, site)
+            self.m.changes.in_place("[]=", owner, [value], w, ctx, site)
         elif self.m.memory.shares(owner):
             self.m.memory.array_changed(owner, w, ctx, site)
         elif isinstance(obj, Sequence) and isinstance(owner, Ref):

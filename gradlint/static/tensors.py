@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,9 @@ from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.torch_table import ATTRIBUTES, METHODS
+from gradlint.static.provenance import carries_graph, from_module, is_data, is_loaded
 from gradlint.static.values import (
     NONE,
-    Bound,
     Choice,
     Const,
     Group,
@@ -27,7 +26,6 @@ from gradlint.static.values import (
     Unknown,
     Value,
 )
-from gradlint.static.witness import MANUAL
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -46,9 +44,6 @@ _ARITHMETIC = {
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
 _VIEW = Op(activation="keeps", saves="", view=True)
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
-_PARAMETER_NAMES = frozenset(
-    ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias"]
-)
 
 
 def fact(value: bool | str | None) -> Fact[object]:
@@ -194,7 +189,7 @@ class Tensors:
         value = w.resolve(value)
         tensor = w.get(value, Tensor)
         if tensor is None:
-            return events.Tensor(text=text, loaded=known(True) if _is_loaded(value) else unknown())
+            return events.Tensor(text=text, loaded=known(True) if is_loaded(value) else unknown())
         freed = self.freed(tensor, w)
         return events.Tensor(
             text=text,
@@ -293,7 +288,7 @@ class Tensors:
             if isinstance(created, Ref) and w.get(created, Tensor) is not None:
                 w.write(created.id).constant = True
             return created
-        result = self._result(op, inputs, args, w, site, parameters, device)
+        result = self.result(op, inputs, args, w, site, parameters, device)
         if op.result == "pair" or (op.result == "pair_by_dim" and self._has_dim(args)):
             pair = self._pair(result, w, site)
             values = w.get(pair, Sequence)
@@ -350,7 +345,7 @@ class Tensors:
         if new.cut is not None and new.requires_grad is not False:
             new.asked_at = site
 
-    def _result(
+    def result(
         self,
         op: Op,
         inputs: list[Value],
@@ -360,6 +355,7 @@ class Tensors:
         parameters: frozenset[int],
         layer_device: str | None,
     ) -> Tensor:
+        """The facts of what an operation returns."""
         tensors = [t for t in (w.get(v, Tensor) for v in inputs) if t is not None]
         first = w.get(inputs[0], Tensor) if inputs else None
         grads = [self.requires_grad(v, w) for v in inputs] + [self._group_grad(g, w) for g in sorted(parameters)]
@@ -537,243 +533,7 @@ class Tensors:
 
     # --- in place
 
-    def in_place(self, how: str, target: Value, values: list[Value], w: World, ctx: Context, site: Site) -> None:
-        """An operation that changes ``target`` itself, using ``values``."""
-        target = w.resolve(target)
-        if not isinstance(target, Ref):
-            return
-        self.m.plain.filled(how, target, w)
-        tensor = w.get(target, Tensor)
-        if tensor is None:
-            return
-        used = self.tensors_in(values, w)
-        gradient_of: frozenset[int] = frozenset().union(
-            *(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t is not None)
-        )
-        if tensor.is_gradient:
-            self._gradient_changed(how, tensor, values, w, ctx, site)
-            return
-        base_id = tensor.data_of
-        base = w.find(base_id) if base_id is not None else tensor
-        if not isinstance(base, Tensor):
-            return
-        updated = base.groups & gradient_of
-        if updated and (w.grad is False or base_id is not None):
-            self.m.witness.step(updated, MANUAL, w, ctx, site)
-        if base_id is not None:
-            self.m.witness.send(
-                events.DataWritten(site=site, tensor=self.view_of(Ref(base_id), w), how=how, taken_at=tensor.data_at),
-                w,
-                ctx,
-            )
-        else:
-            self.m.memory.changed(target.id, how, w, ctx, site)
-        self._changed(target.id, tensor, used, how, w)
-        if not tensor.groups and w.grad is not False:
-            self.m.cuts.overwritten(target.id, values, w)
-
-    def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
-        """What an in-place operation leaves of the facts of its target."""
-        new: Tensor = w.write(key)
-        if how in ("copy_", "[]=", "index_copy_", "masked_scatter_") and used:
-            new.activation = None
-        elif how != "requires_grad_":
-            new.activation = "none"
-        grad_enabled = w.grad
-        if tensor.groups or grad_enabled is False:
-            return
-        grads = [self.requires_grad(v, w) for v in used]
-        if True in grads and grad_enabled:
-            new.requires_grad, new.is_leaf = True, False
-        elif None in grads and new.requires_grad is False:
-            new.requires_grad = None
-            new.sources = tuple(v.id for v in used if isinstance(v, Ref) and self.requires_grad(v, w) is None)
-        for value in used:
-            other = w.get(value, Tensor)
-            new.deps |= self.deps(value, w)
-            if other is not None:
-                new.segments |= other.segments
-                new.reaches |= other.reaches
-                new.doubtful |= other.doubtful if new.requires_grad else other.segments
-                new.open = new.open or other.open
-                if other.device == "cuda" and new.device is None:
-                    new.device = "cuda"
-
-    def _gradient_changed(
-        self, how: str, tensor: Tensor, values: list[Value], w: World, ctx: Context, site: Site
-    ) -> None:
-        value = w.resolve(values[0]) if values else NONE
-        zero = isinstance(value, Const) and value.value in (0, 0.0)
-        if how in ("zero_", "zeros_") or (how in ("fill_", "mul_", "*=", "[]=", "copy_") and zero):
-            self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site)
-        elif how in ("copy_", "fill_", "[]="):
-            self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site, certain=False)
-
     # --- attributes
-
-    def attribute(self, owner: Ref, tensor: Tensor, name: str, w: World, ctx: Context, site: Site) -> Value:
-        """``tensor.name``."""
-        if name == "data":
-            if not tensor.is_gradient and not (tensor.structured and tensor.requires_grad is not True):
-                self.m.witness.send(events.DataRead(site=site, tensor=self.view_of(owner, w)), w, ctx)
-            new = self._result(_DATA, [owner], Arguments([owner]), w, site, frozenset(), None)
-            if tensor.is_gradient:
-                new.is_gradient, new.gradient_of = True, tensor.gradient_of
-            else:
-                new.data_of, new.data_at = (tensor.data_of or owner.id), site
-            return w.new(new)
-        if name == "grad":
-            return self.gradient(owner, tensor, w, ctx, site)
-        if name == "requires_grad":
-            answer = self.requires_grad(owner, w)
-            return Unknown(("requires_grad", owner)) if answer is None else Const(answer)
-        if name == "is_leaf" and tensor.is_leaf is not None:
-            return Const(tensor.is_leaf)
-        if name == "device":
-            return Const(tensor.device) if tensor.device else Unknown(("device", owner), "device")
-        if name in ("values", "indices") and tensor.structured:
-            return self.view(owner, w, site)
-        op = ATTRIBUTES.get(name)
-        if op is not None:
-            return self.apply(op, Arguments([owner]), w, ctx, site)
-        if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
-            return Unknown(("attribute", owner, name), name)
-        if tensor.structured and name not in METHODS:
-            return self.view(owner, w, site)
-        return Bound(owner, name)
-
-    def gradient(self, owner: Ref, tensor: Tensor, w: World, ctx: Context, site: Site) -> Value:
-        """``tensor.grad``: an input whose gradient is read has a reason to require grad."""
-        if tensor.is_parameter is not True:
-            self.m.witness.send(events.GradOfTensorRead(site=site, tensor=self.presumed_view(owner, w)), w, ctx)
-            self.m.witness.read(tensor.groups or tensor.deps, w, ctx, site)
-        groups = tensor.groups
-        base = w.find(tensor.data_of) if tensor.data_of is not None else None
-        if isinstance(base, Tensor):
-            groups = base.groups
-        return w.new(
-            Tensor(
-                requires_grad=False,
-                is_leaf=True,
-                is_parameter=False,
-                device=tensor.device,
-                activation="none",
-                made_at=site,
-                open=False,
-                gradient_of=groups,
-                is_gradient=bool(groups),
-            )
-        )
-
-    def attribute_of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value | None:
-        """``.data`` of an unknown value that is a parameter by all appearances: ``m.weight.data``."""
-        if name == "grad" and from_module(owner):
-            self.m.witness.send(events.GradOfTensorRead(site=site, tensor=self.presumed_view(owner, w)), w, ctx)
-        if name == "data" and looks_like_parameter(owner):
-            groups = frozenset([w.new(Group(None, opaque=True)).id])
-            self.from_unknown(
-                owner, w, is_parameter=True, is_leaf=True, groups=groups, deps=groups, open=False, activation="none"
-            )
-            return self.m.attributes.get(owner, name, w, ctx, site)
-        return None
-
-    def set_attribute(self, owner: Ref, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
-        """``tensor.name = value``."""
-        value = w.resolve(value)
-        if name == "requires_grad":
-            self.asked(owner, value, True, w, ctx, site)
-            self.require_grad(owner, bool(value.value) if isinstance(value, Const) else None, w, site)
-        elif name == "grad":
-            tensor = w.get(owner, Tensor)
-            if tensor is not None:
-                groups = tensor.groups
-                self.m.witness.cleared(groups, "grad", w, ctx, site, certain=value == NONE)
-                if value != NONE:
-                    self.m.doubt(groups, [], w)
-        elif name == "data":
-            tensor = w.get(owner, Tensor)
-            if tensor is None:
-                return
-            used = self.tensors_in([value], w)
-            gradient_of = frozenset().union(*(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t))
-            updated = tensor.groups & gradient_of
-            if updated:
-                self.m.witness.step(updated, MANUAL, w, ctx, site)
-            self.m.witness.send(events.DataWritten(site=site, tensor=self.view_of(owner, w), how=".data ="), w, ctx)
-            self._changed(owner.id, tensor, [], "copy_", w)
-
-    def set_attribute_of_unknown(
-        self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site
-    ) -> bool:
-        """``.requires_grad = …`` says that an unknown value is a tensor (or a module used as one)."""
-        if name == "requires_grad" and w.resolve(value) == Const(True) and is_result(owner):
-            self.set_attribute(self.from_unknown(owner, w), name, value, w, ctx, site)
-            return True
-        if name == "requires_grad" and isinstance(owner.key, tuple) and owner.key[0] == "module":
-            self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=owner.hint, own=False), w, ctx)
-        if name == "requires_grad" and from_module(owner):
-            self.asked(owner, w.resolve(value), True, w, ctx, site)
-        if name == "grad":
-            tensor = self.from_unknown(owner, w)
-            self.set_attribute(tensor, name, value, w, ctx, site)
-            return True
-        if name == "data" and looks_like_parameter(owner):
-            self.attribute_of_unknown(owner, name, w, ctx, site)
-            ref = w.resolve(owner)
-            if isinstance(ref, Ref):
-                self.set_attribute(ref, name, value, w, ctx, site)
-                return True
-        return False
-
-    def asked(self, owner: Value, value: Value, assigned: bool, w: World, ctx: Context, site: Site) -> None:
-        """``requires_grad`` of a tensor is set: assigned, or by ``requires_grad_``."""
-        flag: Fact[bool] = known(bool(value.value)) if isinstance(value, Const) else unknown()
-        frees = not assigned and not flag.is_false  # what a frozen module returned is rightly asked to require grad
-        view = self.view_of(owner, w) if frees else self.presumed_view(owner, w)
-        self.m.witness.send(events.RequiresGradSet(site=site, tensor=view, value=flag, assigned=assigned), w, ctx)
-
-    def require_grad(self, owner: Ref, flag: bool | None, w: World, site: Site) -> None:
-        """``requires_grad = flag`` for a leaf or a parameter."""
-        tensor = w.get(owner, Tensor)
-        if tensor is None:
-            return
-        if tensor.groups:
-            for key in tensor.groups:
-                w.write(key).requires_grad = flag
-            return
-        new: Tensor = w.write(owner.id)
-        if flag is False:
-            new.requires_grad, new.deps, new.segments, new.reaches = False, frozenset(), frozenset(), frozenset()
-        elif tensor.requires_grad is not True:
-            group = w.new(Group(flag, made_at=site)).id
-            if tensor.is_leaf is not False:
-                new.groups = frozenset([group])
-                new.is_leaf = True
-            new.deps |= {group}
-            new.requires_grad = flag
-            if tensor.cut is not None or tensor.open:
-                new.asked_at = site
-
-    def prove(self, value: Value, w: World, depth: int = 8) -> None:
-        """Learn that a value requires grad, and why if there is only one way it can."""
-        tensor = w.get(value, Tensor)
-        if tensor is None or not isinstance(value, Ref) or depth == 0 or tensor.groups:
-            return
-        if tensor.requires_grad is None:
-            new: Tensor = w.write(value.id)
-            new.requires_grad = True
-            if new.is_leaf is None and new.segments:
-                new.is_leaf = False
-            if len(tensor.sources) == 1:
-                self.prove(Ref(tensor.sources[0]), w, depth - 1)
-                new.doubtful &= self._segments(tensor.sources, w, doubtful=True)
-            else:
-                new.doubtful &= self._segments(tensor.sources, w)
-
-    def _segments(self, keys: Iterable[int], w: World, doubtful: bool = False) -> frozenset[int]:
-        """The segments (or those that are doubtful) of several tensors."""
-        tensors = [tensor for key in keys if isinstance(tensor := w.find(key), Tensor)]
-        return frozenset[int]().union(*(t.doubtful if doubtful else t.segments for t in tensors))
 
 
 def device_of(value: Value, w: World) -> str | None:
@@ -786,62 +546,3 @@ def device_of(value: Value, w: World) -> str | None:
         return "cpu" if value.value is None else None
     tensor = w.get(value, Tensor)
     return tensor.device if tensor is not None else None
-
-
-def looks_like_parameter(value: Unknown) -> bool:
-    """Whether an unknown value is read as ``something.weight`` or ``something.bias``."""
-    key = value.key
-    return isinstance(key, tuple) and len(key) == 3 and key[0] == "attribute" and key[2] in _PARAMETER_NAMES
-
-
-def from_module(value: Unknown) -> bool:
-    """Whether an unknown value came out of a call of something that has the name of a module."""
-    key: Hashable = value.key
-    while isinstance(key, tuple) and key[0] == "item" and len(key) == 3:
-        key = key[1]
-    return isinstance(key, tuple) and len(key) == 3 and key[0] == "call" and key[2] == "forward"
-
-
-def is_result(value: Unknown) -> bool:
-    """Whether an unknown value is what a call that could not be followed returned."""
-    return isinstance(value.key, tuple) and value.key[0] in _CARRIERS
-
-
-_CARRIERS = frozenset(["call", "result"])
-_PARTS = frozenset(["attribute", "item", "binary", "element", "unary"])
-
-
-def is_data(value: Unknown) -> bool:
-    """Whether an unknown value is (part of) what a data loader gives."""
-    key: Hashable = value.key
-    while isinstance(key, tuple) and len(key) > 1:
-        if key[0] == "batch":
-            return True
-        if key[0] not in ("item", "attribute", "element"):
-            return False
-        key = key[1]
-    return False
-
-
-def carries_graph(value: Unknown) -> bool:
-    """Whether an unknown value may carry a graph: it came from a call that could not be followed."""
-    key: Hashable = value.key
-    while isinstance(key, tuple) and len(key) > 1:
-        if key[0] in _CARRIERS:
-            return True
-        if key[0] not in _PARTS:
-            break
-        key = key[2] if key[0] in ("binary", "unary") else key[1]
-    return bool(value.deps)
-
-
-def _is_loaded(value: Value) -> bool:
-    """Whether an unknown value is what a loop over unknown data gives, or a part of it."""
-    key: Hashable = value.key if isinstance(value, Unknown) else None
-    while isinstance(key, tuple) and len(key) > 1:
-        if key[0] in ("element", "batch"):
-            return not (isinstance(value, Unknown) and value.deps)
-        if key[0] != "item":
-            return False
-        key = key[1]
-    return False

@@ -1,0 +1,194 @@
+"""Methods of modules: parameters, modes, devices, submodules."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gradlint.static.context import Arguments, Context
+from gradlint.static.ops import Op
+from gradlint.static.values import (
+    NONE,
+    Const,
+    Instance,
+    Mapping,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_OPTIMIZER_NAME = re.compile(
+    r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
+)
+_SCALE = Op(saves="other", size="keeps", activation="keeps")
+_MODULE_ONLY = frozenset(
+    [
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "state_dict",
+        "load_state_dict",
+        "requires_grad_",
+        "half",
+        "double",
+        "bfloat16",
+    ]
+)
+_ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
+_PARAMETER_METHODS = frozenset(
+    ["parameters", "named_parameters", "load_state_dict", "state_dict", "requires_grad_", "apply", "register_parameter"]
+)
+
+
+class ModuleMethods:
+    """Calls methods of modules."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def module(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """Call a method that torch gives to modules."""
+        modules = self.m.modules
+        if name in _PARAMETER_METHODS:
+            self.m.construction.kept(receiver, w)
+        if name in ("parameters", "named_parameters"):
+            named = {"named": Const(True)} if name.startswith("named") else {}
+            return w.new(Instance(kind="parameters", groups=modules.groups(receiver, w), attrs=dict(named)))
+        if name in ("train", "eval"):
+            mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))
+            self.m.evaluation.switched(receiver, mode, w, ctx, site)
+            return receiver
+        if name in ("to", "cuda", "cpu"):
+            self._move(receiver, name, args, w)
+            return receiver
+        if name in ("half", "float", "double", "bfloat16", "type", "share_memory", "compile"):
+            return receiver
+        if name in ("modules", "children", "named_modules", "named_children"):
+            return self._submodules(receiver, obj, name, w, ctx)
+        if name == "apply":
+            function = args.get(0, "fn")
+            for ref in self._representatives(list(modules.walk(receiver, w)), w):
+                if function is not None:
+                    self.m.calls.joined(self.m.calls.call(function, Arguments([ref]), w, ctx.at(ref.id), site), w)
+            return receiver
+        if name == "zero_grad":
+            self.m.optimizers.clear(modules.groups(receiver, w), obj.opaque, w, ctx, site)
+            return NONE
+        if name in ("requires_grad_", "freeze", "unfreeze"):
+            flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
+            for key in modules.groups(receiver, w):
+                w.write(key).requires_grad = bool(flag_value.value) if isinstance(flag_value, Const) else None
+            return receiver
+        return self._module_rest(receiver, obj, name, args, w, ctx, site)
+
+    def _module_rest(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        if name in ("add_module", "register_module", "register_parameter", "register_buffer"):
+            key, value = w.resolve(args.get(0, "name") or NONE), args.get(1, "module") or args.get(1, "param")
+            value = value or args.get(1, "tensor") or NONE
+            label = str(key.value) if isinstance(key, Const) else f"<{fresh()}>"
+            w.write(receiver.id).attrs[label] = value
+            self.m.construction.attribute_set(receiver, obj, label, w.resolve(value), w, ctx, site)
+            return NONE
+        container = obj.layer.container if obj.layer is not None else ""
+        if container and name in ("append", "extend", "insert"):
+            return self._grow(receiver, obj, name, args, w, ctx, site)
+        if container and name in ("items", "values", "keys"):
+            pairs = [(Const(k), v) for k, v in obj.attrs.items() if not k.startswith("<")]
+            return self.m.containers.of_dict(receiver, Mapping(dict(pairs)), name, args, w, ctx, site)
+        if name in ("forward", "__call__"):
+            return self.m.calls.joined(self.m.modules.call(receiver, args, w, ctx, site), w)
+        if name == "state_dict":
+            tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
+            return w.new(Mapping({}, w.new(tensor)))
+        if name == "manual_backward":
+            self.m.passes.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
+            return NONE
+        if name == "optimizers":
+            return self.m.configured_optimizers(receiver, obj, w, ctx, site)
+        if name in self.m.methods.MODULE_METHODS:
+            return Unknown(("module method", fresh()))
+        if obj.opaque or obj.cls is not None:
+            return self.m.methods.unknown(
+                Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site
+            )
+        return self.m.unknown_call(receiver, args, w, ctx, site)
+
+    def _grow(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        new = w.write(receiver.id)
+        if name == "append":
+            added = [args.get(0) or NONE]
+        elif name == "insert":
+            added = [args.get(1) or NONE]
+        else:
+            items = self.m.python.iterate(args.get(0) or NONE, w, ctx, site)
+            added = items.known if items.known is not None else [items.element(w, ctx)]
+        for value in added:
+            self.m.construction.kept(w.resolve(value), w)
+            if ctx.peeled and len(new.attrs) > 3:
+                new.attrs["<more>"] = Const(True)
+                return receiver
+            new.attrs[str(len(new.attrs))] = value
+            if ctx.peeled:
+                new.attrs["<more>"] = Const(True)
+        return receiver
+
+    def _move(self, receiver: Ref, name: str, args: Arguments, w: World) -> None:
+        from gradlint.static.tensors import device_of
+
+        device: str | None = {"cuda": "cuda", "cpu": "cpu"}.get(name)
+        if name == "to":
+            given = args.get(0, "device")
+            if given is None or getattr(w.resolve(given), "name", "").startswith("torch."):
+                return
+            device = device_of(w.resolve(given), w)
+        for ref in self.m.modules.walk(receiver, w):
+            module = w.write(ref.id)
+            module.device = device
+            for value in module.attrs.values():
+                value = w.resolve(value)
+                tensor = w.get(value, Tensor)
+                if tensor is not None and tensor.is_parameter and isinstance(value, Ref):
+                    w.write(value.id).device = device
+
+    def _representatives(self, refs: list[Ref], w: World) -> list[Ref]:
+        """At most one module for each class of layer, when there are many."""
+        if len(refs) <= 8:
+            return refs
+        seen, out = set(), []
+        for ref in refs:
+            obj = w.find(ref.id)
+            name = (obj.name, bool(obj.groups)) if isinstance(obj, Instance) else ("", False)
+            if name not in seen:
+                seen.add(name)
+                out.append(ref)
+        return out
+
+    def _submodules(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
+        modules = self.m.modules
+        refs = list(modules.walk(receiver, w)) if name.endswith("modules") else list(modules.children(obj, w))
+        opaque = any(getattr(w.find(ref.id), "opaque", False) for ref in refs)
+        values: list[Value] = list(self._representatives(refs, w))
+        if opaque or obj.opaque:
+            values.append(Unknown(("module", fresh()), "module"))
+        if name.startswith("named"):
+            values = [
+                w.new(Sequence([Unknown(("name", fresh()), "name"), v], [None, None], None, None, False))
+                for v in values
+            ]
+        return w.new(Sequence(values, [None] * len(values)))

@@ -1,0 +1,172 @@
+"""Optimizers, schedulers, scalers and what steps them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.static.context import Arguments, Context
+from gradlint.static.ops import Op
+from gradlint.static.values import (
+    NONE,
+    Group,
+    Instance,
+    Ref,
+    Sequence,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_OPTIMIZER_NAME = re.compile(
+    r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
+)
+_SCALE = Op(saves="other", size="keeps", activation="keeps")
+_MODULE_ONLY = frozenset(
+    [
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "state_dict",
+        "load_state_dict",
+        "requires_grad_",
+        "half",
+        "double",
+        "bfloat16",
+    ]
+)
+_ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
+_PARAMETER_METHODS = frozenset(
+    ["parameters", "named_parameters", "load_state_dict", "state_dict", "requires_grad_", "apply", "register_parameter"]
+)
+
+
+class Optimizers:
+    """Clears gradients and applies them."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def clear(self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site) -> None:
+        """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
+        self.m.witness.cleared(groups, "zero_grad", w, ctx, site)
+        others = {
+            key
+            for key, obj in w.heap.items()
+            if isinstance(obj, Group) and key not in groups and (opaque or obj.opaque) and obj.tokens
+        }
+        if others:
+            self.m.witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
+
+    def optimizer(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """Call a method of an optimizer."""
+        if name == "zero_grad":
+            # An opaque optimizer clears its own parameters; only the model behind it is not known.
+            self.m.witness.cleared(obj.groups, "zero_grad", w, ctx, site)
+            return NONE
+        if name == "step":
+            self._first_step(receiver, obj, w, ctx, site)
+            closure = args.get(0, "closure")
+            if closure is None or closure == NONE:
+                self._apply(obj, w, ctx, site)
+                return NONE
+            result: Value = NONE
+            # LBFGS calls its closure several times, and updates the parameters after each.
+            for number in range(2 if obj.name.endswith("LBFGS") else 1):
+                here = ctx.at(site, number)
+                result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
+                self._apply(obj, w, here, site)
+            return result
+        if name == "add_param_group":
+            groups = self.m.modules.groups_in(args.get(0, "param_group") or NONE, w)
+            w.write(receiver.id).groups |= groups
+            self.m.construction.handed_over(groups, w)
+            return NONE
+        if obj.cls is not None or name in ("first_step", "second_step"):
+            return self.m.unknown_call(receiver, args, w, ctx, site)
+        return Unknown(("optimizer method", fresh()))
+
+    def _apply(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        self.m.witness.step(obj.groups, obj.name, w, ctx, site)
+        self.m.tensors.outdate(obj.groups, w, site)
+
+    def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
+        if not isinstance(optimizer, Ref):
+            return
+        if obj.stepped is False:
+            self.m.witness.send(events.FirstStep(site=site, scheduled_at=obj.scheduled_at), w, ctx)
+        w.write(optimizer.id).stepped = True
+
+    def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, site: Site) -> None:
+        """Call a method of a learning-rate scheduler."""
+        optimizer = w.resolve(obj.args[0]) if obj.args else NONE
+        target = w.get(optimizer, Instance)
+        if name != "step" or args.positional or obj.name.endswith("ReduceLROnPlateau"):
+            return
+        if isinstance(optimizer, Ref) and target is not None and target.stepped is False:
+            w.write(optimizer.id).scheduled_at = site
+
+    def scaler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a method of a gradient scaler."""
+        if name == "scale":
+            value = w.resolve(args.get(0) or NONE)
+            if isinstance(value, Unknown):
+                return value
+            return self.m.tensors.apply(_SCALE, Arguments([value]), w, ctx, site)
+        if name == "step":
+            self.stepped(args.get(0, "optimizer") or NONE, w, ctx, site)
+        return NONE
+
+    def stepped(self, optimizer: Value, w: World, ctx: Context, site: Site) -> None:
+        """A step of an optimizer that someone else makes."""
+        optimizer = w.resolve(optimizer)
+        if isinstance(optimizer, Unknown):
+            optimizer = self.opaque_optimizer(optimizer, w, site)
+        obj = w.get(optimizer, Instance)
+        if obj is not None and obj.kind == "optimizer":
+            self._first_step(optimizer, obj, w, ctx, site)
+            self._apply(obj, w, ctx, site)
+
+    def accelerate(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a method of Accelerate's or Fabric's object."""
+        if name in ("prepare", "setup"):
+            if len(args.positional) == 1:
+                return args.positional[0]
+            return w.new(Sequence(list(args.positional), [None] * len(args.positional), None, None, False))
+        if name in (
+            "prepare_model",
+            "prepare_optimizer",
+            "prepare_data_loader",
+            "setup_module",
+            "setup_optimizers",
+            "unwrap_model",
+            "setup_dataloaders",
+        ):
+            return args.get(0) or NONE
+        if name == "backward":
+            self.m.passes.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
+            return NONE
+        if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
+            return w.resolve(args.get(0) or NONE)
+        return Unknown(("accelerate", fresh()))
+
+    def opaque_optimizer(self, value: Unknown, w: World, site: Site) -> Ref:
+        """An optimizer of which only the name is known, with a parameter group of its own."""
+        place = ("optimizer", value.key)
+        groups = value.deps or frozenset([w.new(Group(None, opaque=True, made_at=site), (place, "group")).id])
+        ref = w.new(
+            Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True, stepped=None), place
+        )
+        w.bound[value.key] = ref
+        return ref

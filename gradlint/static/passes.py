@@ -1,0 +1,138 @@
+"""Backward passes: what they reach, and what they free."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Literal
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.static.context import Arguments, Context
+from gradlint.static.ops import Op
+from gradlint.static.values import (
+    NONE,
+    Const,
+    Group,
+    Object,
+    Ref,
+    Segment,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_OPTIMIZER_NAME = re.compile(
+    r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
+)
+_SCALE = Op(saves="other", size="keeps", activation="keeps")
+_MODULE_ONLY = frozenset(
+    [
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "state_dict",
+        "load_state_dict",
+        "requires_grad_",
+        "half",
+        "double",
+        "bfloat16",
+    ]
+)
+_ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
+_PARAMETER_METHODS = frozenset(
+    ["parameters", "named_parameters", "load_state_dict", "state_dict", "requires_grad_", "apply", "register_parameter"]
+)
+
+
+class Passes:
+    """Follows backward passes."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
+        """A backward pass from ``root``: gradients are added, graphs are freed."""
+        root = w.resolve(root)
+        if isinstance(root, Unknown):
+            root = self.m.tensors.from_unknown(root, w, open=True)
+        if not isinstance(root, Ref):
+            return
+        tensor = w.get(root, Tensor)
+        if tensor is None:
+            return
+        given = known(bool(args.positional) or "gradient" in args.keywords)
+        asked = events.BackwardAsked(site=site, root=self.m.tensors.view_of(root, w), gradient_given=given)
+        self.m.witness.send(asked, w, ctx)
+        self.m.changes.prove(root, w)
+        retain = _flag(w.resolve(args.keywords.get("retain_graph", NONE)), w)
+        create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
+        if "retain_graph" not in args.keywords:
+            retain = create
+        view = self.m.tensors.view_of(root, w)
+        touches = self._reached(w.find(root.id), w, certain)
+        if not touches:
+            self.m.doubt([key for key, obj in w.heap.items() if isinstance(obj, Group)], [], w)
+        for key, reached in touches.items():
+            group = w.find(key) if isinstance(key, int) else None
+            if isinstance(group, Group) and isinstance(key, int):
+                w.write(key).prepared = True if reached or group.prepared else None
+        self.m.witness.send(
+            events.Backward(
+                site=site,
+                root=view,
+                touches=touches,
+                retain_graph=_fact(retain),
+                create_graph=_fact(create),
+                gradient_given=given,
+            ),
+            w,
+            ctx,
+        )
+        self.m.memory.walked(tensor, w, ctx, site)
+        self.m.evaluation.trained(root, w)
+        self.free(tensor, retain, w, site)
+
+    def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
+        """Free the graph of a tensor, unless it is retained."""
+        if retain:
+            return
+        for key in tensor.segments | tensor.reaches:
+            segment = w.find(key)
+            if isinstance(segment, Segment) and not segment.freed:
+                new = w.write(key)
+                new.freed = True if retain is False else None
+                new.freed_at = site
+
+    def _reached(self, tensor: Object | None, w: World, certain: bool) -> dict[Hashable, Literal[True] | None]:
+        """The parameter groups a backward pass adds to: known ones, and presumably those of opaque optimizers."""
+        assert isinstance(tensor, Tensor)
+        touches: dict[Hashable, Literal[True] | None] = {}
+        for key in sorted(tensor.deps):
+            group = w.find(key)
+            if isinstance(group, Group) and group.requires_grad is not False:
+                touches[key] = True if certain else None
+        if tensor.open:
+            for key in sorted(w.heap):
+                group = w.find(key)
+                if not isinstance(group, Group) or key in touches or group.requires_grad is False:
+                    continue
+                if group.opaque or group.tokens:
+                    touches[key] = True if certain and group.opaque else None
+        return touches
+
+
+def _flag(value: Value, w: World) -> bool | None:
+    return bool(value.value) if isinstance(value, Const) else None
+
+
+def _fact(value: bool | None) -> Fact[bool]:
+    return unknown() if value is None else known(value)

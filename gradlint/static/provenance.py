@@ -1,0 +1,70 @@
+"""Where unknown values come from, as their keys tell: data, parameters, results that may carry a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from gradlint.static.values import Unknown, Value
+
+_PARAMETER_NAMES = frozenset(
+    ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias"]
+)
+
+
+def looks_like_parameter(value: Unknown) -> bool:
+    """Whether an unknown value is read as ``something.weight`` or ``something.bias``."""
+    key = value.key
+    return isinstance(key, tuple) and len(key) == 3 and key[0] == "attribute" and key[2] in _PARAMETER_NAMES
+
+
+def from_module(value: Unknown) -> bool:
+    """Whether an unknown value came out of a call of something that has the name of a module."""
+    key: Hashable = value.key
+    while isinstance(key, tuple) and key[0] == "item" and len(key) == 3:
+        key = key[1]
+    return isinstance(key, tuple) and len(key) == 3 and key[0] == "call" and key[2] == "forward"
+
+
+def is_result(value: Unknown) -> bool:
+    """Whether an unknown value is what a call that could not be followed returned."""
+    return isinstance(value.key, tuple) and value.key[0] in _CARRIERS
+
+
+_CARRIERS = frozenset(["call", "result"])
+_PARTS = frozenset(["attribute", "item", "binary", "element", "unary"])
+
+
+def is_data(value: Unknown) -> bool:
+    """Whether an unknown value is (part of) what a data loader gives."""
+    key: Hashable = value.key
+    while isinstance(key, tuple) and len(key) > 1:
+        if key[0] == "batch":
+            return True
+        if key[0] not in ("item", "attribute", "element"):
+            return False
+        key = key[1]
+    return False
+
+
+def carries_graph(value: Unknown) -> bool:
+    """Whether an unknown value may carry a graph: it came from a call that could not be followed."""
+    key: Hashable = value.key
+    while isinstance(key, tuple) and len(key) > 1:
+        if key[0] in _CARRIERS:
+            return True
+        if key[0] not in _PARTS:
+            break
+        key = key[2] if key[0] in ("binary", "unary") else key[1]
+    return bool(value.deps)
+
+
+def is_loaded(value: Value) -> bool:
+    """Whether an unknown value is what a loop over unknown data gives, or a part of it."""
+    key: Hashable = value.key if isinstance(value, Unknown) else None
+    while isinstance(key, tuple) and len(key) > 1:
+        if key[0] in ("element", "batch"):
+            return not (isinstance(value, Unknown) and value.deps)
+        if key[0] != "item":
+            return False
+        key = key[1]
+    return False
