@@ -372,6 +372,7 @@ class SetsLayer(Event):
 
     module: str = ""  #: its class
     attribute: str = ""
+    direct: Fact[bool] = field(default_factory=unknown)  #: its class has no base but ``torch.nn.Module``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -484,6 +485,7 @@ class DeprecatedUsed(Event):
     kind: Literal["variable", "volatile", "index", "init"]
     name: str
     instead: str
+    detached: Fact[bool] = field(default_factory=unknown)  #: a graph is cut by it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

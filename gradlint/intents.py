@@ -11,8 +11,16 @@ Roles name a piece of the code at a site:
     of a call ``receiver.method(…)``, what is called, and whose method it is (of an attribute: whose it is);
 ``argument N``
     of a call, the positional argument at ``N``, from 0;
+``arguments``
+    of a call, all that stands between its parentheses (in texts only);
 ``statement``
-    the statement it stands in.
+    the statement it stands in;
+``target``, ``value``
+    of the assignment it is or stands in, the only target, and what is assigned;
+``added``
+    what ``+=`` adds;
+``receiver of receiver``
+    roles of roles.
 
 Texts may hold ``{role}``, which stands for the source text there, and ``{torch}`` or ``{torch.nn}``, which stand for
 how the file spells that module.
@@ -34,25 +42,32 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Append(Intent):
-    """Put text right behind an expression, which is put in parentheses if it needs them."""
+    """Put text right behind an expression, which is put in parentheses if it needs them.
+
+    Args:
+        method: the method whose call has to stand here; empty for any.
+    """
 
     role: str
     text: str
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Replace(Intent):
-    """Put text in the place of an expression or statement."""
+    """Put text in the place of an expression or statement, which has to read like ``when``."""
 
     role: str
     text: str
+    when: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rename(Intent):
     """Give what is called, an attribute, another name."""
 
-    name: str
+    old: str
+    new: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +95,13 @@ class Unwrap(Intent):
     """Put the input of a call, its only argument or its receiver, in the place of the call.
 
     Args:
+        name: what is called, be it under another name that the file imports it by; empty for any.
         only_for: the call that is the only one to use the value, directly or by a variable that nothing else reads;
             where another use is not ruled out there is no fix.
         keeps: the arguments by keyword that may be dropped with the call; any other stands against the change.
     """
 
+    name: str = ""
     only_for: Site | None = None
     inner: Site | None = None  #: what the input has to be
     keeps: tuple[str, ...] = ()
@@ -95,13 +112,13 @@ class InsertBefore(Intent):
     """Put a statement on a line of its own before the statement (or definition) here, as far indented.
 
     Args:
-        beside: a place in a statement of the same block, without which the text has no meaning there.
-        spelled: the expression that has to stand in that statement.
+        beside: a place in a statement of the same block, whose roles the text means.
+        when: what has to stand at that place.
     """
 
     text: str
     beside: Site | None = None
-    spelled: str = ""
+    when: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +127,24 @@ class InsertFirst(Intent):
 
     Args:
         function: the name it must have.
-        without: a word that its text must not hold yet.
+        without: texts that it must not hold yet.
     """
 
     text: str
     function: str
-    without: str
+    without: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decorate(Intent):
+    """Put a decorator on the function here, nearest to it.
+
+    Args:
+        without: texts that the function must not hold.
+    """
+
+    text: str
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint import events
 from gradlint.finding import Severity
+from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
 
@@ -39,7 +40,7 @@ class DataRead(Rule):
     code = "GL102"
     name = "data-read"
     severity = Severity.STYLE
-    fix = None
+    fix = "safe"
     remedy = "use .detach()"
 
     @on(events.DataRead)
@@ -50,4 +51,5 @@ class DataRead(Rule):
             f".data of {event.tensor.named('a tensor')} shares its memory unchecked: .detach() is checked by autograd",
             at=event.site,
             cause=event.site,
+            mend=safe("detach it", Replace("node", "{receiver}.detach()", when="{receiver}.data")),
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import DeprecatedUsed
 from gradlint.finding import Severity
+from gradlint.intents import Rename, safe
 from gradlint.rule import Rule, Violation, on
 
 
@@ -36,10 +37,12 @@ class DeprecatedInit(Rule):
     code = "GL902"
     name = "deprecated-init"
     severity = Severity.STYLE
-    fix = None
+    fix = "safe"
     remedy = "use the name with an underscore"
 
     @on(DeprecatedUsed)
     def used(self, event: DeprecatedUsed) -> Iterator[Violation]:
         if event.kind == "init":
-            yield Violation(f"`{event.name}` is deprecated", at=event.site, remedy=f"use {event.instead}")
+            old, new = (name.rpartition(".")[2] for name in (event.name, event.instead))
+            mend = safe(f"use {event.instead}", Rename(old, new))
+            yield Violation(f"`{event.name}` is deprecated", at=event.site, remedy=f"use {event.instead}", mend=mend)

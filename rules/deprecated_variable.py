@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import DeprecatedUsed
 from gradlint.finding import Severity
+from gradlint.intents import Mend, Replace, Unwrap, safe, unsafe
 from gradlint.rule import Rule, Violation, on
 
 _WHY = {
@@ -46,11 +47,22 @@ class DeprecatedVariable(Rule):
     code = "GL901"
     name = "deprecated-variable"
     severity = Severity.STYLE
-    fix = None
+    fix = "safe"
     remedy = "use tensors as they are, torch.no_grad() for evaluation, and .item() for numbers"
 
     @on(DeprecatedUsed)
     def used(self, event: DeprecatedUsed) -> Iterator[Violation]:
         why = _WHY.get(event.kind)
         if why is not None:
-            yield Violation(f"`{event.name}` {why}", at=event.site, remedy=f"use {event.instead}")
+            yield Violation(f"`{event.name}` {why}", at=event.site, remedy=f"use {event.instead}", mend=_mend(event))
+
+
+def _mend(event: DeprecatedUsed) -> Mend | None:
+    if event.kind == "index":
+        number = Replace("node", "{receiver of receiver}.item()", when="{receiver of receiver}.data[0]")
+        return safe("take the number", number)
+    if event.kind == "variable":
+        # Variable(x) is detached from the graph of x: where there may be one, more would change
+        level = safe if event.detached.is_false else unsafe
+        return level("use the tensor as it is", Unwrap("Variable"))
+    return None

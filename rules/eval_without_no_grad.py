@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 from gradlint.events import OutputMeasured
 from gradlint.finding import Severity
+from gradlint.intents import Decorate, unsafe
 from gradlint.rule import Rule, Violation, on, places
+
+_TRAINS = ("backward", ".grad", ".train(", "autograd", "requires_grad", ".step(")
 
 
 class EvalWithoutNoGrad(Rule):
@@ -46,7 +49,7 @@ class EvalWithoutNoGrad(Rule):
     code = "GL406"
     name = "eval-without-no-grad"
     severity = Severity.WARNING
-    fix = None
+    fix = "unsafe"
     remedy = "evaluate under torch.no_grad() or torch.inference_mode()"
 
     @on(OutputMeasured)
@@ -57,4 +60,5 @@ class EvalWithoutNoGrad(Rule):
             "this evaluation builds graphs that nothing walks: gradients are enabled",
             at=event.site,
             related=places(("the model was put into evaluation mode here", event.set_at)),
+            mend=unsafe("record no gradients in this function", Decorate("@{torch}.no_grad()", without=_TRAINS)),
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import ForwardInvoked
 from gradlint.finding import Severity
+from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
 
@@ -38,9 +39,13 @@ class ForwardCalled(Rule):
     code = "GL403"
     name = "forward-called"
     severity = Severity.WARNING
-    fix = None
+    fix = "safe"
     remedy = "call the module itself"
 
     @on(ForwardInvoked)
     def called(self, event: ForwardInvoked) -> Iterator[Violation]:
-        yield Violation(f"forward() of {event.module} is called by name: its hooks are skipped", at=event.site)
+        yield Violation(
+            f"forward() of {event.module} is called by name: its hooks are skipped",
+            at=event.site,
+            mend=safe("call the module", Replace("function", "{receiver}", when="{receiver}.forward")),
+        )

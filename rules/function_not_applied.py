@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import FunctionUsed
 from gradlint.finding import Severity
+from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
 
@@ -60,7 +61,7 @@ class FunctionNotApplied(Rule):
     code = "GL604"
     name = "function-not-applied"
     severity = Severity.ERROR
-    fix = None
+    fix = "safe"
     remedy = "call the apply method of the class"
 
     @on(FunctionUsed)
@@ -69,4 +70,12 @@ class FunctionNotApplied(Rule):
             message = f"an instance of {event.function} is called: this raises"
         else:
             message = f"forward of {event.function} is called by name: autograd does not know its backward"
-        yield Violation(message, at=event.site, remedy=f"write {event.function}.apply(…)")
+        name = "{function of function}"
+        yield Violation(
+            message,
+            at=event.site,
+            remedy=f"write {event.function}.apply(…)",
+            mend=safe("call apply", Replace("function", f"{name}.apply", when=f"{name}()"))
+            if event.how == "instance"
+            else None,
+        )

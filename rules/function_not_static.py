@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import FunctionDefined
 from gradlint.finding import Severity
+from gradlint.intents import InsertBefore, safe
 from gradlint.rule import Rule, Violation, on
 
 
@@ -49,10 +50,14 @@ class FunctionNotStatic(Rule):
     code = "GL602"
     name = "function-not-static"
     severity = Severity.WARNING
-    fix = None
+    fix = "safe"
     remedy = "write @staticmethod above forward and backward, and ctx instead of self"
 
     @on(FunctionDefined)
     def defined(self, event: FunctionDefined) -> Iterator[Violation]:
         if event.static.is_false:
-            yield Violation(f"`{event.method}` of {event.function} is no static method", at=event.site)
+            yield Violation(
+                f"`{event.method}` of {event.function} is no static method",
+                at=event.site,
+                mend=safe("make it one", InsertBefore("@staticmethod")),
+            )

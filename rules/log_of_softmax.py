@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import LogTaken
 from gradlint.finding import Severity
+from gradlint.intents import Rename, Unwrap, safe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -40,15 +41,23 @@ class LogOfSoftmax(Rule):
     code = "GL306"
     name = "log-of-softmax"
     severity = Severity.WARNING
-    fix = None
+    fix = "safe"
     remedy = "use log_softmax, which computes the logarithm without the rounding"
 
     @on(LogTaken)
     def taken(self, event: LogTaken) -> Iterator[Violation]:
         if not event.activation.equals("softmax"):
             return
+        softmax = event.input.activation_at
         yield Violation(
             "the logarithm of a softmax loses small probabilities: log(0) is minus infinity",
             at=event.site,
-            related=places(("softmax applied here", event.input.activation_at)),
+            related=places(("softmax applied here", softmax)),
+            mend=safe(
+                "take both at once",
+                Rename("softmax", "log_softmax", at=softmax),
+                Unwrap("log", inner=softmax),
+            )
+            if softmax is not None
+            else None,
         )

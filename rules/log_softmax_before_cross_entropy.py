@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import LossCalled
 from gradlint.finding import Severity
+from gradlint.intents import Unwrap, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -46,15 +47,17 @@ class LogSoftmaxBeforeCrossEntropy(Rule):
     code = "GL308"
     name = "log-softmax-before-cross-entropy"
     severity = Severity.WARNING
-    fix = None
+    fix = "unsafe"
     remedy = "use NLLLoss for log-probabilities, or give cross-entropy the logits"
 
     @on(LossCalled)
     def called(self, event: LossCalled) -> Iterator[Violation]:
         if event.loss != "cross_entropy" or not event.input.activation.equals("log_softmax"):
             return
+        applied = event.input.activation_at
         yield Violation(
             f"cross-entropy applies log-softmax, and {event.input.named('its input')} has passed one already",
             at=event.site,
-            related=places(("log-softmax applied here", event.input.activation_at)),
+            related=places(("log-softmax applied here", applied)),
+            mend=unsafe("leave it out", Unwrap(at=applied, only_for=event.site, keeps=("dim",))) if applied else None,
         )

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 from gradlint.events import ValueKept
 from gradlint.finding import Severity
+from gradlint.intents import Append, safe
 from gradlint.rule import Rule, Violation, on, places
+
+_DETACHED = {"sum": Append("added", ".detach()"), "list": Append("argument 0", ".detach()", method="append")}
 
 
 class LossKeepsGraph(Rule):
@@ -51,7 +54,7 @@ class LossKeepsGraph(Rule):
     code = "GL205"
     name = "loss-keeps-graph"
     severity = Severity.WARNING
-    fix = None
+    fix = "safe"
     remedy = "keep the number, or the value without its graph: .item() or .detach()"
 
     @on(ValueKept)
@@ -63,4 +66,5 @@ class LossKeepsGraph(Rule):
             f"{where} the graph of every iteration, although backward() has already walked it",
             at=event.site,
             related=places(("the graph of an earlier value was walked here", event.walked_at)),
+            mend=safe("keep its value only", _DETACHED[event.where]),
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import Event, SetsLayer, SuperCalled, SuperInit
 from gradlint.finding import Severity
+from gradlint.intents import DropArguments, InsertFirst, safe
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, on
 
@@ -54,7 +55,7 @@ class MissingSuperInit(Rule):
     code = "GL402"
     name = "missing-super-init"
     severity = Severity.ERROR
-    fix = None
+    fix = "safe"
     remedy = "call super().__init__() first in __init__"
 
     building = Protocol(
@@ -66,7 +67,13 @@ class MissingSuperInit(Rule):
     @building.violated
     def story(self, _token: Token, event: Event) -> Violation:
         what = f"`self.{event.attribute}`" if isinstance(event, SetsLayer) else "a layer"
-        return Violation(f"{what} is set before Module.__init__ has run: this raises", at=event.site)
+        mend = None
+        if isinstance(event, SetsLayer) and event.direct.is_true:
+            mend = safe(
+                "call it first",
+                InsertFirst("super().__init__()", function="__init__", without=("super(", ".__init__(")),
+            )
+        return Violation(f"{what} is set before Module.__init__ has run: this raises", at=event.site, mend=mend)
 
     @on(SuperCalled)
     def called(self, event: SuperCalled) -> Iterator[Violation]:
@@ -76,4 +83,5 @@ class MissingSuperInit(Rule):
             f"super({event.named}, self) in class {event.within}: self is no {event.named}, and this raises",
             at=event.site,
             remedy="write super().__init__(), which needs no class",
+            mend=safe("name no class", DropArguments()),
         )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from gradlint.events import Backward, Cleared, Event, ParametersReplaced, Step
 from gradlint.finding import Severity
+from gradlint.intents import InsertBefore, unsafe
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
@@ -50,7 +51,7 @@ class MissingZeroGrad(Rule):
     code = "GL201"
     name = "missing-zero-grad"
     severity = Severity.ERROR
-    fix = None
+    fix = "unsafe"
     remedy = "clear the gradients before each backward pass: optimizer.zero_grad()"
 
     gradients = Protocol(
@@ -74,6 +75,12 @@ class MissingZeroGrad(Rule):
     @gradients.violated
     def story(self, token: Token, event: Event) -> Violation:
         spent, mixed, added = token.entered_at("spent"), token.entered_at("mixed"), token.last_at(Backward)
+        mend = None
+        if mixed == added and isinstance(event, Step):  # of several backward passes, others may mean to add
+            mend = unsafe(
+                "clear them first",
+                InsertBefore("{receiver}.zero_grad()", at=added, beside=event.site, when="{receiver}.step()"),
+            )
         return Violation(
             "gradients are added to those an earlier step already applied: nothing clears them in between",
             at=added or event.site,
@@ -82,4 +89,5 @@ class MissingZeroGrad(Rule):
                 ("more were added here", mixed if mixed != added else None),
                 ("and all are applied again here", event.site if event.site != spent else None),
             ),
+            mend=mend,
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import ModuleRequiresGradSet
 from gradlint.finding import Severity
+from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
 
@@ -37,12 +38,19 @@ class ModuleRequiresGrad(Rule):
     code = "GL410"
     name = "module-requires-grad"
     severity = Severity.ERROR
+    fix = "safe"
     remedy = "call module.requires_grad_(False)"
 
     @on(ModuleRequiresGradSet)
     def asked(self, event: ModuleRequiresGradSet) -> Iterator[Violation]:
         if event.own:
             return
+        owner = "{receiver of target}"
         yield Violation(
-            "requires_grad of a module is a plain attribute: its parameters stay as they are", at=event.site
+            "requires_grad of a module is a plain attribute: its parameters stay as they are",
+            at=event.site,
+            mend=safe(
+                "ask its parameters",
+                Replace("statement", f"{owner}.requires_grad_({{value}})", when=f"{owner}.requires_grad = {{value}}"),
+            ),
         )

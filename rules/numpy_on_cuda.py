@@ -52,9 +52,12 @@ class NumpyOnCuda(Rule):
         tensor = event.tensor
         if not tensor.device.equals("cuda"):
             return
+        method = "numpy" if event.role == "receiver" else ""
         yield Violation(
             f"{event.how} raises: {tensor.named('the tensor')} is on a CUDA device",
             at=event.site,
             related=places(("moved to CUDA here", tensor.moved_at), ("appended here", tensor.kept_at)),
-            mend=None if tensor.kept_at else safe("copy it to the CPU first", Append(event.role, ".cpu()")),
+            mend=None
+            if tensor.kept_at
+            else safe("copy it to the CPU first", Append(event.role, ".cpu()", method=method)),
         )

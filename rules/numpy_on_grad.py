@@ -70,5 +70,6 @@ class NumpyOnGrad(Rule):
 def _mend(event: ConvertedToNumpy) -> Mend:
     kept_at = event.tensor.kept_at
     if kept_at is not None:
-        return unsafe("detach what is kept", Append("argument 0", ".detach()", at=kept_at))
-    return safe("detach first", Append(event.role, ".detach()"))
+        return unsafe("detach what is kept", Append("argument 0", ".detach()", method="append", at=kept_at))
+    method = "numpy" if event.role == "receiver" else ""
+    return safe("detach first", Append(event.role, ".detach()", method=method))

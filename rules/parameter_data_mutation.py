@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import DataWritten
 from gradlint.finding import Severity
+from gradlint.intents import Mend, Replace, WrapStatement, safe, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -45,7 +46,7 @@ class ParameterDataMutation(Rule):
     code = "GL110"
     name = "parameter-data-mutation"
     severity = Severity.WARNING
-    fix = None
+    fix = "safe"
     remedy = "use torch.nn.init, or change the parameter itself under torch.no_grad()"
     supersedes = ("GL102",)
 
@@ -58,4 +59,25 @@ class ParameterDataMutation(Rule):
             at=event.site,
             related=places((".data was taken here", event.taken_before)),
             cause=event.taken_at or event.site,
+            mend=_mend(event),
         )
+
+
+#: what changes a tensor in place, and the initialiser that does exactly the same with the same arguments
+_INITIALISERS = {"normal_": "normal_", "uniform_": "uniform_", "fill_": "constant_", "zero_": "zeros_"}
+
+
+def _mend(event: DataWritten) -> Mend | None:
+    owner = "{receiver of receiver}"
+    initialiser = _INITIALISERS.get(event.how)
+    if initialiser is not None:
+        arguments = "" if initialiser == "zeros_" else "{arguments}"
+        comma = ", " if arguments else ""
+        call = f"{{torch.nn}}.init.{initialiser}({owner}{comma}{arguments})"
+        written = Replace("node", call, when=f"{owner}.data.{event.how}({arguments})")
+        return safe("use the initialiser", written)
+    return unsafe(
+        "change it where no gradients are recorded",
+        WrapStatement("with {torch}.no_grad():"),
+        Replace("receiver", owner, when=f"{owner}.data"),
+    )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import LossCalled
 from gradlint.finding import Severity
+from gradlint.intents import Unwrap, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -46,15 +47,17 @@ class SigmoidBeforeBceWithLogits(Rule):
     code = "GL303"
     name = "sigmoid-before-bce-with-logits"
     severity = Severity.ERROR
-    fix = None
+    fix = "unsafe"
     remedy = "give the loss the logits; apply sigmoid only where probabilities are needed"
 
     @on(LossCalled)
     def called(self, event: LossCalled) -> Iterator[Violation]:
         if event.loss != "binary_cross_entropy_with_logits" or not event.input.activation.equals("sigmoid"):
             return
+        applied = event.input.activation_at
         yield Violation(
             f"this loss expects logits, and {event.input.named('its input')} has passed a sigmoid",
             at=event.site,
-            related=places(("sigmoid applied here", event.input.activation_at)),
+            related=places(("sigmoid applied here", applied)),
+            mend=unsafe("leave it out", Unwrap(at=applied, only_for=event.site, keeps=("dim",))) if applied else None,
         )

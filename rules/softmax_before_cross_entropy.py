@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import LossCalled
 from gradlint.finding import Severity
+from gradlint.intents import Unwrap, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -47,15 +48,17 @@ class SoftmaxBeforeCrossEntropy(Rule):
     code = "GL301"
     name = "softmax-before-cross-entropy"
     severity = Severity.ERROR
-    fix = None
+    fix = "unsafe"
     remedy = "give cross-entropy the logits; apply softmax only where probabilities are needed"
 
     @on(LossCalled)
     def called(self, event: LossCalled) -> Iterator[Violation]:
         if event.loss != "cross_entropy" or not event.input.activation.equals("softmax"):
             return
+        applied = event.input.activation_at
         yield Violation(
             f"cross-entropy expects logits, and {event.input.named('its input')} has passed a softmax",
             at=event.site,
-            related=places(("softmax applied here", event.input.activation_at)),
+            related=places(("softmax applied here", applied)),
+            mend=unsafe("leave it out", Unwrap(at=applied, only_for=event.site, keeps=("dim",))) if applied else None,
         )

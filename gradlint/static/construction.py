@@ -11,6 +11,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.values import (
     Choice,
     Class,
+    External,
     Instance,
     Mapping,
     Object,
@@ -94,7 +95,13 @@ class Construction:
             return
         if self.m.definitions.attribute(obj.cls, "__setattr__", w) is not None:
             return
-        event = events.SetsLayer(site=site, touches={ref.id: True}, module=obj.cls.unit.name, attribute=name)
+        event = events.SetsLayer(
+            site=site,
+            touches={ref.id: True},
+            module=obj.cls.unit.name,
+            attribute=name,
+            direct=known(obj.cls.bases == (External("torch.nn.Module"),)),
+        )
         self.m.witness.send(event, w, ctx)
 
     def _is_layer(self, value: Value, w: World) -> bool:

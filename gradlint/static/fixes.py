@@ -102,13 +102,29 @@ class _Place:
     def role(self, name: str) -> cst.CSTNode:
         """The node that plays a role here."""
         node = self.node
+        for each in reversed(name.split(" of ")):
+            node = self._role(each, node)
+        return node
+
+    def _role(self, name: str, node: cst.CSTNode) -> cst.CSTNode:
         if name == "node":
             return node
         if name == "statement":
-            return self.statement(node)
-        if name == "receiver" and isinstance(node, cst.Attribute):
+            statement = self.statement(node)
+            return statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
+        if name == "added" and isinstance(node, cst.AugAssign):
             return node.value
-        call = self.call()
+        if name == "target":
+            targets = self._assignment(node).targets
+            if len(targets) == 1:
+                return targets[0].target
+        if name == "value":
+            return self._assignment(node).value
+        if name == "receiver" and isinstance(node, (cst.Attribute, cst.Subscript)):
+            return node.value
+        call = node
+        if not isinstance(call, cst.Call):
+            raise _CannotError
         if name == "function":
             return call.func
         if name == "receiver" and isinstance(call.func, cst.Attribute):
@@ -119,6 +135,14 @@ class _Place:
             if len(given) == position + 1 and all(arg.keyword is None and not arg.star for arg in given):
                 return given[-1].value
         raise _CannotError
+
+    def _assignment(self, node: cst.CSTNode) -> cst.Assign:
+        here: cst.CSTNode | None = node
+        while here is not None and not isinstance(here, (cst.Assign, cst.BaseStatement)):
+            here = self.tree.parent(here)
+        if not isinstance(here, cst.Assign):
+            raise _CannotError
+        return here
 
     def call(self) -> cst.Call:
         """The call that stands here."""
@@ -183,7 +207,16 @@ class _Place:
         """A text with what stands in braces filled in."""
         return _ROLE.sub(lambda match: self._filled(match[1]), text)
 
+    def reads(self, role: str, text: str) -> bool:
+        """Whether what plays a role reads like a text."""
+        return self.text(self.span(self.role(role))) == self.spelled(text)
+
     def _filled(self, name: str) -> str:
+        if name == "arguments":
+            call = self.call()
+            row, column = self.span(call)[2:]
+            start = self.span(call.args[0])[:2] if call.args else (row, column - 1)
+            return self.text((*start, row, column - 1))
         if name.split(".")[0] != "torch":
             return self.text(self.outer(self.role(name)))
         for module, spelling in _imports(self.source.text).items():
@@ -234,6 +267,10 @@ def _imports(text: str) -> Mapping[str, str]:
 
 
 def _append(place: _Place, intent: intents.Append) -> Iterator[_Change]:
+    if intent.method:
+        function = place.role("function")
+        if not isinstance(function, cst.Attribute) or function.attr.value != intent.method:
+            raise _CannotError
     node = place.role(intent.role)
     row, column, end_row, end_column = place.outer(node)
     text = place.spelled(intent.text)
@@ -250,6 +287,8 @@ def _replace(place: _Place, intent: intents.Replace) -> Iterator[_Change]:
     node = place.role(intent.role)
     span = place.span(node)
     written = place.spelled(intent.text)
+    if not place.reads(intent.role, intent.when):
+        raise _CannotError
     if isinstance(node, cst.BaseExpression) and _is_target(node, place.tree):
         raise _CannotError
     yield from _narrowed(place, span, written)
@@ -285,9 +324,9 @@ def _is_target(node: cst.BaseExpression, tree: Tree) -> bool:
 
 def _rename(place: _Place, intent: intents.Rename) -> Iterator[_Change]:
     function = place.role("function")
-    if not isinstance(function, cst.Attribute):
+    if not isinstance(function, cst.Attribute) or function.attr.value != intent.old:
         raise _CannotError
-    yield _Change(place.span(function.attr), intent.name)
+    yield _Change(place.span(function.attr), intent.new)
 
 
 def _set_argument(place: _Place, intent: intents.SetArgument) -> Iterator[_Change]:
@@ -333,6 +372,8 @@ def _drop_arguments(place: _Place, _intent: intents.DropArguments) -> Iterator[_
 def _unwrap(place: _Place, intent: intents.Unwrap) -> Iterator[_Change]:
     call = place.call()
     inner = _input(call, intent.keeps)
+    if intent.name and not _is_called(place, call, intent.name):
+        raise _CannotError
     if inner is None or (intent.inner is not None and getattr(intent.inner, "node", None) is not inner):
         raise _CannotError
     if intent.only_for is not None and not _feeds_only(place, call, intent.only_for):
@@ -343,6 +384,16 @@ def _unwrap(place: _Place, intent: intents.Unwrap) -> Iterator[_Change]:
     bare = atomic or (isinstance(parent, _OPEN) and kept[0] == kept[2])
     yield place.removed(whole[:2], kept[:2], "" if bare else "(")
     yield place.removed(kept[2:], whole[2:], "" if bare else ")")
+
+
+def _is_called(place: _Place, call: cst.Call, name: str) -> bool:
+    function = call.func
+    if isinstance(function, cst.Attribute):
+        return function.attr.value == name
+    if not isinstance(function, cst.Name):
+        return False
+    imported = (path for path, spelling in _imports(place.source.text).items() if spelling == function.value)
+    return any(path.rpartition(".")[2] == name for path in imported) or function.value == name
 
 
 def _input(call: cst.Call, droppable: Sequence[str]) -> cst.BaseExpression | None:
@@ -385,39 +436,38 @@ def _feeds_only(place: _Place, call: cst.Call, user: object) -> bool:
 
 def _insert_before(place: _Place, intent: intents.InsertBefore) -> Iterator[_Change]:
     statement = place.statement(place.node)
-    beside = intent.beside
-    apart = isinstance(beside, NodeSite) and not _beside(place, statement, beside, intent.spelled)
-    if apart or not isinstance(beside, NodeSite | None):
-        raise _CannotError
-    first: cst.CSTNode = statement
-    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)) and statement.decorators:
-        first = statement.decorators[0]
-    yield _line_before(place, first, place.spelled(intent.text))
+    text = place.spelled(intent.text) if intent.beside is None else _beside(place, statement, intent)
+    yield _line_before(place, statement, text)
 
 
 def _line_before(place: _Place, node: cst.CSTNode, text: str) -> _Change:
+    """A new line before a statement, its decorators included."""
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and node.decorators:
+        node = node.decorators[0]
     span = place.span(node)
     indent = place.indent(span)
     row, column = span[:2]
     return _Change((row, column, row, column), f"{text}\n{indent}")
 
 
-def _beside(place: _Place, statement: cst.BaseStatement, site: NodeSite, spelled: str) -> bool:
-    """Whether a site stands in the same block (or cell) as a statement, and spells an expression."""
+def _beside(place: _Place, statement: cst.BaseStatement, intent: intents.InsertBefore) -> str:
+    """The text, spelled for a place in the same block (in a notebook, in the same cell)."""
+    site = intent.beside
+    if not isinstance(site, NodeSite) or site.unit.module is not place.module:
+        raise _CannotError
     other = _Place(site)
     beside = other.statement(site.node)
-    if other.module is not place.module or not re.search(
-        rf"(?<![\w.]){re.escape(spelled)}(?![\w(])", other.text(other.span(beside))
-    ):
-        return False
     if site.unit is place.unit:
         block = place.tree.parent(statement)
-        return block is not None and block is place.tree.parent(beside)
-    # statements of the same body that are units of their own
-    units = (place.unit, site.unit)
-    same_cell = place.source.cell_at(units[0].row) == place.source.cell_at(units[1].row)
-    whole = place.unit.node is statement and site.unit.node is beside
-    return whole and units[0].parent is units[1].parent and same_cell
+        together = block is not None and block is place.tree.parent(beside)
+    else:  # statements of the same body that are units of their own
+        whole = place.unit.node is statement and site.unit.node is beside
+        together = whole and place.unit.parent is site.unit.parent
+    receiver = other.text(other.outer(other.role("receiver")))
+    cells = {place.source.cell_at(unit.row) for unit in (place.unit, site.unit)}
+    if not together or len(cells) > 1 or "(" in receiver or not other.reads("node", intent.when):
+        raise _CannotError
+    return other.spelled(intent.text)
 
 
 def _insert_first(place: _Place, intent: intents.InsertFirst) -> Iterator[_Change]:
@@ -426,13 +476,19 @@ def _insert_first(place: _Place, intent: intents.InsertFirst) -> Iterator[_Chang
         here = place.tree.parent(here)
     if here is None or here.name.value != intent.function or not isinstance(here.body, cst.IndentedBlock):
         raise _CannotError
-    if re.search(rf"\b{intent.without}\b", place.text(place.span(here))):
+    if any(text in place.text(place.span(here)) for text in intent.without):
         raise _CannotError
     body = here.body.body
     first = body[1] if len(body) > 1 and here.get_docstring(clean=False) is not None else body[0]
-    if isinstance(first, (cst.FunctionDef, cst.ClassDef)) and first.decorators:
-        raise _CannotError
     yield _line_before(place, first, place.spelled(intent.text))
+
+
+def _decorate(place: _Place, intent: intents.Decorate) -> Iterator[_Change]:
+    function = place.unit.node
+    if not isinstance(function, cst.FunctionDef) or any(text in place.unit.text for text in intent.without):
+        raise _CannotError
+    span = place.span(function)
+    yield _Change((*span[:2], *span[:2]), f"{place.spelled(intent.text)}\n{place.indent(span)}")
 
 
 def _wrap_statement(place: _Place, intent: intents.WrapStatement) -> Iterator[_Change]:
@@ -461,5 +517,6 @@ _REALISERS: Mapping[type[intents.Intent], Callable[[_Place, Any], Iterator[_Chan
     intents.Unwrap: _unwrap,
     intents.InsertBefore: _insert_before,
     intents.InsertFirst: _insert_first,
+    intents.Decorate: _decorate,
     intents.WrapStatement: _wrap_statement,
 }

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
-from gradlint.facts import known, unknown
+from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.torch_table import DEPRECATED_INITS, SOFTMAX_DIMS
 from gradlint.static.values import NONE, Const, Ref, Tensor, Unknown, Value
@@ -47,7 +47,9 @@ class Legacy:
         if volatile is not None and w.resolve(volatile) != Const(False):
             self._send("volatile", "Variable(…, volatile=…)", "with torch.no_grad():", w, ctx, site)
             return
-        self._send("variable", "Variable(…)", "the tensor itself", w, ctx, site)
+        value = args.get(0, "data")
+        detached = unknown() if value is None else self.m.tensors.view_of(w.resolve(value), w).requires_grad
+        self._send("variable", "Variable(…)", "the tensor itself", w, ctx, site, detached)
 
     def indexed(self, tensor: Tensor, index: object, w: World, ctx: Context, site: Site) -> None:
         """``loss.data[0]``, where the loss is a single number."""
@@ -64,8 +66,12 @@ class Legacy:
         w: World,
         ctx: Context,
         site: Site,
+        detached: Fact[bool] | None = None,
     ) -> None:
-        self.m.witness.send(events.DeprecatedUsed(site=site, kind=kind, name=name, instead=instead), w, ctx)
+        if detached is None:
+            detached = unknown()
+        event = events.DeprecatedUsed(site=site, kind=kind, name=name, instead=instead, detached=detached)
+        self.m.witness.send(event, w, ctx)
 
     # --- the logarithm of a softmax
 
