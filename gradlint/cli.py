@@ -185,6 +185,7 @@ def rule(ctx: click.Context, name: str | None, everything: bool, output_format: 
 @click.option(
     "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Report there, not on standard error."
 )
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as a page, too.")
 @click.argument("target", metavar="SCRIPT|MODULE")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]…")
 def run(target: str, arguments: tuple[str, ...], as_module: bool, select: tuple[str, ...], **options: Any) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from gradlint.events import Event
+from gradlint.events import Event, GradientsMeasured
 from gradlint.finding import Finding, Site
 from gradlint.protocol import Protocol
 from gradlint.refusal import Refusal
 from gradlint.rule import Rule, Violation, all_rules
 from gradlint.selection import Choice, resolve
+
+if TYPE_CHECKING:
+    from .recording import Recording
 
 Followed = tuple[Rule, Protocol]
 
@@ -48,6 +52,7 @@ class Judge:
         self._known: dict[tuple[str, Site], int] = {}
         self._undelivered: list[int] = []
         self._last: tuple[int, Event] | None = None
+        self.recording: Recording | None = None  #: told of what is found and measured, for a report
 
     def follows(self, *kinds: type[Event]) -> tuple[Followed, ...]:
         """The protocols that listen to any of these types of events, with their rules."""
@@ -64,6 +69,8 @@ class Judge:
 
     def send(self, event: Event) -> list[Finding]:
         """Show an event to the checks that listen to its type; the findings, new and known, that it gives."""
+        if self.recording is not None and isinstance(event, GradientsMeasured):
+            self.recording.measured(event)
         return [
             self.report(rule, violation, event)
             for rule, check in self._checks.get(type(event), ())
@@ -80,6 +87,8 @@ class Judge:
         if self._last is None or self._last[0] != index or self._last[1] is not event:
             self._counts[index] += 1
             self._last = (index, event)
+            if self.recording is not None:
+                self.recording.found(index)
         return self._findings[index]
 
     def _keep(self, finding: Finding) -> int:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gradlint.finding import Finding
 from gradlint.refusal import Refusal
 
+from .page import as_page
 from .reporting import told
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Watching:
     exact: float = 0.0
     output_format: str = "text"
     output_file: Path | None = None  #: instead of standard error
+    html: Path | None = None  #: where to write the report as a page too
 
 
 def run(program: Program, watching: Watching) -> object:
@@ -253,13 +255,18 @@ class _Watch:
         if watching.output_file is not None:
             text = told(findings, watching.output_format, self._cwd)
             with _named_in_errors(watching.output_file):
-                watching.output_file.write_text(text, encoding="utf-8")
+                (self._cwd / watching.output_file).write_text(text, encoding="utf-8")
         elif findings or self._guard or watching.output_format == "json":
             stream = sys.stderr
             text = told(findings, watching.output_format, self._cwd, stream)
             with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced, by the program
                 stream.write(text)
                 stream.flush()
+        if self._guard is not None and watching.html is not None:
+            with _named_in_errors(watching.html):
+                (self._cwd / watching.html).write_text(
+                    as_page(findings, self._guard._recording, self._cwd), encoding="utf-8", errors="replace"
+                )
         if self._guard is None:
             sys.stderr.write("gradlint: the program did not import torch, and nothing was watched\n")
 

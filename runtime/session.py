@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import threading
 import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -42,7 +44,10 @@ from .judging import Judge, selected
 from .modes import Steps
 from .modules import KnownModules
 from .norms import GradientNorms
+from .page import as_page
 from .passes import BackwardPasses
+from .recording import Recording
+from .reporting import told
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,6 +88,7 @@ class Guard:
         self._on_finding = on_finding
         self._exact = float(exact)
         self._judge = Judge(selected(select, ignore))
+        self._recording = self._judge.recording = Recording()
         self._lock = threading.RLock()
         self._modules = KnownModules()
         self.thread = 0  #: the thread that is watched
@@ -100,6 +106,25 @@ class Guard:
     def findings(self) -> list[Finding]:
         """What was found so far, each mistake once, with how often it was seen."""
         return self._judge.findings
+
+    def report(self, output_format: Literal["text", "concise", "json", "github", "html"] = "text") -> str:
+        """What was found so far: as text, JSON, annotations of GitHub, or an HTML page that needs no other file.
+
+        The page shows the loop's events, the loss and gradient norms as well; its text says how to read it.
+        """
+        if output_format == "html":
+            return as_page(self.findings, self._recording, Path.cwd())
+        return told(self.findings, output_format, Path.cwd())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report to a file: HTML to ``….html``, JSON to ``….json``, text to any other.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        formats: dict[str, Literal["html", "json"]] = {".html": "html", ".htm": "html", ".json": "json"}
+        target = Path(path)
+        target.write_text(self.report(formats.get(target.suffix.lower(), "text")), encoding="utf-8", errors="replace")
 
     def __enter__(self) -> Self:
         with self._lock:
@@ -169,7 +194,7 @@ class Guard:
             if isinstance(thing, torch.nn.Module):
                 self._modules.add(thing)
         writes, cuts = Writes(), Cuts(judge)
-        witnesses: list[object] = []
+        witnesses: list[object] = [self._recording]
         if judge.listens(*GRADIENT_EVENTS, BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached):
             history = GradientHistory(judge, self._modules)
             history.watch(_parameters(things))

@@ -1,0 +1,127 @@
+"""What a report shows besides findings: the loop's events, the loss and gradient norms, in bounded memory."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+
+from gradlint.events import GradientsMeasured
+from gradlint.finding import Site
+
+if TYPE_CHECKING:
+    from .frames import FrameSite
+    from .interception import BackwardCall, ForwardCall, StepCall
+
+Kind = Literal["forward", "backward", "grad", "step"]
+T = TypeVar("T")
+
+FIRST, LAST = 60, 60  #: events kept from the beginning, and up to now
+POINTS = 400  #: of a series, at most
+
+
+@dataclass(slots=True)
+class Happening:
+    """One event of the loop."""
+
+    number: int  #: among all events, from 0
+    seconds: float  #: since the guard began
+    kind: Kind
+    site: FrameSite
+    findings: set[int] = field(default_factory=set)  #: indices of what was seen at it
+
+
+class Series(Generic[T]):
+    """Points in order; when there are too many, every second one is dropped, and every second one from then on."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[int, T]] = []
+        self._stride = 1
+        self._seen = 0
+
+    def wants(self) -> bool:
+        """Whether the next point is to be kept; to be asked once for each."""
+        self._seen += 1
+        return (self._seen - 1) % self._stride == 0
+
+    def add(self, x: int, y: T) -> None:
+        """Keep a point."""
+        self.points.append((x, y))
+        if len(self.points) > POINTS:
+            self.points = self.points[::2]
+            self._stride *= 2
+
+
+class Recording:
+    """A witness that reports nothing and remembers what happened."""
+
+    def __init__(self) -> None:
+        self.begun = time.perf_counter()
+        self.seconds = 0.0  #: until the latest event
+        self.counts: dict[Kind, int] = {"forward": 0, "backward": 0, "grad": 0, "step": 0}
+        self.first: list[Happening] = []
+        self.latest: deque[Happening] = deque(maxlen=LAST)
+        self.norms: dict[Site, Series[dict[str, float]]] = {}  #: by backward pass
+        self._losses: dict[FrameSite, Series[Any]] = {}
+        self._now: Happening | None = None
+
+    def forward_ended(self, call: ForwardCall) -> None:
+        self._happened("forward", call.site)
+
+    def backward_begins(self, call: BackwardCall) -> None:
+        self._happened("backward" if call.accumulates else "grad", call.site)
+        if call.accumulates and len(call.roots) == 1:
+            self._take_loss(call.roots[0], call.site)
+
+    def step_begins(self, call: StepCall) -> None:
+        self._happened("step", call.site)
+
+    def found(self, index: int) -> None:
+        """A finding was seen, for the first time or again, at the event under way."""
+        if self._now is not None:
+            self._now.findings.add(index)
+
+    def measured(self, event: GradientsMeasured) -> None:
+        """Gradient norms arrived."""
+        series = self.norms.setdefault(event.site, Series())
+        if series.wants():
+            series.add(event.step, {name: values[-1] for name, values in event.norms.items() if values})
+
+    @property
+    def happenings(self) -> list[Happening]:
+        """The first events and the latest ones, in order."""
+        known = len(self.first)
+        return self.first + [happening for happening in self.latest if happening.number >= known]
+
+    @property
+    def losses(self) -> dict[FrameSite, list[tuple[int, float]]]:
+        """By backward pass: its roots as numbers, by their ordinal.  Waits for a device that has them."""
+        return {site: [(x, float(value)) for x, value in series.points] for site, series in self._losses.items()}
+
+    def _happened(self, kind: Kind, site: FrameSite) -> None:
+        number = sum(self.counts.values())
+        self.counts[kind] += 1
+        self.seconds = time.perf_counter() - self.begun
+        self._now = Happening(number, self.seconds, kind, site)
+        if len(self.first) < FIRST:
+            self.first.append(self._now)
+        else:
+            self.latest.append(self._now)
+
+    def _take_loss(self, root: Any, site: FrameSite) -> None:
+        if type(root) is not torch.Tensor or root.numel() != 1 or not root.is_floating_point():
+            return
+        if root.device.type == "meta" or (root.is_cuda and torch.cuda.is_current_stream_capturing()):
+            return
+        if torch._C._len_torch_dispatch_stack() or is_functorch_wrapped_tensor(root):
+            return  # to read it would be seen by a mode of the user's, or is not possible
+        series = self._losses.setdefault(site, Series())
+        if not series.wants():
+            return
+        with torch.no_grad():
+            value = root.item() if root.device.type == "cpu" else root.detach().clone()  # a device is not waited for
+        series.add(self.counts["backward"], value)
