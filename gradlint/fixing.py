@@ -102,15 +102,23 @@ _Chosen = tuple[Finding, list[_Range]]
 
 def _chosen(layout: Text, findings: Iterable[Finding], filename: str) -> list[_Chosen]:
     """The fixes that can be applied together, with the ranges of text they replace."""
-    taken: list[_Range] = []
-    chosen: list[_Chosen] = []
+    candidates: list[_Chosen] = []
     for finding in findings:
-        if finding.fix is None or any(edit.location.filename != filename for edit in finding.fix.edits):
+        if (
+            finding.fix is None
+            or not finding.fix.edits
+            or any(edit.location.filename != filename for edit in finding.fix.edits)
+        ):
             continue
         try:
-            ranges = [_range(layout, edit) for edit in finding.fix.edits]
+            candidates.append((finding, [_range(layout, edit) for edit in finding.fix.edits]))
         except LookupError:
             continue
+    # of fixes that begin at the same place, the one that reaches further leaves nothing for the others to mend
+    candidates.sort(key=lambda candidate: (min(candidate[1])[0], -max(end for _, end, _ in candidate[1])))
+    taken: list[_Range] = []
+    chosen: list[_Chosen] = []
+    for finding, ranges in candidates:
         new = [each for each in ranges if each not in taken]
         if new and (len(new) < len(ranges) or any(_meets(each, other) for each in new for other in taken)):
             continue

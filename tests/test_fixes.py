@@ -133,6 +133,13 @@ def test_overlapping_and_touching_fixes_wait_for_the_next_run() -> None:
     assert rewritten(source, [one, one]).data == b"a = 3 + 2\n"
 
 
+def test_of_fixes_that_begin_together_the_longer_one_comes_first() -> None:
+    path = Path("/nowhere/a.py")
+    source = source_from_bytes(path, b"print(loss.data[0])\n")
+    short, long = finding(path, (1, 12, 16, "detach()")), finding(path, (1, 12, 19, "item()"))
+    assert rewritten(source, [short, long]).data == b"print(loss.item())\n"
+
+
 def test_a_fix_that_leaves_no_python_is_left_out() -> None:
     path = Path("/nowhere/a.py")
     source = source_from_bytes(path, b"a = 1\nb = 2\n")
