@@ -117,6 +117,62 @@ class GradientsDropped(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsAccumulated(Event):
+    """A backward pass runs, not only in every k-th iteration.
+
+    Touches what :class:`Backward` does, and is sent before it.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsDiscarded(Event):
+    """Gradients are cleared, not only in every k-th iteration.  Sent before :class:`Cleared`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardedElsewhere(Event):
+    """What was discarded last was not discarded in the loop that is about to step.
+
+    Sent before :class:`PeriodicStep`.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeriodicStep(Event):
+    """An optimizer steps in every k-th iteration only.  Sent before :class:`Step`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsScaled(Event):
+    """The gradients a backward pass added are those of a scaled loss.  Sent after :class:`Backward`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsUnscaled(Event):
+    """Scaled gradients were divided by their scale, or changed by hand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsClipped(Event):
+    """Gradients were clipped, all at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalerStepped(Event):
+    """A gradient scaler made a step.  Touches the parameter groups of the optimizer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalerUpdated(Event):
+    """A gradient scaler updated its scale, or may have.  Touches all groups it has stepped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfollowed(Event):
+    """Code that could not be followed ran: it may have walked graphs back, or set gradients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared(Event):
     """Gradients were zeroed or dropped.  Touches the parameter groups concerned."""
 

@@ -220,15 +220,16 @@ class Calls:
             ctx.in_forward or self._is_forward(fn, receiver, w),
             ctx.peeled,
             ctx.iteration,
+            ctx.loop,
         )
         self.bind(fn, args, w, here)
-        before, checked = w.grad, w.module_checked
+        before, checked, periodic = w.grad, w.module_checked, w.periodic
         if fn.grad is not None:
             w.grad = fn.grad
         since = fresh()
         results = self._generator(unit, w, here) if self.m.is_generator(unit) else self._body(unit, w, here)
         for world, _ in results:
-            world.module_checked = checked
+            world.module_checked, world.periodic = checked, periodic
             if fn.grad is not None:
                 world.grad = before
         if not self.m.captures(unit):

@@ -126,8 +126,11 @@ class Changes:
         value = w.resolve(values[0]) if values else NONE
         zero = isinstance(value, Const) and value.value in (0, 0.0)
         if how in ("zero_", "zeros_") or (how in ("fill_", "mul_", "*=", "[]=", "copy_") and zero):
+            self.m.stepping.before_clearing(tensor.gradient_of, w, ctx, site)
             self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site)
-        elif how in ("copy_", "fill_", "[]="):
+            return
+        self.m.stepping.assigned(tensor.gradient_of, w, ctx, site)
+        if how in ("copy_", "fill_", "[]="):
             self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site, certain=False)
 
     def attribute(self, owner: Ref, tensor: Tensor, name: str, w: World, ctx: Context, site: Site) -> Value:
@@ -210,6 +213,10 @@ class Changes:
             tensor = w.get(owner, Tensor)
             if tensor is not None:
                 groups = tensor.groups
+                if value == NONE:
+                    self.m.stepping.before_clearing(groups, w, ctx, site)
+                else:
+                    self.m.stepping.assigned(groups, w, ctx, site)
                 self.m.witness.cleared(groups, "grad", w, ctx, site, certain=value == NONE)
                 if value != NONE:
                     self.m.doubt(groups, [], w)

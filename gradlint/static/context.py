@@ -37,6 +37,7 @@ class Context:
     in_forward: bool = False  #: within the forward of a module
     peeled: bool = False  #: inside a loop whose iterations stand for any number of them
     iteration: int = 0  #: the number at which the innermost iteration of a loop began; 0 outside of loops
+    loop: Hashable = None  #: the innermost loop, as it was entered here
     yields: list[tuple[Value, Site]] | None = None
     on_yield: Callable[[World, Value], None] | None = None
 

@@ -133,7 +133,7 @@ class Externals:
         if name in PASSED_THROUGH:
             return w.resolve(args.get(0) or NONE)
         if name in SCALERS:
-            return w.new(Instance(name=name, kind="scaler"), (site, ctx.key, name))
+            return self.m.stepping.scaler(args, name, w, (site, ctx.key, name))
         if name in SCHEDULERS:
             return w.new(
                 Instance(
@@ -154,6 +154,7 @@ class Externals:
             w.grad = before
             return args.get(0, "tensor") or NONE
         if name in CLIPS:
+            self.m.stepping.clipped(args.get(0, "parameters") or NONE, w, ctx, site)
             return Unknown(("norm", fresh()))
         if builds_module(name):
             return self.m.modules.opaque(w, name, site, True, place=(site, ctx.key, name))

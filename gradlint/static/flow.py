@@ -269,20 +269,22 @@ class Flow:
         out = Outcome()
         mode = self.m.expressions.mentions_mode(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
-        before = w.module_checked
+        before, was_periodic = w.module_checked, w.periodic
+        periodic = bool(ctx.iteration) and self.m.stepping.is_periodic(node.test, w, ctx)
         ways = self.decide(node.test, w, ctx)
         for taken in (True, False):
             # A long condition may turn out the same for several reasons, which make no difference to its branch.
             worlds = self.fewer([world for way, world in ways if way is taken])
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
             for world in worlds:
-                world.module_checked = before or mode
+                world.module_checked, world.periodic = before or mode, was_periodic or periodic
             branch = Outcome(worlds)
             if body is not None and worlds:
                 branch.normal = []
                 self.statements(body, worlds, ctx, branch)
             for end in branch.normal:
                 end.module_checked = before or (mode and one_sided)
+                end.periodic = was_periodic or (periodic and one_sided)
             out.normal += branch.normal
             out.absorb(branch)
         return out
@@ -346,7 +348,7 @@ class Flow:
         out = Outcome()
         worlds = [w]
         for number, value in enumerate(values):
-            here = replace(ctx.at(id(node), number), iteration=fresh())
+            here = replace(ctx.at(id(node), number), iteration=fresh(), loop=(id(node), ctx.key))
             for world in worlds:
                 self.bind(node.target, value, world, here, node.target)
             body = self.block(node.body.body, worlds, here)
@@ -366,8 +368,9 @@ class Flow:
         seen = set()
         roots = list(ctx.frames())
         since = fresh()
+        periodic = all(world.periodic for world in worlds)
         for number in range(self.m.allowed_iterations()):
-            here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh())
+            here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh(), loop=(id(node), ctx.key))
             for world in worlds:
                 start(world, here)
             body = self.block(node.body.body, worlds, here)
@@ -375,6 +378,7 @@ class Flow:
             out.returns += body.returns
             worlds = []
             for world in self.fewer(body.normal + body.continues):
+                world.periodic = periodic
                 self._forget(world, roots, since, here)
                 mark = signature(world, roots)
                 if mark not in seen:

@@ -6,12 +6,13 @@ followed by *presumed* segments, which no rule takes for a proof that walking th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.sameness import newest
 from gradlint.static.values import Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
@@ -38,6 +39,8 @@ class Graphs:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._traces: dict[Hashable, _Trace] = {}  #: by the key of an unknown value
+        self._own: dict[Hashable, int] = {}  #: by the key of the result of an unknown call: its own presumed segment
+        self._proven: set[int] = set()  #: presumed segments of what was walked, or came from a module by its name
 
     # --- following
 
@@ -47,9 +50,27 @@ class Graphs:
         calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in given))
         if w.grad is not False:
             before = frozenset[int]().union(*(self.reached(v, w) for v in given))
-            self._traces[result.key] = _Trace(before | {fresh()}, calls)
+            own = self._own[result.key] = fresh()
+            self._traces[result.key] = _Trace(before | {own}, calls)
+            if isinstance(result.key, tuple) and result.key[2:] == ("forward",) and w.grad:
+                self._proven.add(own)
         elif calls:
             self._traces[result.key] = _Trace(frozenset(), calls)
+
+    def walked(self, root: Unknown, w: World) -> None:
+        """A backward pass starts from an unknown value: the one call that it came from returned a graph."""
+        own = {self._own[key] for key in self._bases(root.key) if key in self._own}
+        if len(own) == 1:
+            self._proven |= own
+
+    def _bases(self, key: Hashable) -> Iterator[Hashable]:
+        if not isinstance(key, tuple) or key in self._own or len(key) < 2:
+            yield key
+        elif key[0] in ("binary", "unary"):
+            for part in key[2:]:
+                yield from self._bases(part)
+        elif key[0] in ("attribute", "item"):
+            yield from self._bases(key[1])
 
     def reached(self, value: Value, w: World) -> frozenset[int]:
         """The segments, presumed ones included, that a backward pass from ``value`` walks."""
@@ -98,7 +119,9 @@ class Graphs:
 
     def summed(self, held: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
         """A value was added to a running total: ``total += loss``, ``total = total + loss``."""
-        if ctx.iteration and not self.m.witness.muted:
+        held = w.resolve(held)
+        age = held.id if isinstance(held, Ref) else newest(held.key) if isinstance(held, Unknown) else ctx.iteration
+        if age < ctx.iteration and not self.m.witness.muted:
             self.m.evaluation.measured([value], False, w, ctx)
             self._kept([held], value, "sum", w, ctx, site)
 
@@ -119,7 +142,9 @@ class Graphs:
         for old in held:
             for key in sorted(self.reached(old, w)):
                 segment = w.find(key)
-                if key < ctx.iteration and isinstance(segment, Segment) and segment.freed:
+                if key >= ctx.iteration or not isinstance(segment, Segment) or not segment.freed:
+                    continue
+                if not segment.presumed or key in self._proven:
                     freed_at = segment.freed_at
                     break
         event = events.ValueKept(

@@ -38,6 +38,7 @@ from gradlint.static.python import Python
 from gradlint.static.sameness import forget
 from gradlint.static.serialization import Serialization
 from gradlint.static.shapes import Shapes
+from gradlint.static.stepping import Stepping
 from gradlint.static.tensors import Tensors
 from gradlint.static.torch_table import METHODS
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
@@ -129,6 +130,7 @@ class Interpreter:
         self.changes = Changes(self)
         self.graphs = Graphs(self)
         self.evaluation = Evaluation(self)
+        self.stepping = Stepping(self)
         self.cuts = Cuts(self)
         self.devices = Devices(self)
         self.discards = Discards(self)
@@ -304,6 +306,7 @@ class Interpreter:
         self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site, method: str = ""
     ) -> Value:
         """Call something that cannot be followed: it may do anything to the objects it is given."""
+        w.unfollowed = w.unfollowed or not ctx.in_forward
         given = list(args)
         self.memory.used([w.resolve(value) for value in given], w, ctx, site)
         if isinstance(callee, Ref):
@@ -349,6 +352,8 @@ class Interpreter:
             else:
                 touched |= obj.groups
         elif isinstance(obj, Instance) and isinstance(value, Ref):
+            if obj.kind == "scaler":
+                w.write(value.id).attrs["<escaped>"] = Const(True)
             if obj.kind in ("module", "lightning", "loss"):
                 groups = self.modules.groups(value, w)
                 deps |= groups

@@ -56,6 +56,7 @@ class _Join:
         a, b, out = self.a, self.b, self.out
         out.grad = a.grad if a.grad is b.grad else None
         out.module_checked = a.module_checked and b.module_checked
+        out.periodic, out.unfollowed = a.periodic and b.periodic, a.unfollowed or b.unfollowed
         out.assumed = {k: v for k, v in a.assumed.items() if b.assumed.get(k) is v}
         out.bound = {k: v for k, v in a.bound.items() if b.bound.get(k) == v}
         for k in a.bound.keys() ^ b.bound.keys():
@@ -122,7 +123,8 @@ class _Join:
         if isinstance(x, Group) and isinstance(y, Group):
             grad = x.requires_grad if x.requires_grad is y.requires_grad else None
             stepped, prepared = max(x.stepped, y.stepped), _same(x.prepared, y.prepared)
-            return Group(grad, x.opaque, join_tokens(x.tokens, y.tokens), x.made_at, stepped, prepared)
+            tokens, discarded = join_tokens(x.tokens, y.tokens), _same(x.discarded, y.discarded)
+            return Group(grad, x.opaque, tokens, x.made_at, stepped, prepared, discarded)
         if isinstance(x, Segment) and isinstance(y, Segment):
             freed = x.freed if x.freed is y.freed else None
             spoilt_at = x.spoilt_at if y.spoilt_at is not None else None
@@ -196,6 +198,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         open=x.open or y.open,
         segments=x.segments | y.segments,
         reaches=x.reaches | y.reaches,
+        scaled=x.scaled and y.scaled,
         calls=x.calls | y.calls,
         doubtful=x.doubtful | y.doubtful | x.segments ^ y.segments,
         sources=tuple(dict.fromkeys((*x.sources, *y.sources))),

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _OPTIMIZER_NAME = re.compile(
     r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
 )
-_SCALE = Op(saves="other", size="keeps", activation="keeps")
 _MODULE_ONLY = frozenset(
     [
         "parameters",
@@ -289,7 +288,7 @@ class Methods:
         if obj.kind == "optimizer":
             return self.m.optimizers.optimizer(receiver, obj, name, args, w, ctx, site)
         if obj.kind == "scaler":
-            return self.m.optimizers.scaler(obj, name, args, w, ctx, site)
+            return self.m.stepping.scaler_method(receiver, obj, name, args, w, ctx, site)
         if obj.kind == "accelerate":
             return self.m.optimizers.accelerate(name, args, w, ctx, site)
         if obj.kind == "scheduler":
@@ -315,6 +314,10 @@ class Methods:
 
     def unknown(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a method of something unknown: its name may tell what it is."""
+        if self.m.stepping.looks_like_scaler(receiver, name):
+            scaler = self.m.stepping.scaler(Arguments(), receiver.hint, w, ("scaler", receiver.key))
+            w.bound[receiver.key] = scaler
+            return self.call(scaler, name, args, w, ctx, site)
         if name == "backward":
             if args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
                 self.m.passes.backward(args.positional[0], Arguments(), w, ctx, site, certain=False)
@@ -336,8 +339,6 @@ class Methods:
                 return self.call(optimizer, name, args, w, ctx, site)
             self.m.optimizers.clear(receiver.deps, True, w, ctx, site)
             return NONE
-        if name == "scale" and args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
-            return self.m.tensors.apply(_SCALE, Arguments([args.positional[0]]), w, ctx, site)
         if name in _MODULE_ONLY and not (name == "requires_grad_" and not receiver.deps):
             opaque = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps, ("module", receiver.key))
             w.bound[receiver.key] = opaque

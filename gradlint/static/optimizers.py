@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.static.context import Arguments, Context
-from gradlint.static.ops import Op
 from gradlint.static.values import (
     NONE,
     Group,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 _OPTIMIZER_NAME = re.compile(
     r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
 )
-_SCALE = Op(saves="other", size="keeps", activation="keeps")
 _MODULE_ONLY = frozenset(
     [
         "parameters",
@@ -57,6 +55,7 @@ class Optimizers:
 
     def clear(self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site) -> None:
         """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
+        self.m.stepping.before_clearing(groups, w, ctx, site)
         self.m.witness.cleared(groups, "zero_grad", w, ctx, site)
         others = {
             key
@@ -72,6 +71,7 @@ class Optimizers:
         """Call a method of an optimizer."""
         if name == "zero_grad":
             # An opaque optimizer clears its own parameters; only the model behind it is not known.
+            self.m.stepping.before_clearing(obj.groups, w, ctx, site)
             self.m.witness.cleared(obj.groups, "zero_grad", w, ctx, site)
             return NONE
         if name == "step":
@@ -97,6 +97,7 @@ class Optimizers:
         return Unknown(("optimizer method", fresh()))
 
     def _apply(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        self.m.stepping.before_step(obj.groups, w, ctx, site)
         self.m.witness.step(obj.groups, obj.name, w, ctx, site)
         self.m.tensors.outdate(obj.groups, w, site)
 
@@ -117,26 +118,22 @@ class Optimizers:
         if isinstance(optimizer, Ref) and target is not None and target.stepped is False:
             w.write(optimizer.id).scheduled_at = site
 
-    def scaler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """Call a method of a gradient scaler."""
-        if name == "scale":
-            value = w.resolve(args.get(0) or NONE)
-            if isinstance(value, Unknown):
-                return value
-            return self.m.tensors.apply(_SCALE, Arguments([value]), w, ctx, site)
-        if name == "step":
-            self.stepped(args.get(0, "optimizer") or NONE, w, ctx, site)
-        return NONE
-
     def stepped(self, optimizer: Value, w: World, ctx: Context, site: Site) -> None:
         """A step of an optimizer that someone else makes."""
-        optimizer = w.resolve(optimizer)
-        if isinstance(optimizer, Unknown):
-            optimizer = self.opaque_optimizer(optimizer, w, site)
+        optimizer = self._known(optimizer, w, site)
         obj = w.get(optimizer, Instance)
         if obj is not None and obj.kind == "optimizer":
             self._first_step(optimizer, obj, w, ctx, site)
             self._apply(obj, w, ctx, site)
+
+    def groups_of(self, optimizer: Value, w: World, site: Site) -> frozenset[int]:
+        """The parameter groups of an optimizer; an unknown value in its place is one."""
+        obj = w.get(self._known(optimizer, w, site), Instance)
+        return obj.groups if obj is not None and obj.kind == "optimizer" else frozenset()
+
+    def _known(self, optimizer: Value, w: World, site: Site) -> Value:
+        optimizer = w.resolve(optimizer)
+        return self.opaque_optimizer(optimizer, w, site) if isinstance(optimizer, Unknown) else optimizer
 
     def accelerate(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a method of Accelerate's or Fabric's object."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
-from gradlint.static.ops import Op
 from gradlint.static.values import (
     NONE,
     Const,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 _OPTIMIZER_NAME = re.compile(
     r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
 )
-_SCALE = Op(saves="other", size="keeps", activation="keeps")
 _MODULE_ONLY = frozenset(
     [
         "parameters",
@@ -63,6 +61,7 @@ class Passes:
         """A backward pass from ``root``: gradients are added, graphs are freed."""
         root = w.resolve(root)
         if isinstance(root, Unknown):
+            self.m.graphs.walked(root, w)
             root = self.m.tensors.from_unknown(root, w, open=True)
         if not isinstance(root, Ref):
             return
@@ -85,6 +84,8 @@ class Passes:
             group = w.find(key) if isinstance(key, int) else None
             if isinstance(group, Group) and isinstance(key, int):
                 w.write(key).prepared = True if reached or group.prepared else None
+        self.m.stepping.settle(w, ctx, site)
+        self.m.stepping.accumulated(touches, w, ctx, site)
         self.m.witness.send(
             events.Backward(
                 site=site,
@@ -98,6 +99,7 @@ class Passes:
             ctx,
         )
         self.m.memory.walked(tensor, w, ctx, site)
+        self.m.stepping.fed(touches, tensor.scaled, w, ctx, site)
         self.m.evaluation.trained(root, w)
         self.free(tensor, retain, w, site)
 

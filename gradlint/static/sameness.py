@@ -116,7 +116,7 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
             for group in sorted(obj.groups):
                 encode(Ref(group))
             attrs = tuple((name, encode(obj.attrs[name])) for name in sorted(obj.attrs))
-            out.append((obj.name, obj.kind, obj.training, obj.device, attrs))
+            out.append((obj.name, obj.kind, obj.training, obj.device, tokens(obj.tokens), attrs))
         elif isinstance(obj, Sequence):
             out.append((tuple(map(encode, obj.items)), encode(obj.tail)))
         elif isinstance(obj, Mapping):
@@ -194,7 +194,7 @@ def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Ob
     # What has not been written to since cannot point to anything younger.
     queue = [*roots, *(key for key, obj in world.heap.items() if key <= since and obj.stamp > since)]
     for name, value in world.bound.items():
-        if _newest(name) <= since:
+        if newest(name) <= since:
             queue += _pointers(value, world)
     while queue:
         key = queue.pop()
@@ -214,10 +214,10 @@ def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Ob
     return dropped
 
 
-def _newest(key: Hashable) -> int:
+def newest(key: Hashable) -> int:
     """The largest number in the key of an unknown value: when the youngest thing it is made of came to be."""
     if isinstance(key, tuple):
-        return max(map(_newest, key), default=0)
+        return max(map(newest, key), default=0)
     if isinstance(key, Ref):
         return key.id
     return key if type(key) is int else 0

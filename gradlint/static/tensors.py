@@ -386,6 +386,7 @@ class Tensors:
                 new.doubtful = new.segments
                 new.presumed = w.grad is True and any(self.presumed(v, w) for v in inputs)
                 new.sources = tuple(v.id for v in inputs if isinstance(v, Ref) and self.requires_grad(v, w) is None)
+        new.scaled = any(t.scaled for t in tensors)
         new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))
         self.m.cuts.result(op, list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)

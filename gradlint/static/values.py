@@ -186,6 +186,7 @@ class Group(Object):
     made_at: Site | None = None
     stepped: int = 0  #: the number at which an optimizer last stepped them
     prepared: bool | None = False  #: a backward pass has added to its gradients since the last step
+    discarded: Hashable = None  #: the loop in which their gradients were last cleared, whatever the iteration
     owner: object = None
 
 
@@ -246,6 +247,7 @@ class Tensor(Object):
     is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
     structured: bool = False  #: may be a tuple, dict or output object of tensors like this
     calls: frozenset[int] = frozenset()  #: of modules, whose outputs it was computed from and which are watched
+    scaled: bool = False  #: a loss multiplied by a gradient scaler, or computed from one
     reaches: frozenset[int] = frozenset()  #: presumed segments its backward walks
     cut: Cut | None = None  #: where what it was computed from lost its graph; None if something may carry one
     presumed: bool = False  #: came out of something that looks like a module: it requires grad if anything does

@@ -134,7 +134,7 @@ class Witness:
         event = events.Step(site=site, touches=dict.fromkeys(members, True), optimizer=optimizer, prepared=prepared)
         self.send(event, w, ctx)
         if self.listened(events.WeightsUpdated):
-            self.send(events.WeightsUpdated(site=site, touches=self._presumed(groups, w)), w, ctx)
+            self.send(events.WeightsUpdated(site=site, touches=self.presumed(groups, w)), w, ctx)
 
     def _prepared(self, groups: Iterable[int], w: World) -> Fact[bool]:
         """Whether a backward pass reached any of these groups since their last step."""
@@ -145,7 +145,7 @@ class Witness:
         ]
         return known(True) if True in answers else unknown() if None in answers or not answers else known(False)
 
-    def _presumed(self, groups: Iterable[int], w: World) -> events.Touches:
+    def presumed(self, groups: Iterable[int], w: World) -> events.Touches:
         """The groups of an optimizer and, if it is the only one and opaque, those of the opaque modules."""
         touched = set(groups)
         instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]

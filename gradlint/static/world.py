@@ -34,7 +34,18 @@ def fresh() -> int:
 class World:
     """A heap, a grad mode, and what was assumed on the way."""
 
-    __slots__ = ("assumed", "bound", "grad", "heap", "module_checked", "modules", "shared", "token")
+    __slots__ = (
+        "assumed",
+        "bound",
+        "grad",
+        "heap",
+        "module_checked",
+        "modules",
+        "periodic",
+        "shared",
+        "token",
+        "unfollowed",
+    )
 
     def __init__(self, shared: dict[int, Object] | None = None) -> None:
         self.heap: dict[int, Object] = {}
@@ -44,6 +55,8 @@ class World:
         self.bound: dict[Hashable, Value] = {}  #: what an unknown or a choice turned out to be
         self.modules: dict[Any, int] = {}  #: the frames of the project's modules
         self.module_checked = False  #: inside a branch on the ``training`` of a module
+        self.periodic = False  #: inside a branch that every k-th iteration takes
+        self.unfollowed = False  #: something was called that could not be followed, and rules were not told
         self.token: object = object()
 
     def copy(self) -> World:
@@ -56,6 +69,7 @@ class World:
         new.bound = self.bound.copy()
         new.modules = self.modules.copy()
         new.module_checked = self.module_checked
+        new.periodic, new.unfollowed = self.periodic, self.unfollowed
         self.token, new.token = object(), object()
         return new
 

@@ -1,0 +1,152 @@
+"""What a training loop does between backward passes: scaling, clipping, stepping, scheduling, and in which order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint import events
+from gradlint.static.context import Arguments, Context
+from gradlint.static.ops import Op
+from gradlint.static.values import NONE, Const, Group, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_SCALE = Op(saves="other", size="keeps", activation="keeps")
+_SCALER_NAME = re.compile(r"(^|_)(grad_?|amp_?|loss_?)?scaler$")
+_SCALER_METHODS = frozenset(["scale", "unscale_", "step", "update"])
+
+
+class Stepping:
+    """Tells the rules of what optimizers, scalers and schedulers do."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    # --- optimizers
+
+    def accumulated(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
+        """A backward pass is about to add to the gradients of these groups."""
+        if not w.periodic:
+            self.m.witness.send(events.GradientsAccumulated(site=site, touches=touches), w, ctx)
+
+    def fed(self, touches: events.Touches, scaled: bool, w: World, ctx: Context, site: Site) -> None:
+        """A backward pass added to the gradients of these groups."""
+        if scaled:
+            self.m.witness.send(events.GradientsScaled(site=site, touches=touches), w, ctx)
+
+    def before_step(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+        """An optimizer, or something for it, is about to step these groups."""
+        self.settle(w, ctx, site)
+        if w.periodic:
+            elsewhere = [key for key in groups if w.write(key).discarded != ctx.loop]
+            self.m.witness.send(events.DiscardedElsewhere(site=site, touches=_all(elsewhere)), w, ctx)
+            self.m.witness.send(events.PeriodicStep(site=site, touches=_all(groups)), w, ctx)
+
+    def before_clearing(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+        """The gradients of these groups are about to be cleared."""
+        self.settle(w, ctx, site)
+        if not w.periodic:
+            for key in groups:
+                w.write(key).discarded = ctx.loop
+            self.m.witness.send(events.GradientsDiscarded(site=site, touches=_all(groups)), w, ctx)
+        if self.m.witness.listened(events.GradientsDropped):
+            touches = self.m.witness.presumed(groups, w)
+            self.m.witness.send(events.GradientsDropped(site=site, touches=touches), w, ctx)
+
+    def settle(self, w: World, ctx: Context, site: Site) -> None:
+        """Tell of the calls made since that could not be followed: they may have walked a graph back."""
+        if not w.unfollowed:
+            return
+        w.unfollowed = False
+        if self.m.witness.listened(events.Unfollowed):
+            touched = [k for k, obj in w.heap.items() if isinstance(obj, Group) and obj.tokens]
+            self.m.witness.send(events.Unfollowed(site=site, touches=_all(touched)), w, ctx)
+
+    def assigned(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:
+        """Gradients were set, or changed in place, by hand."""
+        groups = frozenset(groups)
+        self.m.witness.send(events.GradientsUnscaled(site=site, touches=_all(groups)), w, ctx)
+        self.m.witness.send(events.Unfollowed(site=site, touches=_all(groups)), w, ctx)
+
+    # --- clipping
+
+    def clipped(self, parameters: Value, w: World, ctx: Context, site: Site) -> None:
+        """``clip_grad_norm_(parameters, …)`` and its like."""
+        groups = self.m.modules.groups_in(parameters, w)
+        self.settle(w, ctx, site)
+        self.m.witness.send(events.GradientsClipped(site=site, touches=_all(groups)), w, ctx)
+
+    # --- scalers
+
+    def looks_like_scaler(self, value: Value, name: str) -> bool:
+        """Whether a method is called on something that has the name of a gradient scaler."""
+        return isinstance(value, Unknown) and name in _SCALER_METHODS and bool(_SCALER_NAME.search(value.hint.lower()))
+
+    def scaler(self, args: Arguments, name: str, w: World, place: Hashable) -> Ref:
+        """A new ``GradScaler``, or something that has the name of one."""
+        enabled = w.resolve(args.keywords.get("enabled", Const(True)))
+        return w.new(Instance(name=name, kind="scaler", attrs={"enabled": enabled}), place)
+
+    def scaler_method(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """``scaler.scale(loss)``, ``unscale_(optimizer)``, ``step(optimizer)``, ``update()``."""
+        first = w.resolve(args.get(0, "optimizer") or NONE)
+        on = obj.attrs.get("enabled") not in (Const(False), Const(None))
+        if name == "scale":
+            return self._scaled(w.resolve(args.get(0, "outputs") or NONE), on, w, ctx, site)
+        if name in ("unscale_", "step"):
+            groups = self.m.optimizers.groups_of(first, w, site)
+            touches = self.m.witness.presumed(groups, w)
+            self.m.witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
+            if name == "step":
+                w.write(receiver.id).groups |= groups
+                if on and "<escaped>" not in obj.attrs:
+                    self.m.witness.send(events.ScalerStepped(site=site, touches=_all(groups)), w, ctx)
+                self.m.optimizers.stepped(first, w, ctx, site)
+        elif name == "update":
+            self.m.witness.send(events.ScalerUpdated(site=site, touches=_all(obj.groups)), w, ctx)
+        return NONE
+
+    def _scaled(self, value: Value, on: bool, w: World, ctx: Context, site: Site) -> Value:
+        if isinstance(value, Unknown):
+            value = self.m.tensors.from_unknown(value, w)
+        result = self.m.tensors.apply(_SCALE, Arguments([value]), w, ctx, site)
+        if on and isinstance(result, Ref) and w.get(result, Tensor) is not None:
+            w.write(result.id).scaled = True
+        return result
+
+    # --- every k-th iteration
+
+    def is_periodic(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
+        """Whether a condition holds every k-th time: it asks for the remainder of a division."""
+        if isinstance(test, cst.BinaryOperation):
+            return isinstance(test.operator, cst.Modulo)
+        if isinstance(test, (cst.Name, cst.Attribute)):
+            value = w.resolve(self.m.eval(test, w, ctx))
+            return isinstance(value, Unknown) and _has_remainder(value.key)
+        if isinstance(test, (cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.ComparisonTarget)):
+            return any(self.is_periodic(child, w, ctx) for child in test.children)
+        return False
+
+
+def _has_remainder(key: Hashable) -> bool:
+    if not isinstance(key, tuple):
+        return False
+    return key[:2] == ("binary", "%") or any(map(_has_remainder, key))
+
+
+def _all(keys: Iterable[int]) -> events.Touches:
+    return dict.fromkeys(sorted(keys), True)
+
+
+__all__ = ["Stepping"]

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from gradlint.events import (
+    Backward,
+    Cleared,
+    DiscardedElsewhere,
+    Event,
+    GradientsAccumulated,
+    GradientsDiscarded,
+    ParametersReplaced,
+    PeriodicStep,
+    Step,
+)
+from gradlint.finding import Severity
+from gradlint.protocol import Protocol, Token, Violating
+from gradlint.rule import Rule, Violation, places
+
+
+class AccumulationDefeated(Rule):
+    """Gradients are cleared on every micro-batch although a step is made on every k-th one only.
+
+    ## What it does
+    Finds loops in which `step()` depends on the number of the iteration (`if (i + 1) % k == 0`), while backward
+    pass and clearing happen in all of them.
+
+    ## Why is this bad
+    Accumulation sums the gradients of k micro-batches. Here the first k - 1 are thrown away: the batch is not larger,
+    and where the loss is divided by k, the step is k times too small.
+
+    ## Example
+    ```python
+    for i, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        (criterion(model(x), y) / 4).backward()
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    for i, (x, y) in enumerate(loader):
+        (criterion(model(x), y) / 4).backward()
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    ```
+
+    ## Stays silent on
+    Clearing in the same branch as the step; branches that only log, or step a scheduler; steps skipped for other
+    reasons (gradients that are not finite); generators that are trained on every k-th iteration.
+
+    ## References
+    - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+    """
+
+    code = "GL214"
+    name = "accumulation-defeated"
+    severity = Severity.ERROR
+    fix = None
+    remedy = "clear the gradients where the step is made, after it"
+    supersedes = ("GL202",)
+
+    gradients = Protocol(
+        {
+            ("clear", GradientsAccumulated): "held",
+            ("held", GradientsDiscarded): "dropped",
+            ("held", Cleared): "clear",
+            ("held", Step): "clear",
+            ("dropped", GradientsAccumulated): "regained",
+            ("dropped", Backward): "clear",
+            ("dropped", Step): "clear",
+            ("dropped", ParametersReplaced): "clear",
+            ("dropped", DiscardedElsewhere): "clear",
+            ("dropped", PeriodicStep): Violating("clear"),
+            ("regained", GradientsDiscarded): "dropped",
+            ("regained", Cleared): "clear",
+            ("regained", Step): "clear",
+            ("regained", DiscardedElsewhere): "held",
+            ("regained", PeriodicStep): Violating("clear"),
+        },
+        start="clear",
+        arms=Step,
+    )
+
+    @gradients.violated
+    def story(self, token: Token, event: Event) -> Violation:
+        cleared = token.last_at(GradientsDiscarded)
+        return Violation(
+            "every micro-batch clears the gradients, but a step is made on every k-th only: the others are lost",
+            at=cleared or event.site,
+            related=places(
+                ("gradients were added here", token.last_at(GradientsAccumulated)),
+                ("the step is made here", event.site),
+            ),
+            cause=event.site,
+        )

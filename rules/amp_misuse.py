@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from gradlint.events import (
+    Cleared,
+    Event,
+    GradientsScaled,
+    GradientsUnscaled,
+    ScalerStepped,
+    ScalerUpdated,
+    Step,
+)
+from gradlint.finding import Severity
+from gradlint.protocol import Protocol, Token, Violating
+from gradlint.rule import Rule, Violation, places
+
+
+class AmpMisuse(Rule):
+    """A gradient scaler is used in part: its scaled gradients are applied as they are, or it is never updated.
+
+    ## What it does
+    Finds `optimizer.step()` on the gradients of a loss that `scaler.scale()` has multiplied, and `scaler.step()` again
+    and again without `scaler.update()`.
+
+    ## Why is this bad
+    `scaler.step()` divides the gradients by the scale before it steps; `optimizer.step()` applies them tens of
+    thousands of times too large. Without `update()` the scale never adapts, and the second step raises.
+
+    ## Example
+    ```python
+    scaler = torch.amp.GradScaler("cpu")
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler.scale(criterion(model(x), y)).backward()
+        optimizer.step()
+        scaler.update()
+    ```
+
+    ## Use instead
+    ```python
+    scaler = torch.amp.GradScaler("cpu")
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler.scale(criterion(model(x), y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## Stays silent on
+    Wrappers of the project that step and update; one update for several optimizers; a scaler that is used in one
+    branch and not in the other; gradients unscaled before the step; `GradScaler(enabled=False)`.
+
+    ## References
+    - [Automatic mixed precision examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+    """
+
+    code = "GL212"
+    name = "amp-misuse"
+    severity = Severity.ERROR
+    fix = None
+    remedy = "with a scaler: scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update()"
+
+    scale = Protocol(
+        {
+            ("plain", GradientsScaled): "scaled",
+            ("scaled", GradientsUnscaled): "plain",
+            ("scaled", Cleared): "plain",
+            ("scaled", Step): Violating("plain"),
+        },
+        start="plain",
+        arms=(),
+    )
+    updates = Protocol(
+        {
+            ("updated", ScalerStepped): "stepped",
+            ("stepped", ScalerUpdated): "updated",
+            ("stepped", ScalerStepped): Violating("stepped"),
+        },
+        start="updated",
+        arms=(),
+    )
+
+    @scale.violated
+    def applied(self, token: Token, event: Event) -> Violation:
+        return Violation(
+            "this step applies gradients that are still multiplied by the scale of the GradScaler",
+            at=event.site,
+            related=places(("they come from the scaled loss walked here", token.last_at(GradientsScaled))),
+            remedy="let the scaler make the step: scaler.step(optimizer)",
+        )
+
+    @updates.violated
+    def stale(self, token: Token, event: Event) -> Violation:
+        earlier = token.last_at(ScalerStepped)
+        return Violation(
+            "scaler.step() is called again without scaler.update() since the last time",
+            at=event.site,
+            related=places(("the last time was here", earlier if earlier != event.site else None)),
+            remedy="call scaler.update() once after each round of steps",
+        )
