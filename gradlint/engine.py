@@ -153,6 +153,7 @@ class Engine:
                 return []
             return [finding for target in targets for finding in self._analyze([target], roots, rules, reader, report)]
         report.notes += analysis.notes
+        report.troubles += analysis.crashes
         report.notes.append(f"analysis of {len(targets)} files took {time.perf_counter() - started:.2f} s")
         return analysis.findings
 
