@@ -209,6 +209,11 @@ class NeverReached(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphRetained(Event):
+    """A backward pass kept its graph.  Taken back where a later one walks part of it, or where it leaves the code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValueKept(Event):
     """A value was added to others that are kept from one iteration to the next."""
 

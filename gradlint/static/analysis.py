@@ -257,6 +257,8 @@ class _Analyzer:
         escaped: set[int] = set()
         for end, value in results:
             self.machine.evaluation.escaped([value], end)
+            owner = end.get(receiver, Instance) if receiver is not None else None
+            self.machine.graphs.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
             escaped |= _reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
 

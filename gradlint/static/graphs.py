@@ -40,6 +40,7 @@ class Graphs:
         self.m = machine
         self._traces: dict[Hashable, _Trace] = {}  #: by the key of an unknown value
         self._own: dict[Hashable, int] = {}  #: by the key of the result of an unknown call: its own presumed segment
+        self._retained: dict[int, set[Site]] = {}  #: where backward passes retained a segment
         self._proven: set[int] = set()  #: presumed segments of what was walked, or came from a module by its name
 
     # --- following
@@ -57,8 +58,13 @@ class Graphs:
         elif calls:
             self._traces[result.key] = _Trace(frozenset(), calls)
 
-    def walked(self, root: Unknown, w: World) -> None:
-        """A backward pass starts from an unknown value: the one call that it came from returned a graph."""
+    def walked(self, root: Value, w: World) -> None:
+        """A backward pass starts from a value: the operation, or the one unknown call, behind it made a graph."""
+        tensor = w.get(root, Tensor)
+        if tensor is not None and tensor.segments:
+            self._proven.add(max(tensor.segments))
+        if not isinstance(root, Unknown):
+            return
         own = {self._own[key] for key in self._bases(root.key) if key in self._own}
         if len(own) == 1:
             self._proven |= own
@@ -115,6 +121,31 @@ class Graphs:
         bound = w.bound.get(key)
         return self._of_key(bound if isinstance(bound, Ref) else key, w)
 
+    # --- retaining
+
+    def retained(self, root: Value, w: World, ctx: Context, site: Site) -> None:
+        """A backward pass with ``retain_graph=True``, and not with ``create_graph``, walked from ``root``."""
+        segments = self.reached(root, w)
+        if not segments:
+            # The graph of a value that was given may be walked again by the giver.
+            self.m.witness.withdraw(events.GraphRetained, site)
+            return
+        for key in segments:
+            self._retained.setdefault(key, set()).add(site)
+        self.m.witness.send(events.GraphRetained(site=site), w, ctx)
+
+    def walks(self, root: Value, w: World) -> None:
+        """A backward pass walks from ``root``: what was retained of its graph was needed."""
+        for key in self.reached(root, w):
+            for site in self._retained.pop(key, ()):
+                self.m.witness.withdraw(events.GraphRetained, site)
+
+    def escaped(self, values: Iterable[Value], w: World) -> None:
+        """Values left the code that is followed: their graphs may be walked there."""
+        if self._retained:
+            for value in self.m.tensors.tensors_in(values, w):
+                self.walks(value, w)
+
     # --- keeping
 
     def summed(self, held: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
@@ -140,7 +171,9 @@ class Graphs:
             return
         freed_at = None
         for old in held:
-            for key in sorted(self.reached(old, w)):
+            tensor = w.get(w.resolve(old), Tensor)
+            doubtful = tensor.doubtful - self._proven if tensor is not None else frozenset()
+            for key in sorted(self.reached(old, w) - doubtful):
                 segment = w.find(key)
                 if key >= ctx.iteration or not isinstance(segment, Segment) or not segment.freed:
                     continue

@@ -309,6 +309,7 @@ class Interpreter:
         w.unfollowed = w.unfollowed or not ctx.in_forward
         given = list(args)
         self.memory.used([w.resolve(value) for value in given], w, ctx, site)
+        self.graphs.escaped(given, w)
         if isinstance(callee, Ref):
             given.append(callee)
         deps: set[int] = set(callee.deps) if isinstance(callee, Unknown) else set()

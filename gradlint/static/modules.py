@@ -16,6 +16,7 @@ from gradlint.static.torch_table import LAYERS, LOSSES
 from gradlint.static.values import (
     NONE,
     Bound,
+    Choice,
     Class,
     Const,
     External,
@@ -176,10 +177,11 @@ class Modules:
         """The modules registered directly on a module."""
         for value in obj.attrs.values():
             value = w.resolve(value)
-            if isinstance(value, Ref):
-                child = w.find(value.id)
-                if isinstance(child, Instance) and child.kind in MODULES:
-                    yield value
+            for one in value.alternatives if isinstance(value, Choice) else (value,):
+                one = w.resolve(one)
+                child = w.get(one, Instance)
+                if isinstance(one, Ref) and child is not None and child.kind in MODULES:
+                    yield one
 
     def walk(self, ref: Ref, w: World) -> Iterator[Ref]:
         """A module and all modules below it, each once."""

@@ -60,8 +60,8 @@ class Passes:
     def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
         """A backward pass from ``root``: gradients are added, graphs are freed."""
         root = w.resolve(root)
+        self.m.graphs.walked(root, w)
         if isinstance(root, Unknown):
-            self.m.graphs.walked(root, w)
             root = self.m.tensors.from_unknown(root, w, open=True)
         if not isinstance(root, Ref):
             return
@@ -72,6 +72,7 @@ class Passes:
         asked = events.BackwardAsked(site=site, root=self.m.tensors.view_of(root, w), gradient_given=given)
         self.m.witness.send(asked, w, ctx)
         self.m.changes.prove(root, w)
+        self.m.graphs.walks(root, w)
         retain = _flag(w.resolve(args.keywords.get("retain_graph", NONE)), w)
         create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
         if "retain_graph" not in args.keywords:
@@ -101,6 +102,8 @@ class Passes:
         self.m.memory.walked(tensor, w, ctx, site)
         self.m.stepping.fed(touches, tensor.scaled, w, ctx, site)
         self.m.evaluation.trained(root, w)
+        if retain and not create and "retain_graph" in args.keywords:
+            self.m.graphs.retained(root, w, ctx, site)
         self.free(tensor, retain, w, site)
 
     def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
