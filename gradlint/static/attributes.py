@@ -151,7 +151,7 @@ class Attributes:
             return found
         if found.kind == "property":
             return self.m.calls.joined(self.m.calls.function(found, Arguments(), w, ctx, site, owner), w)
-        if found.kind == "static" or found.owner is None:
+        if found.kind == "static":
             return found
         return Bound(cls if found.kind == "class" else owner, found.unit.name, found)
 
