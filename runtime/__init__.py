@@ -16,7 +16,9 @@ from gradlint.events import (
     ConvertedToNumpy,
     DataWritten,
     DropoutCalled,
+    EvalMode,
     Event,
+    FirstStep,
     GradientRead,
     GradientsMeasured,
     InputDone,
@@ -29,6 +31,8 @@ from gradlint.events import (
     RequiresGradSet,
     SavedTensorChanged,
     Step,
+    TrainMode,
+    WeightsUpdated,
 )
 from gradlint.finding import Finding
 
@@ -44,6 +48,8 @@ EVENTS: frozenset[type[Event]] = frozenset(
         ConvertedToNumpy,
         DataWritten,
         DropoutCalled,
+        EvalMode,
+        FirstStep,
         GradientRead,
         GradientsMeasured,
         InputDone,
@@ -56,6 +62,8 @@ EVENTS: frozenset[type[Event]] = frozenset(
         RequiresGradSet,
         SavedTensorChanged,
         Step,
+        TrainMode,
+        WeightsUpdated,
     }
 )
 """The types of the events this witness knows.  To it, parameters that are replaced are new subjects without a past."""

@@ -36,6 +36,7 @@ LOSSES: dict[Any, str] = {
     F.nll_loss: "nll_loss",
     F.binary_cross_entropy: "binary_cross_entropy",
     F.binary_cross_entropy_with_logits: "binary_cross_entropy_with_logits",
+    F.kl_div: "kl_div",
 }
 
 

@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from gradlint.events import Backward, Cleared, Event, NeverReached, Step
+from gradlint.facts import FALSE, TRUE, Fact, unknown
 
 from .cohorts import Cohorts, Subject
 from .frames import FrameSite
@@ -27,19 +28,20 @@ if TYPE_CHECKING:
 
 PATIENCE = 10  #: steps after which a gradient that was never there is reported
 PATIENCE_AT_END = 5
-EVENTS: frozenset[type[Event]] = frozenset({Backward, Step, Cleared})
+EVENTS: frozenset[type[Event]] = frozenset({Step, Cleared})
 
 
 class Gradient(Subject):
     """The gradient of one parameter, as it was when it was last looked at."""
 
-    __slots__ = ("added", "doubt", "grad", "parameter", "reached", "spent", "version")
+    __slots__ = ("added", "changed_at", "doubt", "grad", "parameter", "reached", "reached_at", "spent", "version")
 
     def __init__(self, parameter: torch.Tensor) -> None:
         self.parameter = weakref.ref(parameter)
         self.grad: weakref.ref[torch.Tensor] | None = None
         self.version = 0
         self.reached = False  # there has been a gradient
+        self.reached_at = self.changed_at = 0  # when, by a backward pass and otherwise, by the clock of the history
         self.spent = False  # applied by a step, and not known to have been cleared since
         self.added = False  # a backward pass has added to it since
         self.doubt: torch.Tensor | None = None  # its norm before that pass: zero means it had been cleared
@@ -56,12 +58,27 @@ class Gradient(Subject):
         self.doubt = None
 
 
+class _Steps:
+    """The steps of one optimizer so far."""
+
+    __slots__ = ("count", "ended_at", "optimizer", "site", "unprepared")
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = weakref.ref(optimizer)
+        self.count = 0
+        self.site: FrameSite | None = None  # of the last one
+        self.ended_at = 0  # by the clock of the history
+        self.unprepared = True  # so far, no backward pass was there for any of them
+
+
 class GradientHistory:
     """Reports backward passes, steps and clearings to the protocols over gradients."""
 
     def __init__(self, judge: Judge, modules: KnownModules) -> None:
         self._modules = modules
-        self._steps: dict[int, tuple[weakref.ref[Optimizer], FrameSite, int]] = {}
+        self._steps: dict[int, _Steps] = {}
+        self._clock = 0  # counts backward passes and steps
+        self._walked_at = 0  # when the last backward pass began, whatever it reached
         self._suspects: dict[int, list[tuple[Gradient, str]]] = {}
         self._cohorts: Cohorts[Gradient] = Cohorts(judge, judge.follows(*EVENTS))
         self._judge = judge
@@ -87,6 +104,8 @@ class GradientHistory:
     def backward_begins(self, call: BackwardCall) -> None:
         if not call.accumulates:
             return
+        self._clock += 1
+        self._walked_at = self._clock
         self._forget_dead()
         self._find_clearings(self._order, call.site)
         doubtful = _present(gradient for gradient in self._order if gradient.spent and not gradient.added)
@@ -128,6 +147,8 @@ class GradientHistory:
                 gradient.remember(grad)
                 gradient.spent, gradient.added, gradient.doubt = True, False, None
         self._send(Cleared(site=call.site), cleared)
+        self._clock += 1
+        self._of_optimizer(call.optimizer).ended_at = self._clock
 
     # --- reading off -----------------------------------------------------------------------------------------
 
@@ -142,8 +163,37 @@ class GradientHistory:
                     gradient.remember(parameter.grad)
                     filled.append(gradient)
         if self._last_backward is not None:
+            for gradient in filled:
+                gradient.reached_at = self._walked_at
             self._send(self._last_backward, filled)
         return gradients
+
+    def _of_optimizer(self, optimizer: Optimizer) -> _Steps:
+        steps = self._steps.get(id(optimizer))
+        if steps is None or steps.optimizer() is not optimizer:
+            steps = self._steps[id(optimizer)] = _Steps(optimizer)
+        return steps
+
+    def _prepared(self, call: StepCall, gradients: list[Gradient]) -> Fact[bool]:
+        """Whether a backward pass has reached any of these gradients since the last step of their optimizer.
+
+        It is known that none has where there is no gradient.  One that is still there may have been written to
+        unseen: through ``.data`` from those of another copy of the parameters, or by a CUDA graph.
+        """
+        if call.closure or not type(call.optimizer).__module__.startswith("torch.optim."):
+            return unknown()
+        steps = self._of_optimizer(call.optimizer)
+        if any(gradient.reached_at > steps.ended_at for gradient in gradients):
+            return TRUE
+        for gradient in gradients:
+            grad = None if gradient.grad is None else gradient.grad()
+            if grad is not None and (
+                not steps.count
+                or max(gradient.changed_at, self._walked_at) > steps.ended_at
+                or grad.device.type != "cpu"
+            ):
+                return unknown()
+        return FALSE
 
     def _find_clearings(self, gradients: list[Gradient], site: FrameSite) -> None:
         """Before a backward pass or a step: which gradients were dropped, replaced or zeroed since last seen."""
@@ -156,7 +206,10 @@ class GradientHistory:
             if before is None:
                 if grad is not None:
                     gradient.remember(grad)  # assigned by hand
+                    gradient.changed_at = self._clock + 1
                 continue
+            if before() is not grad or (grad is not None and version(grad) != gradient.version):
+                gradient.changed_at = self._clock + 1
             if grad is None:
                 gradient.grad = None
             elif before() is grad:
@@ -190,26 +243,29 @@ class GradientHistory:
                 continue
             gradient.remember(grad)
             gradient.added = True
+            gradient.reached_at = self._clock + 1
             reached.append(gradient)
+        self._clock += bool(reached)
         self._send(event, reached)
         self._send(Cleared(site=event.site), cleared)
 
     def _step(self, call: StepCall, gradients: list[Gradient]) -> None:
         self._settle_doubts(gradients, call.site)
-        assert call.event is not None  # the witness of steps comes first
+        prepared = self._prepared(call, gradients)
+        call.event = Step(site=call.site, optimizer=type(call.optimizer).__name__, prepared=prepared)
+        self._judge.send(call.event)
+        self._of_optimizer(call.optimizer).unprepared &= prepared.is_false
         self._send(call.event, [gradient for gradient in gradients if gradient.grad is not None])
         self._count(call, gradients)
 
     def _count(self, call: StepCall, gradients: list[Gradient]) -> None:
         """After several steps: which gradients have never been there?"""
-        optimizer, _, count = self._steps.get(id(call.optimizer), (None, call.site, 0))
-        if optimizer is None or optimizer() is not call.optimizer:
-            optimizer, count = weakref.ref(call.optimizer), 0
-        count += 1
-        self._steps[id(call.optimizer)] = optimizer, call.site, count
-        if count == PATIENCE_AT_END:
+        steps = self._of_optimizer(call.optimizer)
+        steps.count += 1
+        steps.site = call.site
+        if steps.count == PATIENCE_AT_END:
             self._suspect(id(call.optimizer), gradients)
-        elif count == PATIENCE:
+        elif steps.count == PATIENCE:
             self._tell_unreached(id(call.optimizer))
 
     def _suspect(self, key: int, gradients: list[Gradient]) -> None:
@@ -222,10 +278,12 @@ class GradientHistory:
         self._suspects[key] = [(one, name) for (one, _), name in zip(trainable, names, strict=True)]
 
     def _tell_unreached(self, key: int) -> None:
-        _, site, steps = self._steps[key]
+        steps = self._steps[key]
         names = tuple(name for gradient, name in self._suspects.pop(key, ()) if not gradient.reached)
-        if names:
-            self._judge.send(NeverReached(site=site, parameters=names, steps=steps))
+        if steps.unprepared and self._judge.checks(Step):
+            return  # each of its steps was told to be in vain
+        if names and steps.site is not None:
+            self._judge.send(NeverReached(site=steps.site, parameters=names, steps=steps.count))
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends: say of shorter trainings, too, what was never reached."""

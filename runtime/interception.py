@@ -11,6 +11,7 @@ thread accumulates into it is a data race.  Hooks that run in the engine's own t
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 import warnings
@@ -24,6 +25,7 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
+from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from gradlint.events import Backward, Step
@@ -63,7 +65,7 @@ class StepCall:
     closure: bool
     within: BackwardCall | None  #: the backward pass this step runs inside of
     guards: tuple[Guard, ...]
-    event: Step | None = None  #: as the witness of steps describes it
+    event: Step | None = None  #: as the witness of gradients describes it
 
 
 @dataclass(slots=True, eq=False)
@@ -77,10 +79,28 @@ class ForwardCall:
     output: Any
 
 
+@dataclass(slots=True, eq=False)
+class ScheduleCall:
+    """One ``step()`` of a scheduler of torch that was not told the epoch."""
+
+    site: FrameSite
+    optimizer: Optimizer
+
+
+@dataclass(slots=True, eq=False)
+class ModeCall:
+    """One call of ``train()`` or ``eval()`` of a module; those it makes of its children are part of it."""
+
+    site: FrameSite
+    module: torch.nn.Module
+    training: bool
+
+
 class _Thread(threading.local):
     """What is under way in one thread."""
 
     def __init__(self) -> None:
+        self.setting_mode = False
         self.outermost: int | None = None  # id of the module whose call is under way
         self.steps: list[tuple[int, int, StepCall | None]] = []  # (optimizer id, frame id, call)
 
@@ -95,6 +115,8 @@ class _Patch:
     silenced: Any = None  #: the filter for the warning that compiled modules give under global hooks
     before: Callable[..., Any] | None = None  #: the entry to the engine that ours replaces
     engine: Callable[..., Any] | None = None  #: ours
+    methods: list[tuple[type, str, Callable[..., Any], Callable[..., Any]]] = field(default_factory=list)
+    """Of classes of torch: the class, the name, the method that ours replaces, and ours."""
 
 
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
@@ -135,6 +157,10 @@ def _watching() -> tuple[Guard, ...]:
 def _install() -> None:
     _patch.before = _autograd._engine_run_backward
     _patch.engine = _autograd._engine_run_backward = _entry(_patch.before)
+    for scheduler in _SCHEDULERS:
+        _replace(scheduler, "step", _schedule)
+    _replace(torch.nn.Module, "train", _mode_setter)
+    _replace(torch.nn.Module, "eval", _mode_setter)
     warnings.filterwarnings("ignore", message=_COMPILED, category=UserWarning)
     _patch.silenced = warnings.filters[0]
     _patch.handles = [
@@ -151,6 +177,9 @@ def _uninstall() -> None:
         _global_forward_hooks_with_kwargs.pop(handle.id, None)  # torch forgets to
     with contextlib.suppress(ValueError):  # under warnings.catch_warnings() the filters were other ones
         warnings.filters.remove(_patch.silenced)  # type: ignore[attr-defined]  # it is a list
+    for owner, name, before, ours in _patch.methods:
+        if owner.__dict__.get(name) is ours:
+            setattr(owner, name, before)
     # Somebody else's later patch may call ours: taking ours out would take theirs out too.  Left in, it only passes on.
     if _autograd._engine_run_backward is _patch.engine:
         _autograd._engine_run_backward = _patch.before
@@ -194,6 +223,58 @@ def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
             call.roots, call.inputs, call.error = (), (), None
 
     return entry
+
+
+_SCHEDULERS = tuple(
+    found
+    for found in vars(lr_scheduler).values()
+    if isinstance(found, type)
+    and issubclass(found, lr_scheduler.LRScheduler)
+    and found is not lr_scheduler.ReduceLROnPlateau
+    and "step" in vars(found)
+)
+
+
+def _replace(owner: type, name: str, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    before = vars(owner)[name]
+    ours = functools.wraps(before)(build(before))
+    setattr(owner, name, ours)
+    _patch.methods.append((owner, name, before, ours))
+
+
+def _schedule(before: Callable[..., Any]) -> Callable[..., Any]:
+    """A scheduler's ``step()`` that tells the guards."""
+
+    def step(self: lr_scheduler.LRScheduler, *args: Any, **kwargs: Any) -> Any:
+        guards = () if args or kwargs or getattr(self, "_is_initial", False) else _watching()
+        if guards and type(self).__module__ == lr_scheduler.__name__:
+            call = ScheduleCall(user_site(2), self.optimizer)
+            for guard in guards:
+                guard.scheduler_stepped(call)
+        return before(self, *args, **kwargs)
+
+    return step
+
+
+def _mode_setter(before: Callable[..., Any]) -> Callable[..., Any]:
+    """``train()`` or ``eval()`` of a module that tells the guards."""
+
+    def set_mode(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        guards = () if torch.compiler.is_compiling() or _thread.setting_mode else _watching()
+        if not guards:
+            return before(self, *args, **kwargs)
+        site = user_site(2)
+        _thread.setting_mode = True
+        try:
+            result = before(self, *args, **kwargs)
+        finally:
+            _thread.setting_mode = False
+        call = ModeCall(site, self, self.training)
+        for guard in guards:
+            guard.mode_set(call)
+        return result
+
+    return set_mode
 
 
 def _step_begins(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

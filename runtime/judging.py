@@ -53,6 +53,8 @@ class Judge:
         self._undelivered: list[int] = []
         self._last: tuple[int, Event] | None = None
         self.recording: Recording | None = None  #: told of what is found and measured, for a report
+        self._pending: dict[tuple[str, Site], tuple[Rule, Violation, Event]] = {}
+        self._innocent: set[tuple[str, Site]] = set()
 
     def follows(self, *kinds: type[Event]) -> tuple[Followed, ...]:
         """The protocols that listen to any of these types of events, with their rules."""
@@ -67,15 +69,44 @@ class Judge:
         """Whether any rule is interested in any of these types of events."""
         return any(not rule.listens().isdisjoint(kinds) for rule in self.rules)
 
+    def checks(self, kind: type[Event]) -> bool:
+        """Whether a rule checks each event of this type, as opposed to following what it touches."""
+        return bool(self._checks.get(kind))
+
     def send(self, event: Event) -> list[Finding]:
         """Show an event to the checks that listen to its type; the findings, new and known, that it gives."""
         if self.recording is not None and isinstance(event, GradientsMeasured):
             self.recording.measured(event)
-        return [
+        found = []
+        for rule, check in self._checks.get(type(event), ()):
+            violations = list(check(event))
+            if getattr(check, "__gradlint_every_time__", False):
+                violations = self._each_time(rule, violations, event)
+            found += [self.report(rule, violation, event) for violation in violations]
+        return found
+
+    def _each_time(self, rule: Rule, violations: list[Violation], event: Event) -> list[Violation]:
+        """What to report at a place that is to be wrong each time: nothing, before it was so twice."""
+        place = (rule.code, event.site)
+        if not violations:
+            self._innocent.add(place)
+            self._pending.pop(place, None)
+        if not violations or place in self._innocent:
+            return []
+        if (place[0], violations[0].at) in self._known:
+            return violations
+        if place in self._pending:
+            rule, first, event = self._pending.pop(place)
+            self.report(rule, first, event)
+            return violations
+        self._pending[place] = rule, violations[0], event
+        return []
+
+    def finish(self) -> None:
+        """The guard ends: what was wrong the only time it happened is reported, too."""
+        for rule, violation, event in self._pending.values():
             self.report(rule, violation, event)
-            for rule, check in self._checks.get(type(event), ())
-            for violation in check(event)
-        ]
+        self._pending = {}
 
     def report(self, rule: Rule, violation: Violation, event: Event) -> Finding:
         """Keep a finding, or count it once more."""

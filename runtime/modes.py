@@ -1,14 +1,15 @@
-"""In which mode the modules were called whose parameters a step updates."""
+"""In which mode the modules were called whose parameters a step updates, and where they were put into it."""
 
 from __future__ import annotations
 
 import weakref
 from typing import TYPE_CHECKING
 
-from gradlint.events import ModelStepped, Step
+from gradlint.events import Backward, EvalMode, ModelStepped, Tensor, TrainMode, WeightsUpdated
 from gradlint.facts import FALSE
 
-from .interception import BackwardCall, ForwardCall, StepCall, inside_backward
+from .cohorts import Cohorts, Subject
+from .interception import BackwardCall, ForwardCall, ModeCall, StepCall, inside_backward
 from .modules import depends_on_mode
 from .tensors import tensors_in
 
@@ -22,24 +23,74 @@ if TYPE_CHECKING:
 MANY = 256  #: modules, above which those that are gone are forgotten
 
 
+class _Mode(Subject):
+    """The mode of one module, as a protocol over modes follows it."""
+
+    __slots__ = ("module", "set_while_trained", "trained", "training")
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = weakref.ref(module)
+        self.training = True  # as it was last told to the protocol
+        self.trained = False  # in training mode
+        self.set_while_trained = False  # its evaluation mode was set after it had been trained
+
+
 class _LastCall:
     """The last call of a module that built a graph."""
 
-    __slots__ = ("module", "site", "training", "walked")
+    __slots__ = ("module", "site", "training", "walked_at")
 
     def __init__(self, module: nn.Module, site: FrameSite) -> None:
         self.module = weakref.ref(module)
         self.training = module.training
         self.site = site
-        self.walked = False  # a backward pass came after it
+        self.walked_at: FrameSite | None = None  # by a backward pass that came after it
 
 
-class Steps:
-    """Sends a :class:`~gradlint.events.Step` for each step of an optimizer."""
+class Modes:
+    """Tells of steps on graphs that were built in evaluation mode."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._calls: dict[int, _LastCall] = {}
+        self._followed = judge.follows(EvalMode)
+        self._cohorts: Cohorts[_Mode] = Cohorts(judge, self._followed)
+        self._modes: dict[int, _Mode] = {}
+
+    def mode_set(self, call: ModeCall) -> None:
+        if not self._followed:
+            return
+        event = TrainMode(site=call.site) if call.training else EvalMode(site=call.site)
+        if not call.training and not self._is_layer(call.module):
+            self._mode(call.module)
+        parts = {id(part) for part in call.module.modules()}
+        for mode in list(self._modes.values()):
+            module = mode.module()
+            if module is None or (not call.training and self._is_layer(call.module)):
+                continue
+            if id(module) in parts or (call.training and any(part is call.module for part in module.modules())):
+                self._tell(mode, event)
+
+    def _mode(self, module: nn.Module) -> _Mode:
+        mode = self._modes.get(id(module))
+        if mode is None or mode.module() is not module:
+            self._modes = {key: other for key, other in self._modes.items() if other.module() is not None}
+            mode = self._modes[id(module)] = _Mode(module)
+            self._cohorts.add(mode)
+        return mode
+
+    def _is_layer(self, module: nn.Module) -> bool:
+        """Whether this is part of a module whose mode was set, or that was called by itself."""
+        wholes = [known.module() for known in (*self._modes.values(), *self._calls.values())]
+        return any(
+            whole is not None and whole is not module and any(part is module for part in whole.modules())
+            for whole in wholes
+        )
+
+    def _tell(self, mode: _Mode, event: TrainMode | EvalMode) -> None:
+        mode.training = isinstance(event, TrainMode)
+        mode.set_while_trained = not mode.training and mode.trained
+        self._cohorts.send(event, [mode])
 
     def forward_ended(self, call: ForwardCall) -> None:
         if inside_backward() or not any(tensor.requires_grad for tensor in tensors_in(call.output)):
@@ -51,26 +102,52 @@ class Steps:
     def backward_begins(self, call: BackwardCall) -> None:
         if call.accumulates:
             for last in self._calls.values():
-                last.walked = True
+                last.walked_at = call.site
 
     def step_begins(self, call: StepCall) -> None:
         if not call.closure:
-            self._send(call)
+            self._stepped(call)
 
     def step_ended(self, call: StepCall) -> None:
         if call.closure:
-            self._send(call)
+            self._stepped(call)
 
-    def _send(self, call: StepCall) -> None:
-        call.event = Step(site=call.site, optimizer=type(call.optimizer).__name__)
-        self._judge.send(call.event)
-        in_evaluation = [last for last in self._calls.values() if last.walked and not last.training]
-        if in_evaluation:
-            owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
-            for last in in_evaluation:
-                module = last.module()
-                if module is not None and depends_on_mode(module) and _has_any(module, owned):
-                    self._judge.send(ModelStepped(site=call.site, training=FALSE, forward_at=last.site))
+    def _stepped(self, call: StepCall) -> None:
+        walked = [last for last in self._calls.values() if last.walked_at is not None and self._is_news(last)]
+        if not walked:
+            return
+        owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
+        for last in walked:
+            module = last.module()
+            if module is None or not depends_on_mode(module) or not _has_any(module, owned):
+                continue
+            followed = bool(self._followed) and self._follow(last, module, call)
+            if not last.training and not followed:
+                self._judge.send(ModelStepped(site=call.site, training=FALSE, forward_at=last.site))
+
+    def _is_news(self, last: _LastCall) -> bool:
+        """Whether a step after this call is to be looked at: not a further one in training mode."""
+        if not last.training or not self._followed:
+            return not last.training
+        module = last.module()
+        mode = self._modes.get(id(module))
+        return mode is None or mode.module() is not module or not (mode.training and mode.trained)
+
+    def _follow(self, last: _LastCall, module: nn.Module, step: StepCall) -> bool:
+        """Tell a step to the protocols over modes; whether those speak of the evaluation mode it was made in."""
+        mode = self._mode(module)
+        if last.training:
+            if not mode.training:  # set back part by part, or by assignment
+                self._tell(mode, TrainMode(site=last.site))
+            if not mode.trained:
+                mode.trained = True
+                self._cohorts.send(WeightsUpdated(site=step.site), [mode])
+            return False
+        if not mode.set_while_trained or last.walked_at is None:
+            return False
+        self._cohorts.send(Backward(site=last.walked_at, root=Tensor()), [mode])
+        self._cohorts.send(WeightsUpdated(site=step.site), [mode])
+        return True
 
 
 def _has_any(module: nn.Module, owned: set[int]) -> bool:

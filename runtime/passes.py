@@ -18,6 +18,7 @@ from gradlint.events import Backward, BackwardAsked, SavedTensorChanged, Tensor
 from gradlint.facts import TRUE, known
 from gradlint.finding import Finding
 
+from .ages import Ages, Update
 from .cuts import Cuts
 from .datawrites import Writes
 from .frames import FrameSite
@@ -37,8 +38,10 @@ _AccumulateGrad: type = type(torch.autograd.graph.get_gradient_edge(torch.zeros(
 class BackwardPasses:
     """Sends a :class:`~gradlint.events.Backward` for each run of the engine; remembers what each one freed."""
 
-    def __init__(self, judge: Judge, writes: Writes, cuts: Cuts) -> None:
+    def __init__(self, judge: Judge, writes: Writes, cuts: Cuts, ages: Ages) -> None:
         self._judge = judge
+        self._ages = ages
+        self._stale: list[Update] = []
         self._cuts = cuts
         self._writes = writes
         self._key = f"gradlint.{next(_guards)}"
@@ -46,7 +49,9 @@ class BackwardPasses:
         self._sites: list[FrameSite] = []
 
     def backward_begins(self, call: BackwardCall) -> None:
-        call.event = _event(call)
+        self._stale = self._ages.stale(map(_node, call.roots))
+        silent = [update for update in self._stale if update.silent]
+        call.event = _event(call, stale_at=silent[-1].site if silent else None)
         root = call.roots[0] if call.roots else None
         if isinstance(root, torch.Tensor) and root.requires_grad and root.grad_fn is None:
             view = self._cuts.described(root, call.event.root)
@@ -72,6 +77,8 @@ class BackwardPasses:
             return self._judge.send(BackwardAsked(site=call.site, root=view, noticed=TRUE))
         if changed := CHANGED.search(error):
             shape = tuple(int(size) for size in changed["shape"].split(", ") if size)
+            if steps := [update for update in self._stale if update.may_have_changed(shape)]:
+                return self._judge.send(_event(call, stale_at=steps[-1].site))
             return self._judge.send(
                 SavedTensorChanged(
                     site=call.site,
@@ -98,6 +105,7 @@ class BackwardPasses:
             if key in metadata:
                 continue
             metadata[key] = serial
+            self._ages.freed(node)
             nodes += [child for child, _ in node.next_functions if child is not None]
 
     def _freed_at(self, roots: Iterable[Any]) -> FrameSite | None:
@@ -121,9 +129,11 @@ def _node(root: Any) -> Any:
     return root.node if hasattr(root, "node") else root.grad_fn
 
 
-def _event(call: BackwardCall, freed: bool = False, freed_at: FrameSite | None = None) -> Backward:
+def _event(
+    call: BackwardCall, freed: bool = False, freed_at: FrameSite | None = None, stale_at: FrameSite | None = None
+) -> Backward:
     root = call.roots[0] if call.roots else None
-    view = Tensor(freed=known(freed), freed_at=freed_at)
+    view = Tensor(freed=known(freed), freed_at=freed_at, stale_at=stale_at)
     if isinstance(root, torch.Tensor):
         view = Tensor(
             requires_grad=known(root.requires_grad),
@@ -132,6 +142,7 @@ def _event(call: BackwardCall, freed: bool = False, freed_at: FrameSite | None =
             scalar=known(root.numel() == 1),
             freed=known(freed),
             freed_at=freed_at,
+            stale_at=stale_at,
         )
     return Backward(
         site=call.site,

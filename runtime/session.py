@@ -20,6 +20,8 @@ from torch.optim import Optimizer
 
 from gradlint.events import (
     BackwardAsked,
+    EvalMode,
+    FirstStep,
     GradientsMeasured,
     ModelStepped,
     NeverReached,
@@ -28,6 +30,7 @@ from gradlint.events import (
 from gradlint.finding import Finding
 
 from . import OnFinding, interception
+from .ages import Ages
 from .cuts import Cuts
 from .datawrites import Writes
 from .errors import explain, note
@@ -39,19 +42,29 @@ from .gradients import EVENTS as GRADIENT_EVENTS
 from .gradients import GradientHistory
 from .inputs import EVENTS as INPUT_EVENTS
 from .inputs import InputGradients
-from .interception import BackwardCall, ForwardCall, StepCall
+from .interception import BackwardCall, ForwardCall, ModeCall, ScheduleCall, StepCall
 from .judging import Judge, selected
-from .modes import Steps
+from .modes import Modes
 from .modules import KnownModules
 from .norms import GradientNorms
 from .page import as_page
 from .passes import BackwardPasses
 from .recording import Recording
 from .reporting import told
+from .schedules import Schedules
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HANDLERS = ("backward_begins", "backward_ended", "step_begins", "step_ended", "forward_ended", "finish")
+_HANDLERS = (
+    "backward_begins",
+    "backward_ended",
+    "step_begins",
+    "step_ended",
+    "scheduler_stepped",
+    "mode_set",
+    "forward_ended",
+    "finish",
+)
 
 
 class FindingWarning(UserWarning):
@@ -146,6 +159,7 @@ class Guard:
             if error is not None:
                 self._explain(error)
             self._notify("finish", user_site(2))
+            self._judge.finish()
             self._depth = 0
             self._handlers = {}
         try:
@@ -195,10 +209,13 @@ class Guard:
                 self._modules.add(thing)
         writes, cuts = Writes(), Cuts(judge)
         witnesses: list[object] = [self._recording]
-        if judge.listens(*GRADIENT_EVENTS, BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached):
+        if judge.listens(*GRADIENT_EVENTS, BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached, EvalMode):
             history = GradientHistory(judge, self._modules)
             history.watch(_parameters(things))
-            witnesses += [BackwardPasses(judge, writes, cuts), Steps(judge), history]
+            ages, modes = Ages(), Modes(judge)
+            witnesses += [ages, BackwardPasses(judge, writes, cuts, ages), history, modes]
+        if judge.listens(FirstStep):
+            witnesses.append(Schedules(judge))
         if judge.listens(GradientsMeasured):
             witnesses.append(GradientNorms(judge, self._modules))
         if judge.follows(*INPUT_EVENTS):
@@ -233,6 +250,14 @@ class Guard:
     def step_ended(self, call: StepCall) -> None:
         """An optimizer has stepped."""
         self._observe("step_ended", call)
+
+    def scheduler_stepped(self, call: ScheduleCall) -> None:
+        """A scheduler is about to step."""
+        self._observe("scheduler_stepped", call)
+
+    def mode_set(self, call: ModeCall) -> None:
+        """A module was put into training or evaluation mode."""
+        self._observe("mode_set", call)
 
     def forward_ended(self, call: ForwardCall) -> None:
         """An outermost module has returned."""

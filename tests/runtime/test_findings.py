@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -182,6 +184,88 @@ def test_a_graph_freed_by_autograd_grad() -> None:
         with pytest.raises(RuntimeError, match="second time"):
             y.backward()
     assert [other.location.row for other in guard.findings[0].related] == [line(-3)]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_step_between_the_backward_passes_of_a_graph(fused: bool) -> None:
+    model = network()
+    optimizer = sgd(model, fused=fused, foreach=False)
+    with contextlib.suppress(RuntimeError), watch() as guard:
+        logits = model(batches()[0][0])
+        first, second = logits.square().mean(), logits.abs().mean()
+        first.backward(retain_graph=True)
+        optimizer.step()
+        optimizer.zero_grad()
+        second.backward()
+        assert fused, "autograd does not notice what fused optimizers change"
+    assert codes(guard) == ["GL213"]
+    assert guard.findings[0].location.row == line(-3)
+    assert [related.location.row for related in guard.findings[0].related] == [line(-6)]
+
+
+def test_a_step_over_other_parameters_between_the_backward_passes() -> None:
+    model, other = network(), network()
+    optimizer = torch.optim.Adam(other.parameters(), fused=True)
+    with watch() as guard:
+        logits = model(batches()[0][0])
+        other(batches()[0][0]).square().mean().backward()
+        optimizer.step()
+        logits.square().mean().backward()
+    assert codes(guard) == []
+
+
+def test_steps_in_vain_are_reported_when_they_always_are() -> None:
+    model = network()
+    optimizer = sgd(model)
+    with watch(select="GL206") as guard:
+        for number, (x, _) in enumerate(batches()):
+            if number % 2 == 0:
+                optimizer.step()  # the first time, there is nothing to apply yet
+                optimizer.zero_grad()
+            model(x).square().mean().backward()
+    assert codes(guard) == []
+    optimizer.zero_grad()
+    with watch(select="GL206") as guard:
+        for _ in range(3):
+            optimizer.step()
+            optimizer.zero_grad()
+    assert codes(guard) == ["GL206"]
+    assert guard.findings[0].location.row == line(-3)
+
+
+def test_a_scheduler_that_steps_first() -> None:
+    optimizer = sgd(network())
+    scheduler = torch.optim.lr_scheduler.SequentialLR(
+        optimizer,
+        [
+            torch.optim.lr_scheduler.ConstantLR(optimizer),
+            torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 5),
+        ],
+        milestones=[1],
+    )
+    with watch(select="GL206") as guard, warnings.catch_warnings(action="ignore"):
+        scheduler.step()
+        for parameter in optimizer.param_groups[0]["params"]:
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+    assert codes(guard) == ["GL206"]
+    assert guard.findings[0].location.row == line(-5)
+
+
+@pytest.mark.parametrize("select", [None, "GL703"])
+def test_training_that_goes_on_in_evaluation_mode(select: str | None) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+    optimizer = sgd(model)
+    with watch(select=select) as guard:
+        for x, y in batches():
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                model(x)
+    assert codes(guard) == [select or "GL408"], "one mistake is told once"
+    assert guard.findings[0].location.row == line(-5 if select else -4)
 
 
 def test_an_input_that_requires_grad() -> None:

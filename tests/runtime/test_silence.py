@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -439,6 +440,91 @@ def gradients_assigned_by_hand() -> None:
         cross_entropy(other(x), y).backward()
         for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
             mine.grad = None if theirs.grad is None else theirs.grad.clone()
+        optimizer.step()
+
+
+@loop
+def master_copies_of_the_parameters() -> None:
+    model = network()
+    copies = [nn.Parameter(parameter.detach().clone()) for parameter in model.parameters()]
+    optimizer = torch.optim.SGD(copies, lr=0.01)
+    for x, y in batches():
+        cross_entropy(model(x), y).backward()
+        for copy_, parameter in zip(copies, model.parameters(), strict=True):
+            if copy_.grad is None:
+                copy_.grad = torch.zeros_like(copy_)
+            copy_.grad.data.copy_(parameter.grad)
+        optimizer.step()
+        model.zero_grad()
+        with torch.no_grad():
+            for copy_, parameter in zip(copies, model.parameters(), strict=True):
+                parameter.copy_(copy_)
+
+
+@loop
+def gradients_made_by_hand() -> None:
+    model = network()
+    optimizer = sgd(model)
+    for _ in range(3):
+        for parameter in model.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        optimizer.step()
+
+
+@loop
+def a_scheduler_after_a_step_that_the_scaler_left_out() -> None:
+    model = network()
+    optimizer = sgd(model)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    scaler = torch.amp.GradScaler("cpu")
+    for number, (x, y) in enumerate(batches()):
+        optimizer.zero_grad()
+        loss = cross_entropy(model(x), y)
+        scaler.scale(loss if number else loss * float("inf")).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        with warnings.catch_warnings(action="ignore"):
+            scheduler.step()
+
+
+@loop
+def schedulers_that_are_told_the_epoch_or_step_after() -> None:
+    model = network()
+    optimizer = sgd(model)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=8)
+    for x, y in batches():
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        optimizer.step()
+        scheduler.step()
+
+
+@loop
+def a_mode_that_is_saved_and_restored() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+    optimizer = sgd(model)
+    for x, y in batches():
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        optimizer.step()
+        modes = {module: module.training for module in model.modules()}
+        model.eval()
+        with torch.no_grad():
+            model(x)
+        for module, mode in modes.items():
+            module.training = mode
+
+
+@loop
+def an_encoder_kept_in_evaluation_mode() -> None:
+    encoder = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
+    model = nn.ModuleDict({"encoder": encoder, "head": nn.Linear(8, 2)})
+    optimizer = torch.optim.SGD(model["head"].parameters(), lr=0.01)
+    for x, y in batches():
+        model.train()
+        encoder.eval()
+        optimizer.zero_grad()
+        cross_entropy(model["head"](encoder(x)), y).backward()
         optimizer.step()
 
 

@@ -1,0 +1,148 @@
+"""Graphs that are older than a step which changed parameters they need.
+
+The output of each outermost module is stamped with the number of steps so far.  The stamp is watched weakly: only
+while a graph from before a step is alive, and nothing has freed it, are graphs looked into before a backward pass.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .interception import ForwardCall, StepCall, inside_backward
+from .tensors import tensors_in
+
+if TYPE_CHECKING:
+    from .frames import FrameSite
+
+_guards = itertools.count(1)
+
+
+class Stamp:
+    """How old a part of a graph is; it lives as long as that part."""
+
+    __slots__ = ("__weakref__", "steps")
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+
+class Update:
+    """The last step that changed some parameters."""
+
+    __slots__ = ("parameters", "silent", "site", "steps")
+
+    def __init__(self, call: StepCall, steps: int) -> None:
+        groups = call.optimizer.param_groups
+        self.site: FrameSite = call.site
+        self.steps = steps  # the number of this one
+        self.silent = any(group.get("fused") for group in groups)  # it does not tell autograd about the change
+        self.parameters = {
+            id(parameter): weakref.ref(parameter)
+            for group in groups
+            for parameter in group["params"]
+            if parameter.grad is not None
+        }
+
+    def may_have_changed(self, shape: tuple[int, ...]) -> bool:
+        """Whether it changed a parameter of this shape, or of that of its transpose."""
+        parameters = [parameter for reference in self.parameters.values() if (parameter := reference()) is not None]
+        return any(tuple(parameter.shape) in (shape, shape[::-1]) for parameter in parameters)
+
+
+class Ages:
+    """Knows which graphs were built before a step."""
+
+    def __init__(self) -> None:
+        self._key = f"gradlint.age.{next(_guards)}"
+        self._steps = 0
+        self._stamps: weakref.WeakSet[Stamp] = weakref.WeakSet()
+        self._updates: dict[int, Update] = {}
+
+    def forward_ended(self, call: ForwardCall) -> None:
+        if inside_backward() or torch._C._functorch.peek_interpreter_stack():
+            return
+        for tensor in tensors_in(call.output):
+            if tensor.grad_fn is not None:
+                stamp = Stamp(self._steps)
+                tensor.grad_fn.metadata[self._key] = stamp
+                self._stamps.add(stamp)
+
+    def step_begins(self, call: StepCall) -> None:
+        self._steps += 1
+        self._updates[id(call.optimizer)] = Update(call, self._steps)
+
+    def freed(self, node: Any) -> None:
+        """A backward pass has freed this node of a graph."""
+        stamp = node.metadata.get(self._key)
+        if stamp is not None:
+            self._stamps.discard(stamp)
+
+    def stale(self, roots: Iterable[Any]) -> list[Update]:
+        """The steps that changed parameters in a graph that was built before them, and is to be walked now."""
+        updates = [update for update in self._updates.values() if self._is_endangered(update)]
+        if not updates:
+            return []
+        found: dict[int, Update] = {}
+        for stamp, parts in self._stamped(roots):
+            for update in updates:
+                if update.steps > stamp.steps and update.steps not in found and self._needs(parts, update):
+                    found[update.steps] = update
+        return [found[steps] for steps in sorted(found)]
+
+    def _is_endangered(self, update: Update) -> bool:
+        return any(stamp.steps < update.steps for stamp in self._stamps)
+
+    def _stamped(self, roots: Iterable[Any]) -> Iterator[tuple[Stamp, list[Any]]]:
+        """The stamps in a graph, each with the nodes below it."""
+        for node in _below(roots):
+            stamp = node.metadata.get(self._key)
+            if stamp is not None and stamp in self._stamps:
+                yield stamp, list(_below([node]))
+
+    def _needs(self, nodes: list[Any], update: Update) -> bool:
+        """Whether the backward pass of any of the nodes reads a parameter that the step has changed.
+
+        Where autograd counts changes, it says so itself; this only finds out whether it is to be believed.
+        """
+        if not update.silent:
+            return any(_has(update, getattr(node, "variable", None)) for node in nodes)
+        changed = {
+            parameter.untyped_storage().data_ptr()
+            for reference in update.parameters.values()
+            if (parameter := reference()) is not None
+        }
+        return any(tensor.untyped_storage().data_ptr() in changed for node in nodes for tensor in _saved(node))
+
+
+def _has(update: Update, variable: Any) -> bool:
+    reference = update.parameters.get(id(variable))
+    return reference is not None and reference() is variable
+
+
+def _below(roots: Iterable[Any]) -> Iterator[Any]:
+    """All nodes of a graph, from its roots on."""
+    nodes = [node for node in roots if node is not None]
+    seen = set(nodes)
+    while nodes:
+        node = nodes.pop()
+        yield node
+        for child, _ in node.next_functions:
+            if child is not None and child not in seen:
+                seen.add(child)
+                nodes.append(child)
+
+
+def _saved(node: Any) -> Iterator[torch.Tensor]:
+    """What a node of autograd's own has saved, as far as it can be had."""
+    for name in dir(node):
+        if name.startswith("_saved_"):
+            try:
+                value = getattr(node, name)
+            except RuntimeError:  # it was freed, or autograd has noticed that it was changed
+                continue
+            yield from tensors_in(value)
