@@ -67,9 +67,10 @@ class Ages:
         if inside_backward() or torch._C._functorch.peek_interpreter_stack():
             return
         for tensor in tensors_in(call.output):
-            if tensor.grad_fn is not None:
+            node: Any = tensor.grad_fn
+            if node is not None:
                 stamp = Stamp(self._steps)
-                tensor.grad_fn.metadata[self._key] = stamp
+                node.metadata[self._key] = stamp
                 self._stamps.add(stamp)
 
     def step_begins(self, call: StepCall) -> None:

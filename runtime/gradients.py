@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from gradlint.events import Backward, Cleared, Event, NeverReached, Step
+from gradlint.events import Backward, Cleared, Event, NeverReached, Step, WeightsUpdated
 from gradlint.facts import FALSE, TRUE, Fact, unknown
 
 from .cohorts import Cohorts, Subject
 from .frames import FrameSite
-from .interception import BackwardCall, StepCall
+from .interception import BackwardCall, ForwardCall, StepCall
 from .judging import Judge
 from .modules import KnownModules
 
 if TYPE_CHECKING:
+    from torch import nn
     from torch.optim import Optimizer
 
 PATIENCE = 10  #: steps after which a gradient that was never there is reported
 PATIENCE_AT_END = 5
-EVENTS: frozenset[type[Event]] = frozenset({Step, Cleared})
+EVENTS: frozenset[type[Event]] = frozenset({Step, Cleared})  # those of its protocols
 
 
 class Gradient(Subject):
@@ -84,6 +85,7 @@ class GradientHistory:
         self._judge = judge
         self._gradients: dict[int, Gradient] = {}
         self._order: list[Gradient] = []
+        self._called: dict[int, weakref.ref[nn.Module]] = {}
         self._last_backward: Backward | None = None
 
     def watch(self, parameters: Iterable[torch.Tensor]) -> list[Gradient]:
@@ -100,6 +102,13 @@ class GradientHistory:
         return gradient, True
 
     # --- what is told by the interception --------------------------------------------------------------------
+
+    def forward_ended(self, call: ForwardCall) -> None:
+        """Follow the parameters of a module from its first call on, before an optimizer shows them."""
+        known = self._called.get(id(call.module))
+        if known is None or known() is not call.module:
+            self._called[id(call.module)] = weakref.ref(call.module)
+            self.watch(parameter for parameter in call.module.parameters() if parameter.requires_grad)
 
     def backward_begins(self, call: BackwardCall) -> None:
         if not call.accumulates:
@@ -159,6 +168,8 @@ class GradientHistory:
             for parameter in group["params"]:
                 gradient, new = self._gradient(parameter)
                 gradients.append(gradient)
+                if new:
+                    gradient.changed_at = self._walked_at  # by all that is known
                 if new and parameter.grad is not None:
                     gradient.remember(parameter.grad)
                     filled.append(gradient)
@@ -187,6 +198,8 @@ class GradientHistory:
             return TRUE
         for gradient in gradients:
             grad = None if gradient.grad is None else gradient.grad()
+            if gradient.changed_at > steps.ended_at and not gradient.reached:
+                return unknown()  # met for the first time
             if grad is not None and (
                 not steps.count
                 or max(gradient.changed_at, self._walked_at) > steps.ended_at
@@ -256,6 +269,9 @@ class GradientHistory:
         self._judge.send(call.event)
         self._of_optimizer(call.optimizer).unprepared &= prepared.is_false
         self._send(call.event, [gradient for gradient in gradients if gradient.grad is not None])
+        # Where there is something to apply, what is not there for a part of the parameters is no loss.
+        applied = [gradient for gradient in gradients if gradient.added]
+        self._send(WeightsUpdated(site=call.site), applied or gradients)
         self._count(call, gradients)
 
     def _count(self, call: StepCall, gradients: list[Gradient]) -> None:

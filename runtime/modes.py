@@ -81,7 +81,7 @@ class Modes:
 
     def _is_layer(self, module: nn.Module) -> bool:
         """Whether this is part of a module whose mode was set, or that was called by itself."""
-        wholes = [known.module() for known in (*self._modes.values(), *self._calls.values())]
+        wholes = [mode.module() for mode in self._modes.values()] + [last.module() for last in self._calls.values()]
         return any(
             whole is not None and whole is not module and any(part is module for part in whole.modules())
             for whole in wholes
