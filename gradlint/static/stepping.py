@@ -107,6 +107,9 @@ class Stepping:
         if name in ("unscale_", "step"):
             groups = self.m.optimizers.groups_of(first, w, site)
             touches = self.m.witness.presumed(groups, w)
+            # Whether the parameters of a model are those of an optimizer is not always known.
+            others = [key for key, other in w.heap.items() if isinstance(other, Group) and other.tokens]
+            touches = {**dict.fromkeys(others, None), **touches}
             self.m.witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
             if name == "step":
                 w.write(receiver.id).groups |= groups
