@@ -209,6 +209,16 @@ class NeverReached(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerChecked(Event):
+    """An optimizer is about to step.  ``site`` is where it was built."""
+
+    optimizer: str = ""  #: the class name
+    frozen: Fact[bool] = field(default_factory=unknown)  #: none of its parameters requires grad
+    misses_at: Site | None = None  #: where parameters that it should own took their place, after it was built
+    stepped_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRetained(Event):
     """A backward pass kept its graph.  Taken back where a later one walks part of it, or where it leaves the code."""
 

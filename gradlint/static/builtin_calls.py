@@ -344,4 +344,7 @@ class BuiltinCalls:
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(fields)))
 
     def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        return self.m.clone(w.resolve(args.get(0) or NONE), w)
+        original = w.resolve(args.get(0) or NONE)
+        copy = self.m.clone(original, w)
+        self.m.ownership.copied(original, copy, w, site)
+        return copy

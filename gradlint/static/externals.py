@@ -129,7 +129,9 @@ class Externals:
             self._thaw(groups, w)
             self._read_inputs(groups, w, ctx, site)
             self.m.construction.handed_over(groups, w)
-            return w.new(Instance(name=name, kind="optimizer", groups=groups, made_at=site), (site, ctx.key, name))
+            return w.new(
+                Instance(name=name, kind="optimizer", groups=groups, made_at=site, born=fresh()), (site, ctx.key, name)
+            )
         if name in PASSED_THROUGH:
             return w.resolve(args.get(0) or NONE)
         if name in SCALERS:

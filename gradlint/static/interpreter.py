@@ -32,6 +32,7 @@ from gradlint.static.module_methods import ModuleMethods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
 from gradlint.static.optimizers import Optimizers
+from gradlint.static.ownership import Ownership
 from gradlint.static.passes import Passes
 from gradlint.static.plain_tensors import PlainTensors
 from gradlint.static.python import Python
@@ -131,6 +132,7 @@ class Interpreter:
         self.graphs = Graphs(self)
         self.evaluation = Evaluation(self)
         self.stepping = Stepping(self)
+        self.ownership = Ownership(self)
         self.cuts = Cuts(self)
         self.devices = Devices(self)
         self.discards = Discards(self)
@@ -425,7 +427,7 @@ class Interpreter:
             ref = w.new(new)
             memo[value.id] = ref.id
             if isinstance(new, Group):
-                new.tokens = {}
+                new.tokens, new.prepared = {}, False
             if isinstance(new, (Instance, Tensor)):
                 new.groups = frozenset(group(g) for g in new.groups)
             if isinstance(new, Tensor):

@@ -100,6 +100,7 @@ class ModuleMethods:
             key, value = w.resolve(args.get(0, "name") or NONE), args.get(1, "module") or args.get(1, "param")
             value = value or args.get(1, "tensor") or NONE
             label = str(key.value) if isinstance(key, Const) else f"<{fresh()}>"
+            self.m.ownership.placed(receiver, w.resolve(value), w, site)
             w.write(receiver.id).attrs[label] = value
             self.m.construction.attribute_set(receiver, obj, label, w.resolve(value), w, ctx, site)
             return NONE

@@ -287,6 +287,8 @@ class Modules:
         if name == "training" and obj.kind in MODULES:
             obj.training = value.value if isinstance(value, Const) else None
             return
+        if obj.kind in MODULES:
+            self.m.ownership.placed(owner, value, w, site)
         obj.attrs[name] = value
         obj.set_at[name] = site
         if obj.kind in MODULES:
@@ -374,6 +376,7 @@ class Modules:
     ) -> None:
         """``module_dict["head"] = layer``, ``sequential[-1] = layer``."""
         if obj.layer is not None and obj.layer.container and isinstance(index, Const):
+            self.m.ownership.placed(owner, w.resolve(value), w, site)
             new = w.write(owner.id)
             children = [k for k in obj.attrs if not k.startswith("<")]
             key = index.value

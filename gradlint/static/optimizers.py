@@ -97,6 +97,7 @@ class Optimizers:
         return Unknown(("optimizer method", fresh()))
 
     def _apply(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        self.m.ownership.stepping(obj, w, ctx, site)
         self.m.stepping.before_step(obj.groups, w, ctx, site)
         self.m.witness.step(obj.groups, obj.name, w, ctx, site)
         self.m.tensors.outdate(obj.groups, w, site)

@@ -187,6 +187,10 @@ class Group(Object):
     stepped: int = 0  #: the number at which an optimizer last stepped them
     prepared: bool | None = False  #: a backward pass has added to its gradients since the last step
     discarded: Hashable = None  #: the loop in which their gradients were last cleared, whatever the iteration
+    beside: frozenset[int] = frozenset()  #: those of the module they were put into, or were copied from
+    placed: int = 0  #: the number at which that happened
+    placed_at: Site | None = None
+    copied: bool = False
     owner: object = None
 
 
@@ -284,6 +288,7 @@ class Instance(Object):
     tokens: dict[str, Tokens] = field(default_factory=dict)
     stepped: bool | None = False  #: of an optimizer: whether it has stepped
     scheduled_at: Site | None = None  #: of an optimizer: where a scheduler of it was stepped
+    born: int = 0  #: of an optimizer: the number at which it was built
     owner: object = None
 
 
