@@ -60,13 +60,15 @@ class Modes:
     def mode_set(self, call: ModeCall) -> None:
         if not self._followed:
             return
-        event = TrainMode(site=call.site) if call.training else EvalMode(site=call.site)
-        if not call.training and not self._is_layer(call.module):
+        if not call.training:
+            if self._is_layer(call.module):
+                return
             self._mode(call.module)
+        event = TrainMode(site=call.site) if call.training else EvalMode(site=call.site)
         parts = {id(part) for part in call.module.modules()}
         for mode in list(self._modes.values()):
             module = mode.module()
-            if module is None or (not call.training and self._is_layer(call.module)):
+            if module is None:
                 continue
             if id(module) in parts or (call.training and any(part is call.module for part in module.modules())):
                 self._tell(mode, event)
