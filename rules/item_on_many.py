@@ -33,7 +33,8 @@ class ItemOnMany(Rule):
     PyTorch raises `RuntimeError: a Tensor with 4 elements cannot be converted to Scalar`.
 
     ## Stays silent on
-    Tensors of one element, and of unknown size.
+    Tensors of one element, and of unknown size; one value per sample of a batch whose size is not known, such as
+    `output.argmax(1)`: the batch may be a single image.
 
     ## References
     - [torch.Tensor.item](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html)

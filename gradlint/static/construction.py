@@ -42,6 +42,7 @@ class Construction:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._read_out: set[int] = set()  #: the parameter groups of layers that were read out of a container as a whole
 
     # --- Module.__init__
 
@@ -204,6 +205,8 @@ class Construction:
         kind = "dict" if isinstance(container, Mapping) else "list" if container.mutable else "tuple"
         for value, put_at in held(container, w):
             groups = self._own_groups(value, ref, w)
+            if not groups <= registered and groups & self._read_out:
+                continue  # registered one by one, it may be
             site = put_at or obj.set_at.get(name)
             if groups and site is not None:
                 event = events.ModuleBuilt(
@@ -215,6 +218,17 @@ class Construction:
                 )
                 self.m.witness.send(event, w, ctx, alternative=name)
                 return
+
+    def read_out(self, container: Sequence, w: World) -> None:
+        """Any one of what a list holds was read: it is not told apart which of its layers are registered then."""
+        for value, _ in held(container, w):
+            for each in value.alternatives if isinstance(value, Choice) else (value,):
+                each = w.resolve(each)
+                obj = w.get(each, Object)
+                if isinstance(obj, Instance) and obj.kind in _LAYERS and isinstance(each, Ref):
+                    self._read_out |= self.m.modules.groups(each, w)
+                elif isinstance(obj, Tensor) and obj.is_parameter:
+                    self._read_out |= obj.groups
 
     def _own_groups(self, value: Value, owner: Ref, w: World) -> frozenset[int]:
         """The parameters of a layer, or the parameter, that was made since the building of ``owner`` began."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -218,7 +219,10 @@ class Methods:
             self.m.shapes.applied(name, op, given, pair, w)
             return pair
         if name == "item":
-            self.m.witness.send(events.NumberTaken(site=site, tensor=tensors.view_of(receiver, w)), w, ctx)
+            view = tensors.view_of(receiver, w)
+            if tensor.size == "samples":
+                view = replace(view, scalar=unknown())  # who takes one number is likely to have one sample
+            self.m.witness.send(events.NumberTaken(site=site, tensor=view), w, ctx)
         result = tensors.apply(op, given, w, ctx, site)
         self.m.shapes.applied(name, op, given, result, w)
         self.m.cuts.rounded(name, result, w, site)

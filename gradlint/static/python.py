@@ -62,6 +62,8 @@ class Python:
                 return special
         if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= MAX_UNROLLED:
             return Items([Const(letter) for letter in value.value], self.never)
+        if isinstance(obj, Sequence):
+            self.m.construction.read_out(obj, w)
         return Items(None, lambda world, here: self.element(value, world, here))
 
     def never(self, w: World, ctx: Context) -> Value:
@@ -195,6 +197,7 @@ class Python:
         parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
         if not parts:
             return Unknown(("item", fresh()))
+        self.m.construction.read_out(obj, w)
         joined = parts[0]
         for part in parts[1:]:
             joined = self.m.join_values(joined, part, w)
@@ -210,6 +213,7 @@ class Python:
         parts = [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
         if not parts:
             return Unknown(("item", fresh()))
+        self.m.construction.read_out(obj, w)
         joined = parts[0]
         for part in parts[1:]:
             joined = self.m.join_values(joined, part, w)

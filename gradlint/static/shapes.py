@@ -107,8 +107,8 @@ class Shapes:
         if first is None or not isinstance(dim, Const) or not isinstance(dim.value, int) or not isinstance(keep, Const):
             return None
         if first.shape is None:
-            if first.size == "many" and dim.value > 0:
-                tensor.size = "many"  # the first dimension, that of the samples, remains
+            if first.size is not None and first.size != "one" and dim.value > 0:
+                tensor.size = "samples"  # the first dimension remains
             return None
         if not -len(first.shape) <= dim.value < len(first.shape):
             return None

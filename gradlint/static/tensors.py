@@ -446,6 +446,8 @@ class Tensors:
             unknown_input = len(tensors) < len(inputs)
             if "many" in sizes:
                 new.size = "many"
+            elif "samples" in sizes:
+                new.size = "samples"
             elif sizes == {"one"} and not unknown_input:
                 new.size = "one"
 
@@ -495,7 +497,7 @@ class Tensors:
             and isinstance(result, Ref)
             and self._residual(symbol, left, right, w)
         ):
-            w.write(result.id).size = "many"
+            w.write(result.id).size = "samples"
         if symbol == "+":
             self.m.legacy.added(result, left, right, w)
         return result

@@ -226,7 +226,7 @@ class Tensor(Object):
     is_leaf: bool | None = None
     is_parameter: bool | None = None
     device: str | None = None
-    size: str | None = None  #: "one", "many", None
+    size: str | None = None  #: "one", "many", "samples" (as many as a batch has, which may be one), None
     shape: tuple[int | None, ...] | None = None
     integral: bool | None = None
     activation: str | None = None
