@@ -34,24 +34,25 @@ class Stamp:
 class Update:
     """The last step that changed some parameters."""
 
-    __slots__ = ("parameters", "silent", "site", "steps")
+    __slots__ = ("_changed", "_optimizer", "silent", "site", "steps")
 
     def __init__(self, call: StepCall, steps: int) -> None:
         groups = call.optimizer.param_groups
         self.site: FrameSite = call.site
         self.steps = steps  # the number of this one
         self.silent = any(group.get("fused") for group in groups)  # it does not tell autograd about the change
-        self.parameters = {
-            id(parameter): weakref.ref(parameter)
-            for group in groups
-            for parameter in group["params"]
-            if parameter.grad is not None
-        }
+        self._optimizer = weakref.ref(call.optimizer)
+        self._changed = {id(one) for group in groups for one in group["params"] if one.grad is not None}
+
+    def parameters(self) -> list[torch.Tensor]:
+        """Those it changed, as far as they are still those of the optimizer."""
+        optimizer = self._optimizer()
+        groups = [] if optimizer is None else optimizer.param_groups
+        return [one for group in groups for one in group["params"] if id(one) in self._changed]
 
     def may_have_changed(self, shape: tuple[int, ...]) -> bool:
         """Whether it changed a parameter of this shape, or of that of its transpose."""
-        parameters = [parameter for reference in self.parameters.values() if (parameter := reference()) is not None]
-        return any(tuple(parameter.shape) in (shape, shape[::-1]) for parameter in parameters)
+        return any(tuple(parameter.shape) in (shape, shape[::-1]) for parameter in self.parameters())
 
 
 class Ages:
@@ -110,19 +111,12 @@ class Ages:
 
         Where autograd counts changes, it says so itself; this only finds out whether it is to be believed.
         """
+        parameters = update.parameters()
         if not update.silent:
-            return any(_has(update, getattr(node, "variable", None)) for node in nodes)
-        changed = {
-            parameter.untyped_storage().data_ptr()
-            for reference in update.parameters.values()
-            if (parameter := reference()) is not None
-        }
+            changed = {id(parameter) for parameter in parameters}
+            return any(id(getattr(node, "variable", None)) in changed for node in nodes)
+        changed = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         return any(tensor.untyped_storage().data_ptr() in changed for node in nodes for tensor in _saved(node))
-
-
-def _has(update: Update, variable: Any) -> bool:
-    reference = update.parameters.get(id(variable))
-    return reference is not None and reference() is variable
 
 
 def _below(roots: Iterable[Any]) -> Iterator[Any]:
