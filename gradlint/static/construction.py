@@ -219,8 +219,8 @@ class Construction:
                 self.m.witness.send(event, w, ctx, alternative=name)
                 return
 
-    def read_out(self, container: Sequence, w: World) -> None:
-        """Any one of what a list holds was read: it is not told apart which of its layers are registered then."""
+    def read_out(self, container: Sequence | Mapping, w: World) -> None:
+        """Any one of what a container holds was read: which of its layers get registered is not followed then."""
         for value, _ in held(container, w):
             for each in value.alternatives if isinstance(value, Choice) else (value,):
                 each = w.resolve(each)
