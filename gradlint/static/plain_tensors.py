@@ -102,6 +102,8 @@ class PlainTensors:
         outside = ctx.in_forward and any(self._comes_from_outside(v, w, ctx) for v in inputs)
         if kept and op.device == "inputs" and not op.view and (outside or (parameters and ctx.in_forward)):
             self._tell(kept, op, w, ctx)
+        if kept and op.device in ("to", "cpu", "cuda"):
+            self._moved(kept, ctx)
         new = w.get(result, Tensor)
         if new is None or not isinstance(result, Ref) or parameters or not tensors:
             return
@@ -112,6 +114,13 @@ class PlainTensors:
             w.write(result.id).placed = True
         if len(inputs) == 1 and kept and op.device == "inputs":
             w.write(result.id).kept_as, w.write(result.id).kept_at = kept[0].kept_as, kept[0].kept_at
+
+    def _moved(self, kept: list[Tensor], ctx: Context) -> None:
+        """``if use_cuda: self.mean = self.mean.cuda()`` while the module is built: its device is taken care of."""
+        if ctx.function is not None and ctx.function.unit.name == "__init__":
+            for tensor in kept:
+                if tensor.kept_at is not None:
+                    self.m.witness.withdraw(events.PlainTensorUsed, tensor.kept_at)
 
     def _comes_from_outside(self, value: Value, w: World, ctx: Context) -> bool:
         """Whether a value may be a tensor on the device of what the module was given."""
