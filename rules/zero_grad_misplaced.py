@@ -57,7 +57,7 @@ class ZeroGradMisplaced(Rule):
             ("lost", WeightsUpdated): Violating("clear"),
         },
         start="clear",
-        arms=Backward,
+        arms=(),  # a backward pass that may have reached the gradients leaves doubt: no lineage of its own
     )
 
     @gradients.violated
