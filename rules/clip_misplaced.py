@@ -60,7 +60,8 @@ class ClipMisplaced(Rule):
 
     ## Stays silent on
     Clipping between backward pass and step; hooks that clip each gradient as it is computed; after
-    `scaler.unscale_(optimizer)`; gradients that came from code that cannot be followed.
+    `scaler.unscale_(optimizer)`; gradients that came from code that cannot be followed. It is not selected by default:
+    where a backward pass is not seen to reach the clipped parameters, it takes a right place for a wrong one.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -70,6 +71,7 @@ class ClipMisplaced(Rule):
     code = "GL211"
     name = "clip-misplaced"
     severity = Severity.WARNING
+    opt_in = True
     fix = None
     remedy = "clip between backward() and step(), after scaler.unscale_(optimizer) where a scaler is used"
 
