@@ -65,8 +65,8 @@ def missing_zero_grad(file: File, tree: Tree) -> Iterator[Mutant]:
         owners = {ast.unparse(c.func.value) for c in clears if isinstance(c.func, ast.Attribute)}
         stepped = {ast.unparse(c.func.value) for c in steps if isinstance(c.func, ast.Attribute)}
         for owner in sorted(owners & stepped):
-            mine = [c for c in clears if ast.unparse(c.func.value) == owner]  # type: ignore[attr-defined]
-            own_steps = [c for c in steps if ast.unparse(c.func.value) == owner]  # type: ignore[attr-defined]
+            mine = [c for c in clears if ast.unparse(c.func.value) == owner]
+            own_steps = [c for c in steps if ast.unparse(c.func.value) == owner]
             others = owners - stepped
             statements = [file.statement(c) for c in mine]
             if others or not backwards or not all(isinstance(s, ast.Expr) for s in statements):
@@ -142,7 +142,8 @@ def _softened(function: str, layer: str, code: str) -> Callable[[File, Tree], It
                 continue
             found = tree.module(spelled(built.func), file)
             if found is not None:
-                yield from _returned(*found, function, code, where, source)
+                home, network = found
+                yield from _returned(home, network, function, code, where, source)
 
     return mutants
 
