@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -117,13 +118,15 @@ def test_a_backslash_before_a_statement() -> None:
 
 def real_files() -> list[Path]:
     standard = Path(sysconfig.get_path("stdlib"))
-    torch = Path(sysconfig.get_path("purelib"), "torch")
-    if not torch.is_dir():
-        import torch as installed
-
-        torch = Path(installed.__file__).parent
+    known = [
+        standard / f"{name}.py" for name in ("argparse", "ast", "dataclasses", "enum", "inspect", "optparse", "this")
+    ]
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return known
+    torch = Path(spec.origin).parent
     return [
-        *(standard / f"{name}.py" for name in ("ast", "dataclasses", "enum", "this")),
+        *known,
         *sorted((torch / "optim").glob("[al]*.py")),
         *(torch / "nn" / "modules" / f"{name}.py" for name in ("container", "loss", "rnn")),
     ]
