@@ -12,7 +12,6 @@ from gradlint.static.values import (
     Class,
     Const,
     External,
-    Frame,
     Function,
     Instance,
     Mapping,
@@ -24,7 +23,7 @@ from gradlint.static.values import (
     Unknown,
     Value,
 )
-from gradlint.static.world import World, fresh
+from gradlint.static.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -212,6 +211,3 @@ class Attributes:
             return None
         found = self.m.definitions.attribute(obj.cls, f"{name}.setter", w)
         return found if isinstance(found, Function) else None
-
-
-__all__ = ["Attributes", "Frame", "fresh"]

@@ -28,21 +28,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-_ARITHMETIC = {
-    "+": Op(saves="", size="broadcast"),
-    "-": Op(saves="", size="broadcast"),
-    "*": Op(saves="input", size="broadcast"),
-    "/": Op(saves="input", size="broadcast"),
-    "**": Op(saves="both", size="broadcast"),
-    "@": Op(saves="input"),
-    "neg": Op(saves="", size="keeps"),
-}
-_INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
-_VIEW = Op(activation="keeps", saves="", view=True)
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
-_PARAMETER_NAMES = frozenset(
-    ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias"]
-)
 
 
 def fact(value: bool | str | None) -> Fact[object]:

@@ -20,7 +20,7 @@ from gradlint.static.torch_table import (
     OPTIMIZERS,
 )
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
-from gradlint.static.values import NONE, Class, Const, External, Frame, Function, Instance, Ref, Value
+from gradlint.static.values import NONE, Class, External, Frame, Function, Instance, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -240,10 +240,6 @@ class Definitions:
                 names += [name for name in _annotated(part) if name not in names]
         return names
 
-    def instance_ref(self, value: Value) -> Ref | None:
-        """The reference itself, when the value is one."""
-        return value if isinstance(value, Ref) else None
-
 
 def _words(node: cst.CSTNode) -> str:
     if isinstance(node, cst.Call):
@@ -259,6 +255,3 @@ def _annotated(unit: Unit) -> Iterator[str]:
         for part in node.body:
             if isinstance(part, cst.AnnAssign) and isinstance(part.target, cst.Name):
                 yield part.target.value
-
-
-__all__ = ["Const", "Definitions"]

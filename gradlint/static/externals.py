@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -10,7 +11,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.flow import Results
 from gradlint.static.memory import overwriting
-from gradlint.static.ops import Dropout, Op
+from gradlint.static.ops import Conversion, Dropout, Op
 from gradlint.static.serialization import FOREIGN
 from gradlint.static.torch_table import (
     AUTOCASTS,
@@ -30,7 +31,6 @@ from gradlint.static.torch_table import (
     SCALERS,
     SCHEDULERS,
     builds_module,
-    canonical,
     conversion,
     is_harmless,
 )
@@ -249,8 +249,6 @@ class Externals:
         mode = GRAD_MODES[name]
         first = args.get(0)
         if first is not None and isinstance(w.resolve(first), Function) and mode != "argument":
-            from dataclasses import replace
-
             function = w.resolve(first)
             assert isinstance(function, Function)
             return replace(function, grad=mode == "on")
@@ -273,10 +271,7 @@ class Externals:
             w.grad = obj.grad
         return manager
 
-    def _to_numpy(self, converted: object, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        from gradlint.static.ops import Conversion
-
-        assert isinstance(converted, Conversion)
+    def _to_numpy(self, converted: Conversion, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         positions = range(len(args.positional)) if converted.positions is None else converted.positions
         values = [args.positional[p] for p in positions if p < len(args.positional)]
         values += [args.keywords[k] for k in converted.keywords if k in args.keywords]
@@ -408,6 +403,3 @@ class Externals:
             tensor = w.get(value, Tensor)
             if tensor is not None and tensor.groups and not tensor.is_parameter:
                 self.m.witness.read(tensor.groups, w, ctx, site)
-
-
-__all__ = ["Externals", "canonical"]

@@ -16,7 +16,6 @@ from gradlint.static.values import (
     NONE,
     Choice,
     Const,
-    External,
     Frame,
     Group,
     Instance,
@@ -548,6 +547,3 @@ def _exits(body: cst.BaseSuite) -> bool:
     if isinstance(last, cst.SimpleStatementLine):
         last = last.body[-1]
     return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
-
-
-__all__ = ["MAX_EXITS", "MAX_WORLDS", "External", "Flow", "Outcome", "Results"]

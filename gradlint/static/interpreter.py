@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -44,7 +45,6 @@ from gradlint.static.tensors import Tensors
 from gradlint.static.torch_table import METHODS
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.values import (
-    NONE,
     Bound,
     Choice,
     Class,
@@ -59,7 +59,6 @@ from gradlint.static.values import (
     Ref,
     Segment,
     Sequence,
-    Super,
     Tensor,
     Unknown,
     Value,
@@ -210,8 +209,6 @@ class Interpreter:
 
     def run_units(self, units: list[Unit], worlds: list[World], ctx: Context) -> Outcome:
         """Execute units one after the other, as :meth:`Flow.block` does statements."""
-        from dataclasses import replace
-
         out = Outcome(list(worlds))
         for unit in units:
             here = replace(ctx, unit=unit)
@@ -542,6 +539,3 @@ def _scan(node: cst.CSTNode, found: set[str]) -> None:
             found.add("def")
             continue
         _scan(child, found)
-
-
-__all__ = ["NONE", "BudgetExceededError", "Interpreter", "Super"]

@@ -242,8 +242,6 @@ def join_results(results: AbstractSequence[tuple[World, Value]]) -> tuple[World,
 
 # --- keeping their number down ---------------------------------------------------------------------------------
 
-_WEIGHTS = {Group: 100, Tensor: 20, Instance: 20, Segment: 5, Frame: 0, Sequence: 0, Mapping: 0}
-
 
 def _value_weight(x: Value | None, y: Value | None) -> int:
     if x == y or x is None or y is None:

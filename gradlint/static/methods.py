@@ -16,7 +16,6 @@ from gradlint.static.values import (
     NONE,
     Class,
     Const,
-    External,
     Instance,
     Mapping,
     Ref,
@@ -52,9 +51,6 @@ _MODULE_ONLY = frozenset(
     ]
 )
 _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
-_PARAMETER_METHODS = frozenset(
-    ["parameters", "named_parameters", "load_state_dict", "state_dict", "requires_grad_", "apply", "register_parameter"]
-)
 
 
 class Methods:
@@ -404,6 +400,3 @@ def carried(value: Unknown) -> bool:
     from gradlint.static.provenance import carries_graph
 
     return carries_graph(value)
-
-
-__all__ = ["External", "Methods", "looks_like_optimizer"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.ops import Op
+from gradlint.static.tensors import device_of
 from gradlint.static.values import (
     NONE,
     Const,
@@ -24,27 +23,6 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-_OPTIMIZER_NAME = re.compile(
-    r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
-)
-_SCALE = Op(saves="other", size="keeps", activation="keeps")
-_MODULE_ONLY = frozenset(
-    [
-        "parameters",
-        "named_parameters",
-        "modules",
-        "named_modules",
-        "children",
-        "named_children",
-        "state_dict",
-        "load_state_dict",
-        "requires_grad_",
-        "half",
-        "double",
-        "bfloat16",
-    ]
-)
-_ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 _PARAMETER_METHODS = frozenset(
     ["parameters", "named_parameters", "load_state_dict", "state_dict", "requires_grad_", "apply", "register_parameter"]
 )
@@ -150,8 +128,6 @@ class ModuleMethods:
         return receiver
 
     def _move(self, receiver: Ref, name: str, args: Arguments, w: World) -> None:
-        from gradlint.static.tensors import device_of
-
         device: str | None = {"cuda": "cuda", "cpu": "cpu"}.get(name)
         if name == "to":
             given = args.get(0, "device")

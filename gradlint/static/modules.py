@@ -10,8 +10,9 @@ from gradlint.facts import known
 from gradlint.static.context import Arguments, Context
 from gradlint.static.flow import Results
 from gradlint.static.memory import overwriting
-from gradlint.static.ops import Layer, Op
+from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.python import Index, Items
+from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import LAYERS, LOSSES
 from gradlint.static.values import (
     NONE,
@@ -74,8 +75,6 @@ class Modules:
             obj.attrs["p"] = probability if probability is not None else Const(0.5)
         device = args.keywords.get("device")
         if device is not None:
-            from gradlint.static.tensors import device_of
-
             obj.device = device_of(w.resolve(device), w)
         return ref
 
@@ -500,12 +499,9 @@ class Modules:
             self.m.witness.send(events.InputFed(site=site, touches=touches, module=obj.name), w, ctx)  # type: ignore[arg-type]
 
     def loss(
-        self, name: str, loss: object, obj: Instance | None, args: Arguments, w: World, ctx: Context, site: Site
+        self, name: str, loss: Loss, obj: Instance | None, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
         """Call a loss: tell the rules what it was given, and give its value."""
-        from gradlint.static.ops import Loss
-
-        assert isinstance(loss, Loss)
         prediction = args.get(loss.input, "input")
         target = args.get(loss.target, "target") if loss.target >= 0 else None
         tensors = self.m.tensors
@@ -525,6 +521,3 @@ class Modules:
         value = tensors.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self.m.cuts.loss(value, prediction, target, w)
         return value
-
-
-__all__ = ["MODULES", "Modules"]

@@ -18,8 +18,8 @@ from gradlint.static.torch_table import (
     OPTIMIZERS,
     canonical,
 )
-from gradlint.static.values import NONE, Const, External, Frame, Namespace, Unknown, Value
-from gradlint.static.world import World, fresh
+from gradlint.static.values import Const, External, Frame, Namespace, Unknown, Value
+from gradlint.static.world import World
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
@@ -181,6 +181,3 @@ def _dotted(node: cst.CSTNode | None) -> str:
     if isinstance(node, cst.Attribute):
         return f"{_dotted(node.value)}.{node.attr.value}"
     return node.value if isinstance(node, cst.Name) else ""
-
-
-__all__ = ["NONE", "Imports", "Names", "exports", "fresh"]

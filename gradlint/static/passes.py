@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Literal
 
@@ -25,30 +24,6 @@ from gradlint.static.world import World
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
-
-_OPTIMIZER_NAME = re.compile(
-    r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
-)
-_MODULE_ONLY = frozenset(
-    [
-        "parameters",
-        "named_parameters",
-        "modules",
-        "named_modules",
-        "children",
-        "named_children",
-        "state_dict",
-        "load_state_dict",
-        "requires_grad_",
-        "half",
-        "double",
-        "bfloat16",
-    ]
-)
-_ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
-_PARAMETER_METHODS = frozenset(
-    ["parameters", "named_parameters", "load_state_dict", "state_dict", "requires_grad_", "apply", "register_parameter"]
-)
 
 
 class Passes:

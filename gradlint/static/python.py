@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gradlint.static.context import Arguments, Context
+from gradlint.static.context import Context
 from gradlint.static.torch_table import any_of
 from gradlint.static.values import (
-    NONE,
     Choice,
     Const,
     External,
@@ -364,6 +363,3 @@ class Python:
         if isinstance(value, Const) and isinstance(value.value, (str, bytes)):
             return Const(len(value.value))
         return Unknown(("len", value.key if isinstance(value, Unknown) else value))
-
-
-__all__ = ["NONE", "Arguments", "Index", "Items", "Python"]

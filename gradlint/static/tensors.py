@@ -42,7 +42,6 @@ _ARITHMETIC = {
     "neg": Op(saves="", size="keeps"),
 }
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
-_VIEW = Op(activation="keeps", saves="", view=True)
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
 
 

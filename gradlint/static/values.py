@@ -58,7 +58,6 @@ class Function:
 
     unit: FunctionUnit
     frame: int
-    defaults: tuple[tuple[str, Value], ...] = ()
     owner: Class | None = None
     kind: str = ""  #: "", "static", "class" or "property"
     grad: bool | None = None  #: the grad mode a decorator sets, None for the caller's

@@ -204,12 +204,5 @@ def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None
     return dict.fromkeys(touches, True)
 
 
-def _token_key(token: Token) -> tuple[object, ...]:
-    return (token.state, (token.lineage is not None and token.lineage.locate()) or Location("", 0))
-
-
 def _story_key(violation: Violation) -> tuple[object, ...]:
     return (len(violation.related), [(site.locate(), message) for message, site in violation.related])
-
-
-__all__ = ["Witness", "known"]
