@@ -92,6 +92,7 @@ class Step(Event):
     """An optimizer applied gradients.  Touches the parameter groups it owns."""
 
     optimizer: str = ""  #: as the source spells it, or the class name
+    by_hand: bool = False  #: the user's own code did
     prepared: Fact[bool] = field(default_factory=unknown)  #: a backward pass reached its parameters since its last step
 
 
@@ -311,6 +312,7 @@ class DataWritten(Event):
     tensor: Tensor
     how: str  #: the operation, as the source spells it
     taken_at: Site | None = None  #: where ``.data`` was read, when that is known
+    grad_enabled: Fact[bool] = field(default_factory=unknown)
 
     @property
     def taken_before(self) -> Site | None:

@@ -10,15 +10,17 @@ Roles name a piece of the code at a site:
 ``function``, ``receiver``
     of a call ``receiver.method(…)``, what is called, and whose method it is (of an attribute: whose it is);
 ``argument N``
-    of a call, the positional argument at ``N``, from 0;
+    of a call, the positional argument at ``N``, from 0, or the one by the keyword ``N``;
 ``arguments``
-    of a call, all that stands between its parentheses (in texts only);
+    of a call, all that stands between its parentheses (in texts only; where it is nothing, a comma before it goes);
 ``statement``
     the statement it stands in;
 ``target``, ``value``
     of the assignment it is or stands in, the only target, and what is assigned;
 ``added``
-    what ``+=`` adds;
+    what ``+=`` adds, or ``x = x + …``;
+``changed``
+    the tensor that an assignment, an augmented assignment or a method changes in place, its ``.data`` left out;
 ``receiver of receiver``
     roles of roles.
 
@@ -28,7 +30,8 @@ how the file spells that module.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from gradlint.finding import Applicability, Site
 
@@ -37,7 +40,12 @@ from gradlint.finding import Applicability, Site
 class Intent:
     """A change at ``at``, or where the violation is."""
 
+    disputable: ClassVar[bool] = False  #: whether code elsewhere may stand against it: all of it has to be followed
     at: Site | None = None
+
+    def merged(self, other: Intent) -> Intent | None:
+        """What this and another intent for the same mistake both say; None if they contradict each other."""
+        return self if self == other else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +63,16 @@ class Append(Intent):
 
 @dataclass(frozen=True, slots=True)
 class Replace(Intent):
-    """Put text in the place of an expression or statement, which has to read like ``when``."""
+    """Put text in the place of an expression or statement, which has to read like ``when``.
+
+    Args:
+        behind: what must stand before it in the function; empty for anything.
+    """
 
     role: str
     text: str
     when: str
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +109,73 @@ class Unwrap(Intent):
 
     Args:
         name: what is called, be it under another name that the file imports it by; empty for any.
-        only_for: the call that is the only one to use the value, directly or by a variable that nothing else reads;
-            where another use is not ruled out there is no fix.
-        keeps: the arguments by keyword that may be dropped with the call; any other stands against the change.
     """
 
     name: str = ""
-    only_for: Site | None = None
     inner: Site | None = None  #: what the input has to be
-    keeps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Omit(Intent):
+    """Leave out an operation: its call gives way to the input; a layer leaves its Sequential, or its calls give way.
+
+    Args:
+        function: the name of the operation as a function and as a method.
+        layer: the name of the layer that applies it.
+    """
+
+    disputable: ClassVar[bool] = True
+    function: str
+    layer: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssignBack(Intent):
+    """Assign the result of a call, a statement of its own, to what its method is called on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeItself(Intent):
+    """Change a tensor itself instead of its ``.data``, in a block under ``header``; in none if that is empty."""
+
+    disputable: ClassVar[bool] = True
+    header: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClearGradients(Intent):
+    """Clear gradients before a backward pass adds to those that a step has applied.
+
+    The statement comes before the first backward pass of those that this step is to apply: in the block of the step,
+    behind another step that stands there before.  Where the step is made on a condition, it comes behind the step.
+
+    Args:
+        step: where the gradients are applied.
+        first: the first backward pass since they were applied before; several, if it is not always the same.
+    """
+
+    step: Site
+    first: frozenset[Site]
+
+    def merged(self, other: Intent) -> Intent | None:
+        """The first backward pass may be that of either."""
+        if not isinstance(other, ClearGradients) or (other.at, other.step) != (self.at, self.step):
+            return None
+        return replace(self, first=self.first | other.first)
 
 
 @dataclass(frozen=True, slots=True)
 class InsertBefore(Intent):
-    """Put a statement on a line of its own before the statement (or definition) here, as far indented.
-
-    Args:
-        beside: a place in a statement of the same block, whose roles the text means.
-        when: what has to stand at that place.
-    """
+    """Put a statement on a line of its own before the statement (or definition) here, as far indented."""
 
     text: str
-    beside: Site | None = None
-    when: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InsertBehind(Intent):
+    """Put a statement on a line of its own behind the statement here, as far indented."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +213,29 @@ class WrapStatement(Intent):
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """The intents that together mend a violation."""
+    """The intents that together mend a violation.
+
+    Args:
+        joint: where one mistake concerns several subjects, what mends each of them is to be done together.
+    """
 
     message: str
     applicability: Applicability
     intents: tuple[Intent, ...]
+    joint: bool = False
 
 
 def agreed(one: Mend | None, other: Mend | None) -> Mend | None:
-    """What mends a mistake that was seen twice: what both say, or nothing."""
-    if one is None or other is None or one.intents != other.intents:
+    """What mends a mistake that was seen twice: what both say, or nothing; where it is joint, all they say."""
+    if one is None or other is None:
         return None
-    return one if one.applicability is Applicability.UNSAFE else other
+    if one.joint and other.joint:
+        return replace(one, intents=tuple(dict.fromkeys((*one.intents, *other.intents))))
+    merged = [intent.merged(same) for intent, same in zip(one.intents, other.intents, strict=False)]
+    if len(one.intents) != len(other.intents) or None in merged:
+        return None
+    chosen = one if one.applicability is Applicability.UNSAFE else other
+    return replace(chosen, intents=tuple(intent for intent in merged if intent is not None))
 
 
 def safe(message: str, *intents: Intent) -> Mend:
@@ -178,3 +246,8 @@ def safe(message: str, *intents: Intent) -> Mend:
 def unsafe(message: str, *intents: Intent) -> Mend:
     """A mend that may change more than the mistake."""
     return Mend(message, Applicability.UNSAFE, intents)
+
+
+def joint(message: str, *intents: Intent) -> Mend:
+    """An unsafe mend for one of the subjects of a mistake, to be done together with those for the others."""
+    return Mend(message, Applicability.UNSAFE, intents, joint=True)

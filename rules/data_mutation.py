@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import DataWritten, SavedTensorChanged
 from gradlint.finding import Severity
+from gradlint.intents import ChangeItself, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -51,7 +52,7 @@ class DataMutation(Rule):
     code = "GL101"
     name = "data-mutation"
     severity = Severity.ERROR
-    fix = None
+    fix = "unsafe"
     remedy = "compute a new tensor, or change this one under torch.no_grad(), where autograd checks it"
     supersedes = ("GL110", "GL102")
 
@@ -60,11 +61,13 @@ class DataMutation(Rule):
         tensor = event.tensor
         if not tensor.requires_grad.is_true or not tensor.is_parameter.is_false:
             return
+        header = "" if event.grad_enabled.is_false else "with {torch}.no_grad():"
         yield Violation(
             f"{tensor.named('a tensor of the graph')} is changed through .data: autograd does not notice",
             at=event.site,
             related=places((".data was taken here", event.taken_before), ("the tensor was made here", tensor.made_at)),
             cause=event.taken_at or event.site,
+            mend=unsafe("change it where autograd checks it", ChangeItself(header)),
         )
 
     @on(SavedTensorChanged)

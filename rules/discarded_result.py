@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import ResultDiscarded
 from gradlint.finding import Severity
+from gradlint.intents import AssignBack, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -42,6 +43,7 @@ class DiscardedResult(Rule):
     code = "GL505"
     name = "discarded-result"
     severity = Severity.ERROR
+    fix = "unsafe"
     remedy = "assign the result, or use the in-place method where there is one"
 
     @on(ResultDiscarded)
@@ -50,4 +52,6 @@ class DiscardedResult(Rule):
             f".{event.method}() returns a new tensor, and this one is thrown away",
             at=event.site,
             related=places(("the tensor was made here", event.tensor.made_at)),
+            # what is detached from here on might be trained without it
+            mend=unsafe("assign it", AssignBack()) if event.method != "detach" else None,
         )

@@ -4,10 +4,19 @@ from collections.abc import Iterator
 
 from gradlint.events import DropoutCalled
 from gradlint.finding import Severity
-from gradlint.intents import SetArgument, safe
+from gradlint.intents import Intent, Mend, Replace, SetArgument, safe
 from gradlint.rule import Rule, Violation, on
 
 _ATTENTION = "scaled_dot_product_attention"
+#: the functions of the layers that take the same arguments
+_FUNCTIONS = {
+    "nn.Dropout": "dropout",
+    "nn.Dropout1d": "dropout1d",
+    "nn.Dropout2d": "dropout2d",
+    "nn.Dropout3d": "dropout3d",
+    "nn.AlphaDropout": "alpha_dropout",
+    "nn.FeatureAlphaDropout": "feature_alpha_dropout",
+}
 
 
 class DropoutWithoutTraining(Rule):
@@ -60,10 +69,27 @@ class DropoutWithoutTraining(Rule):
         if not event.mode_checked.is_false or event.inert.is_true:
             return
         message, remedy = _explained(event)
-        mend = None
-        if event.module and not event.function.startswith("nn.") and event.function != _ATTENTION:
-            mend = safe("follow the module's mode", SetArgument("training", f"{event.module}.training"))
-        yield Violation(message, at=event.site, remedy=remedy, mend=mend)
+        yield Violation(message, at=event.site, remedy=remedy, mend=_mend(event))
+
+
+def _mend(event: DropoutCalled) -> Mend | None:
+    if not event.module:
+        return None
+    mode = f"{event.module}.training"
+    if event.function == _ATTENTION:
+        told: Intent = SetArgument("dropout_p", f"{{argument dropout_p}} if {mode} else 0.0")
+    elif event.function in _FUNCTIONS:
+        told = Replace(
+            "node",
+            f"{{torch.nn.functional}}.{_FUNCTIONS[event.function]}"
+            f"({{arguments}}, {{arguments of function}}, training={mode})",
+            when="{function of function}({arguments of function})({arguments})",
+        )
+    elif event.function.startswith("nn."):
+        return None
+    else:
+        told = SetArgument("training", mode)
+    return safe("follow the module's mode", told)
 
 
 def _explained(event: DropoutCalled) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import MovedToCuda
 from gradlint.finding import Severity
+from gradlint.intents import Replace, unsafe
 from gradlint.rule import Rule, Violation, on
 
 
@@ -41,8 +42,13 @@ class HardcodedCuda(Rule):
     name = "hardcoded-cuda"
     severity = Severity.STYLE
     opt_in = True
+    fix = "unsafe"
     remedy = "use .to(device)"
 
     @on(MovedToCuda)
     def moved(self, event: MovedToCuda) -> Iterator[Violation]:
-        yield Violation(f".cuda() ignores {event.device}, which is at hand", at=event.site)
+        mend = None
+        if " " not in event.device:
+            written = Replace("node", f"{{receiver}}.to({event.device})", when="{receiver}.cuda()")
+            mend = unsafe("move it to that device", written)
+        yield Violation(f".cuda() ignores {event.device}, which is at hand", at=event.site, mend=mend)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from gradlint.events import Backward, Cleared, Event, ParametersReplaced, Step
-from gradlint.finding import Severity
-from gradlint.intents import InsertBefore, unsafe
+from gradlint.finding import Severity, Site
+from gradlint.intents import ClearGradients, InsertBehind, Mend, joint, unsafe
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
@@ -75,12 +75,6 @@ class MissingZeroGrad(Rule):
     @gradients.violated
     def story(self, token: Token, event: Event) -> Violation:
         spent, mixed, added = token.entered_at("spent"), token.entered_at("mixed"), token.last_at(Backward)
-        mend = None
-        if mixed == added and isinstance(event, Step):  # of several backward passes, others may mean to add
-            mend = unsafe(
-                "clear them first",
-                InsertBefore("{receiver}.zero_grad()", at=added, beside=event.site, when="{receiver}.step()"),
-            )
         return Violation(
             "gradients are added to those an earlier step already applied: nothing clears them in between",
             at=added or event.site,
@@ -89,5 +83,13 @@ class MissingZeroGrad(Rule):
                 ("more were added here", mixed if mixed != added else None),
                 ("and all are applied again here", event.site if event.site != spent else None),
             ),
-            mend=mend,
+            mend=_mend(event, added, mixed),
         )
+
+
+def _mend(step: Event, added: Site | None, mixed: Site | None) -> Mend | None:
+    if not isinstance(step, Step) or mixed is None:
+        return None
+    if step.by_hand:
+        return joint("drop them once they are applied", InsertBehind("{changed}.grad = None", at=step.site))
+    return unsafe("clear them first", ClearGradients(step.site, frozenset([mixed]), at=added))

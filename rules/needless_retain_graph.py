@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import GraphRetained
 from gradlint.finding import Severity
+from gradlint.intents import DropArgument, safe
 from gradlint.rule import Rule, Violation, on
 
 
@@ -42,9 +43,13 @@ class NeedlessRetainGraph(Rule):
     code = "GL204"
     name = "needless-retain-graph"
     severity = Severity.WARNING
-    fix = None
+    fix = "safe"
     remedy = "remove retain_graph=True"
 
     @on(GraphRetained)
     def retained(self, event: GraphRetained) -> Iterator[Violation]:
-        yield Violation("the graph is retained, but nothing walks it again", at=event.site)
+        yield Violation(
+            "the graph is retained, but nothing walks it again",
+            at=event.site,
+            mend=safe("let it go", DropArgument("retain_graph")),
+        )

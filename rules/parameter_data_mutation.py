@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import DataWritten
 from gradlint.finding import Severity
-from gradlint.intents import Mend, Replace, WrapStatement, safe, unsafe
+from gradlint.intents import ChangeItself, Mend, Replace, safe, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -76,8 +76,5 @@ def _mend(event: DataWritten) -> Mend | None:
         call = f"{{torch.nn}}.init.{initialiser}({owner}{comma}{arguments})"
         written = Replace("node", call, when=f"{owner}.data.{event.how}({arguments})")
         return safe("use the initialiser", written)
-    return unsafe(
-        "change it where no gradients are recorded",
-        WrapStatement("with {torch}.no_grad():"),
-        Replace("receiver", owner, when=f"{owner}.data"),
-    )
+    header = "" if event.grad_enabled.is_false else "with {torch}.no_grad():"
+    return unsafe("change it where no gradients are recorded", ChangeItself(header))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import LossCalled
 from gradlint.finding import Severity
-from gradlint.intents import Unwrap, unsafe
+from gradlint.intents import Omit, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -60,5 +60,5 @@ class SoftmaxBeforeCrossEntropy(Rule):
             f"cross-entropy expects logits, and {event.input.named('its input')} has passed a softmax",
             at=event.site,
             related=places(("softmax applied here", applied)),
-            mend=unsafe("leave it out", Unwrap(at=applied, only_for=event.site, keeps=("dim",))) if applied else None,
+            mend=unsafe("leave it out", Omit("softmax", "Softmax", at=applied)) if applied else None,
         )

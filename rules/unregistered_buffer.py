@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import PlainTensorUsed
 from gradlint.finding import Severity
+from gradlint.intents import Intent, Replace, unsafe
 from gradlint.rule import Rule, Violation, on
 
 
@@ -56,7 +57,7 @@ class UnregisteredBuffer(Rule):
     code = "GL411"
     name = "unregistered-buffer"
     severity = Severity.WARNING
-    fix = None
+    fix = "unsafe"
     remedy = "register it: self.register_buffer(name, tensor), with persistent=False if it need not be saved"
 
     @on(PlainTensorUsed)
@@ -65,4 +66,11 @@ class UnregisteredBuffer(Rule):
             yield Violation(
                 f"`self.{event.attribute}` stays on the CPU when {event.module} is moved, and is not saved with it",
                 at=event.site,
+                mend=unsafe("register it", _registered(event.attribute)),
             )
+
+
+def _registered(attribute: str) -> Intent:
+    """``persistent=False``: files that were saved without it can still be loaded."""
+    call = f'self.register_buffer("{attribute}", {{value}}, persistent=False)'
+    return Replace("statement", call, when=f"self.{attribute} = {{value}}", behind="__init__(")

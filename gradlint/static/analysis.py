@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gradlint.finding import Finding, Location
-from gradlint.rule import Rule
+from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
 from gradlint.static.context import Arguments, Context
 from gradlint.static.fixes import agreed, fix_of
@@ -78,6 +78,7 @@ class _Analyzer:
         self.witness = Witness(rules)
         self.machine = Interpreter(project, self.witness)
         self.found: dict[tuple[str, Location], Finding] = {}
+        self.mended: dict[tuple[str, Location], list[Violation]] = {}
         self.notes: list[str] = []
         self.crashes: list[str] = []
 
@@ -101,12 +102,17 @@ class _Analyzer:
             self._definition(unit, None if unit.name in referenced else True)
         withdrawn = self.witness.withdrawn()
         findings = [
-            finding
+            self._undisputed(finding)
             for (code, location), finding in self.found.items()
             if str(Path(location.filename).resolve()) in wanted and (code, location) not in withdrawn
         ]
         told = {(f.code, _start(f.location)): f for f in sorted(self._superseded(findings), key=lambda f: f.location)}
         return Analysis(sorted(told.values(), key=lambda f: f.sort_key), self.notes, self.crashes)
+
+    def _undisputed(self, finding: Finding) -> Finding:
+        """A finding, without the fix that would do harm elsewhere."""
+        violations = self.mended.get((finding.code, finding.location), ())
+        return replace(finding, fix=None) if any(map(self.witness.disputes, violations)) else finding
 
     def _modules(self) -> Iterator[Module]:
         paths = list(dict.fromkeys([*self.targets, *self.project.importers_of(self.targets)]))
@@ -125,17 +131,19 @@ class _Analyzer:
             act()  # type: ignore[operator]
         except BudgetExceededError:
             self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
-            self.witness.proven()
+            self.witness.forget()
         except RecursionError:
             self.notes.append(f"{name}: nested too deeply to follow")
-            self.witness.proven()
+            self.witness.forget()
         except Exception as error:  # noqa: BLE001 -- a fault met in one entry point must not cost the others
             self.crashes.append(f"{name}: internal error: {type(error).__name__}: {error}")
             self.notes.append("".join(traceback.format_exception(error)).rstrip())
-            self.witness.proven()
+            self.witness.forget()
         for rule, violation in self.witness.proven():
             finding = replace(rule.finding(violation), fix=fix_of(violation))
             key = (finding.code, finding.location)
+            if finding.fix is not None:
+                self.mended.setdefault(key, []).append(violation)
             known = self.found.get(key)
             if known is not None:
                 fix = agreed(known.fix, finding.fix)
@@ -257,6 +265,7 @@ class _Analyzer:
         escaped: set[int] = set()
         for end, value in results:
             self.machine.evaluation.escaped([value], end)
+            self.machine.uses.escaped([value], end)
             owner = end.get(receiver, Instance) if receiver is not None else None
             self.machine.graphs.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
             escaped |= _reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)

@@ -315,6 +315,7 @@ class BuiltinCalls:
         if isinstance(value, Const) or (isinstance(value, Unknown) and not self.m.cuts.carries(value, w, True)):
             return value
         self.m.evaluation.measured([value], False, w, ctx)
+        self.m.uses.escaped([value], w)
         return self.m.cuts.note(Unknown(("number", fresh())), [value], "number", w, site)
 
     def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

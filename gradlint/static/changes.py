@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
+from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module, is_result, looks_like_parameter
@@ -66,18 +67,25 @@ class Changes:
         if updated and (w.grad is False or base_id is not None):
             self.m.witness.step(updated, MANUAL, w, ctx, site)
         if base_id is not None:
-            self.m.witness.send(
-                events.DataWritten(
-                    site=site, tensor=self.m.tensors.view_of(Ref(base_id), w), how=how, taken_at=tensor.data_at
-                ),
-                w,
-                ctx,
-            )
+            self._data_written(base_id, how, tensor.data_at, w, ctx, site)
         else:
             self.m.memory.changed(target.id, how, w, ctx, site)
         self._changed(target.id, tensor, used, how, w)
         if not tensor.groups and w.grad is not False:
             self.m.cuts.overwritten(target.id, values, w)
+
+    def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
+        """The values of a tensor change through its ``.data``."""
+        event = events.DataWritten(
+            site=site,
+            tensor=self.m.tensors.view_of(Ref(key), w),
+            how=how,
+            taken_at=taken_at,
+            grad_enabled=self.m.tensors.mode(w),
+        )
+        self.m.witness.send(event, w, ctx)
+        if self.m.memory.is_needed(key, w):
+            self.m.witness.dispute(ChangeItself, site)
 
     def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
         """What an in-place operation leaves of the facts of its target."""
@@ -215,9 +223,7 @@ class Changes:
             updated = tensor.groups & gradient_of
             if updated:
                 self.m.witness.step(updated, MANUAL, w, ctx, site)
-            self.m.witness.send(
-                events.DataWritten(site=site, tensor=self.m.tensors.view_of(owner, w), how=".data ="), w, ctx
-            )
+            self._data_written(owner.id, ".data =", None, w, ctx, site)
             self._changed(owner.id, tensor, [], "copy_", w)
 
     def set_attribute_of_unknown(

@@ -147,6 +147,7 @@ class Expressions:
         for part in node.parts:
             if isinstance(part, cst.FormattedStringExpression):
                 value = w.resolve(self.m.eval(part.expression, w, ctx))
+                self.m.uses.escaped([value], w)
                 known = isinstance(value, Const) and part.conversion is None and part.format_spec is None
                 texts.append(str(value.value) if known and isinstance(value, Const) else None)
             elif isinstance(part, cst.FormattedStringText):

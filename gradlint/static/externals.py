@@ -167,6 +167,7 @@ class Externals:
         if name.startswith("tqdm.") or name in ("tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "rich.progress.track"):
             return w.resolve(args.get(0, "iterable") or Unknown(("tqdm", fresh())))
         if is_harmless(name):
+            self.m.uses.escaped(args, w)
             return Unknown(("number", fresh()))
         return self.m.unknown_call(External(name), args, w, ctx, site)
 
@@ -289,6 +290,7 @@ class Externals:
                     self.m.methods.converted(item, how, w, ctx, site, kept_at, 2 * which + number)
             elif w.get(value, Tensor) is not None and converted.tensor:
                 self.m.methods.converted(value, converted.display, w, ctx, site, which=2 * which, role=role)
+        self.m.uses.escaped(values, w)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
         return self.m.cuts.note(array, values, "numpy", w, site)
 

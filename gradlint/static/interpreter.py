@@ -44,6 +44,7 @@ from gradlint.static.stepping import Stepping
 from gradlint.static.tensors import Tensors
 from gradlint.static.torch_table import METHODS
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.uses import Uses
 from gradlint.static.values import (
     Bound,
     Choice,
@@ -130,6 +131,7 @@ class Interpreter:
         self.changes = Changes(self)
         self.graphs = Graphs(self)
         self.evaluation = Evaluation(self)
+        self.uses = Uses(self)
         self.stepping = Stepping(self)
         self.ownership = Ownership(self)
         self.cuts = Cuts(self)
@@ -309,6 +311,7 @@ class Interpreter:
         given = list(args)
         self.memory.used([w.resolve(value) for value in given], w, ctx, site)
         self.graphs.escaped(given, w)
+        self.uses.escaped(given, w)
         if isinstance(callee, Ref):
             given.append(callee)
         deps: set[int] = set(callee.deps) if isinstance(callee, Unknown) else set()

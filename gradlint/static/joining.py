@@ -135,6 +135,7 @@ class _Join:
                 x.freed_at or y.freed_at,
                 x.result,
                 x.saved,
+                x.perhaps_saved | y.perhaps_saved,
                 spoilt_at,
                 x.spoilt_by,
                 x.presumed,

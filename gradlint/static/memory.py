@@ -45,6 +45,8 @@ class Memory:
 
     def saved(self, op: Op, inputs: list[Value], ref: Ref, parameters: bool, w: World) -> None:
         """An operation recorded a graph: it keeps some of its inputs, and its output."""
+        if op.saves == "other":
+            self._perhaps_saved(inputs, ref, w)
         if op.saves in ("", "other"):
             return
         before = frozenset[int]().union(*(t.segments for t in (w.get(v, Tensor) for v in inputs) if t is not None))
@@ -57,6 +59,23 @@ class Memory:
         for key in result.segments - before if result is not None else ():
             segment: Segment = w.write(key)
             segment.result, segment.saved = ref.id, frozenset(kept)
+
+    def _perhaps_saved(self, inputs: list[Value], ref: Ref, w: World) -> None:
+        """What an operation keeps is not known."""
+        result = w.get(ref, Tensor)
+        if result is None or not self.m.witness.listened(events.DataWritten):
+            return
+        given = frozenset(self.root(v.id, w) for v in inputs if isinstance(v, Ref))
+        for key in result.segments.difference(*(t.segments for t in (w.get(v, Tensor) for v in inputs) if t)):
+            w.write(key).perhaps_saved = given | {ref.id}
+
+    def is_needed(self, key: int, w: World) -> bool:
+        """Whether the backward pass of a graph that is still there needs this storage, as far as is known."""
+        root = self.root(key, w)
+        return any(
+            isinstance(segment, Segment) and segment.freed is not True and root in segment.saved | segment.perhaps_saved
+            for segment in w.heap.values()
+        )
 
     def _kept(self, inputs: list[Value], parameters: bool, w: World) -> list[Ref]:
         """The inputs that are needed: each factor only where another one requires grad."""

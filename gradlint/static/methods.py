@@ -189,6 +189,7 @@ class Methods:
             new.cut, new.vague = self.m.cuts.lost([receiver], "detach", w, site), False
             return receiver
         if name in ("numpy", "__array__"):
+            self.m.uses.escaped([receiver], w)
             force = w.resolve(args.keywords.get("force", Const(False)))
             if force != Const(True):
                 self.converted(receiver, f".{name}()", w, ctx, site, role="receiver")

@@ -457,6 +457,7 @@ class Modules:
                     in_module=known(True),
                     mode_checked=known(w.module_checked),
                     inert=known(probability in (Const(0), Const(0.0))),
+                    module=self.spelled(w, ctx),
                 ),
                 w,
                 ctx,
@@ -512,6 +513,7 @@ class Modules:
             target=tensors.view_of(target, w) if target is not None else events.Tensor(),
         )
         self.m.witness.send(event, w, ctx, alternative=name)
+        self.m.uses.judged(name, prediction, target, w, site)
         reduction: Value | None = args.keywords.get("reduction")
         if obj is not None:
             reduction = obj.attrs.get("reduction", reduction)

@@ -33,6 +33,7 @@ class Op:
     #: "inputs", "argument" (keyword ``device``, else the CPU), "to" (``.to``), "cpu", "cuda", "unknown".
     device: Literal["inputs", "argument", "to", "cpu", "cuda", "unknown"] = "inputs"
     integral: bool = False  #: the result is of an integer or bool type
+    ranks: bool = False  #: it tells places in the order of its input, and perhaps the values there
     inplace: bool = False  #: changes its first input, and returns it
     view: bool = False  #: shares storage with its first input
     detaches: bool = False  #: the result carries no graph although its values come from the input

@@ -275,6 +275,7 @@ class Tensors:
         inputs = [self.settled(value, w) for value in self.tensors_in(args, w)]
         self.m.memory.used(inputs, w, ctx, site)
         self.m.evaluation.applied(op, inputs, w, ctx)
+        self.m.uses.applied(op, inputs, self._has_dim(args), w, site)
         if op.result == "number":
             return self.m.cuts.note(Unknown(("number", fresh())), inputs, "number", w, site)
         if op.result == "none":
@@ -292,6 +293,7 @@ class Tensors:
             pair = self._pair(result, w, site)
             values = w.get(pair, Sequence)
             if values is not None and isinstance(values.items[0], Ref):
+                self.m.uses.ranked(op, inputs, values.items[0], w)
                 self.m.memory.saved(op, inputs, values.items[0], bool(parameters), w)
             return pair
         ref = w.new(result)

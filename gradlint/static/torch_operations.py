@@ -57,8 +57,9 @@ _REDUCTIONS: Final = merged(
     ops("nanmean nansum var", size="reduces", copies=True),
     ops("nanquantile quantile", saves="other", size="reduces", copies=True),
     ops("amax amin logsumexp norm prod std", saves="both", size="reduces", copies=True),
-    ops("max min median nanmedian", result="pair_by_dim", saves="other", size="reduces", copies=True),
-    ops("kthvalue mode", result="pair", saves="other", copies=True),
+    ops("max min median nanmedian", result="pair_by_dim", saves="other", size="reduces", ranks=True, copies=True),
+    ops("kthvalue", result="pair", saves="other", ranks=True, copies=True),
+    ops("mode", result="pair", saves="other", copies=True),
     ops("aminmax", result="tensors", saves="both", copies=True),
     ops("dist", saves="both", size="one", copies=True),
     ops("trace", saves="", size="one", copies=True),
@@ -67,7 +68,7 @@ _REDUCTIONS: Final = merged(
 )
 
 _ORDER: Final = merged(
-    ops("sort topk", result="pair", saves="other", copies=True),
+    ops("sort topk", result="pair", saves="other", ranks=True, copies=True),
     ops("cummax cummin", result="pair", saves="input", size="keeps", copies=True),
     ops("msort", saves="other", size="keeps", copies=True),
     ops("cumsum", saves="", size="keeps", copies=True),
@@ -78,7 +79,7 @@ _ORDER: Final = merged(
 #: Integers, truth values and counts: no gradient flows through them.
 _INTEGRAL: Final = merged(
     ops(
-        "argsort bitwise_not isfinite isinf isnan isneginf isposinf isreal logical_not signbit",
+        "bitwise_not isfinite isinf isnan isneginf isposinf isreal logical_not signbit",
         grad="never",
         saves="",
         integral=True,
@@ -94,7 +95,9 @@ _INTEGRAL: Final = merged(
         size="broadcast",
         copies=True,
     ),
-    ops("all any argmax argmin count_nonzero", grad="never", saves="", integral=True, size="reduces", copies=True),
+    ops("argsort", grad="never", saves="", integral=True, ranks=True, size="keeps", copies=True),
+    ops("argmax argmin", grad="never", saves="", integral=True, ranks=True, size="reduces", copies=True),
+    ops("all any count_nonzero", grad="never", saves="", integral=True, size="reduces", copies=True),
     ops(
         "argwhere hash_tensor multinomial nonzero nonzero_static",
         grad="never",

@@ -201,6 +201,7 @@ class Segment(Object):
     freed_at: Site | None = None
     result: int | None = None  #: the tensor that the operation returned
     saved: frozenset[int] = frozenset()  #: the tensors whose storage its backward needs
+    perhaps_saved: frozenset[int] = frozenset()  #: those whose storage it may need
     spoilt_at: Site | None = None  #: where one of them was changed
     spoilt_by: str = ""
     presumed: bool = False  #: the graph of something unknown, which may hold nothing

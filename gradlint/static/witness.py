@@ -23,6 +23,7 @@ from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
+    from gradlint.intents import Intent
 
 
 MANUAL = "manual update"  #: the "optimizer" of parameters that the user's own code changes by their gradients
@@ -54,6 +55,8 @@ class Witness:
         self._owners: dict[Hashable, Rule] = {}
         self.muted = False  #: code is executed to learn what it sets, not for what it does
         self._withdrawn: dict[type[events.Event], set[Site]] = {}
+        self._disputed: set[tuple[type[Intent], Site]] = set()
+        self._given_up = False  #: not all code was followed to its end
 
     # --- sending
 
@@ -121,6 +124,24 @@ class Witness:
             for site in sites
         }
 
+    def dispute(self, kind: type[Intent], site: Site) -> None:
+        """A change of this kind at this place would do harm: other code depends on what is there."""
+        self._disputed.add((kind, site))
+
+    def disputes(self, violation: Violation) -> bool:
+        """Whether what would mend a violation is disputed."""
+        intents = violation.mend.intents if violation.mend is not None else ()
+        return any(
+            (type(intent), intent.at or violation.at) in self._disputed or (intent.disputable and self._given_up)
+            for intent in intents
+        )
+
+    def forget(self) -> None:
+        """Forget all votes of an entry point that was given up: what it would have disputed is not known either."""
+        self._votes.clear()
+        self._owners.clear()
+        self._given_up = True
+
     # --- conveniences of the tracer
 
     def step(self, groups: Iterable[int], optimizer: str, w: World, ctx: Context, site: Site) -> None:
@@ -131,7 +152,13 @@ class Witness:
             group = w.write(key)
             group.stepped = fresh()
             group.prepared = group.prepared if optimizer == MANUAL else False
-        event = events.Step(site=site, touches=dict.fromkeys(members, True), optimizer=optimizer, prepared=prepared)
+        event = events.Step(
+            site=site,
+            touches=dict.fromkeys(members, True),
+            optimizer=optimizer,
+            by_hand=optimizer == MANUAL,
+            prepared=prepared,
+        )
         self.send(event, w, ctx)
         if self.listened(events.WeightsUpdated):
             self.send(events.WeightsUpdated(site=site, touches=self.presumed(groups, w)), w, ctx)
