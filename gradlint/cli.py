@@ -181,6 +181,14 @@ def rule(ctx: click.Context, name: str | None, everything: bool, output_format: 
     metavar="FRACTION",
     help="Of the steps: compare saved tensors bit by bit.",
 )
+@click.option(
+    "--rank-timeout",
+    type=click.FloatRange(0, 3600),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long rank 0 of a distributed training waits at the end for what the other ranks saw.",
+)
 @click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), default="text", show_default=True)
 @click.option(
     "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Report there, not on standard error."

@@ -95,6 +95,7 @@ class Finding:
     cause: Location | None = None  #: where the mistake was made, when that is not where it shows
     fix: Fix | None = None
     count: int = field(default=1, compare=False)  #: how often the runtime guard saw it
+    ranks: tuple[int, ...] = field(default=(), compare=False)  #: that saw it, in a report of several
 
     def __str__(self) -> str:
         lines = [f"{self.location}: {self.code} [{self.name}] {self.message}"]

@@ -79,6 +79,7 @@ def guard(
     select: str | Iterable[str] | None = None,
     ignore: str | Iterable[str] | None = None,
     exact: bool | float = False,
+    rank_timeout: float = 10.0,
 ) -> Guard:
     """Watch the training that runs inside: a context manager, and a decorator.
 
@@ -91,6 +92,9 @@ def guard(
     Optimizers and modules are found while they are used; naming them lets the guard follow their parameters from
     the first backward pass on.  The training itself is not changed.  Watched is the thread that enters the guard.
 
+    In a distributed training each rank guards itself, and rank 0 tells what all of them found; ``findings`` stays what
+    the own rank found.
+
     Args:
         watched: modules and optimizers, in any order; none are needed.
         on_finding: ``"warn"`` warns once for each mistake when it is seen, and sums up at the end; ``"raise"``
@@ -101,13 +105,17 @@ def guard(
         exact: True compares the values saved for backward with those it uses, bit by bit, and so finds changes that
             nothing else notices; a fraction such as ``1 / 20`` does so on a random sample of the steps.  It takes
             hooks on saved tensors, under which ``torch.func.grad`` does not work.
+        rank_timeout: seconds that rank 0 waits at the end for what other ranks found.
 
     Raises:
         ModuleNotFoundError: torch is not installed.
-        ValueError: ``on_finding``, ``select`` or ``ignore`` names nothing that exists; ``exact`` is no fraction.
+        ValueError: ``on_finding``, ``select`` or ``ignore`` names nothing that exists; ``exact`` is no fraction,
+            ``rank_timeout`` no time.
         TypeError: something watched is neither a module nor an optimizer.
     """
-    made: Guard = _session().Guard(*watched, on_finding=on_finding, select=select, ignore=ignore, exact=exact)
+    made: Guard = _session().Guard(
+        *watched, on_finding=on_finding, select=select, ignore=ignore, exact=exact, rank_timeout=rank_timeout
+    )
     return made
 
 

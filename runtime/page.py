@@ -13,7 +13,7 @@ from gradlint.finding import Finding, Location, Site
 from gradlint.output.style import shown_path, shown_place
 
 from .charts import COLOURS, Mark, cells, curves
-from .reporting import in_short
+from .reporting import ALONE, World, in_short, in_words
 
 if TYPE_CHECKING:
     from .recording import Happening, Recording
@@ -60,16 +60,17 @@ svg text { fill: var(--faint) } .label { text-anchor: end } .rule { stroke: var(
 """
 
 
-def as_page(findings: Sequence[Finding], recording: Recording, cwd: Path) -> str:
+def as_page(findings: Sequence[Finding], recording: Recording, cwd: Path, world: World = ALONE) -> str:
     """The whole page.
 
     Args:
-        findings: in the order in which they were first seen, as the recording counts them.
+        findings: in the order in which they were first seen, as the recording counts them, before those of other ranks.
         recording: what happened.
         cwd: the folder that paths are told relative to.
+        world: the processes the findings come from; what happened is told of one.
     """
     body = [
-        f"<header><h1>gradlint: {escape(in_short(findings))}</h1>{_figures(recording)}</header>",
+        f"<header><h1>gradlint: {escape(in_short(findings, world))}</h1>{_ranks(world)}{_figures(recording)}</header>",
         "<main>",
         *_findings(findings, recording, cwd),
         *_timeline(findings, recording, cwd),
@@ -85,6 +86,13 @@ def as_page(findings: Sequence[Finding], recording: Recording, cwd: Path) -> str
         + "\n".join(body)
         + "\n</body></html>\n"
     )
+
+
+def _ranks(world: World) -> str:
+    if world.size == 1:
+        return ""
+    notes = [*world.notes, f"the figures and charts are those of rank {world.rank}"]
+    return "".join(f"<p>{escape(_sentence(note))}</p>" for note in notes)
 
 
 def _figures(recording: Recording) -> str:
@@ -112,7 +120,9 @@ def _findings(findings: Sequence[Finding], recording: Recording, cwd: Path) -> l
 
 
 def _card(finding: Finding, first: Happening | None, cwd: Path) -> str:
-    times = f" <span>seen {finding.count:,} times</span>" if finding.count > 1 else ""
+    seen = [f"seen {finding.count:,} times"] if finding.count > 1 else []
+    seen += [f"on {in_words(finding.ranks)}"] if finding.ranks else []
+    times = f" <span>{' '.join(seen)}</span>" if seen else ""
     parts = [
         f'<article class="{finding.severity.value}" id="{escape(finding.code)}">',
         f"<h3><b>{escape(finding.code)}</b> {escape(finding.name)}{times}</h3>",

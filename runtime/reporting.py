@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import linecache
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +19,39 @@ FORMATS = ("text", "concise", "json", "github")
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.STYLE: "style finding"}
 
 
-def told(findings: Sequence[Finding], output_format: str, cwd: Path, stream: IO[str] | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class World:
+    """The processes that train together, and which of them a report speaks of."""
+
+    size: int = 1
+    rank: int = 0  #: whose findings they are; those of all, when it is 0
+    absent: tuple[int, ...] = ()  #: ranks that left nothing for the report
+    unfinished: tuple[int, ...] = ()  #: ranks that are told with what they left before they ended
+    patience: float = 0.0  #: seconds they were waited for
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know about ranks whose report is missing or may lack something."""
+        notes = []
+        if self.absent:
+            notes.append(f"nothing was heard from {in_words(self.absent)}")
+        if self.unfinished:
+            waited = f"within {self.patience:g} s"
+            notes.append(f"no end was heard from {in_words(self.unfinished)} {waited}: told is what came before")
+        return notes
+
+    def __str__(self) -> str:
+        if self.size == 1:
+            return "while it ran"
+        return f"while it ran on rank {self.rank} of {self.size}" if self.rank else f"while it ran on {self.size} ranks"
+
+
+ALONE = World()
+
+
+def told(
+    findings: Sequence[Finding], output_format: str, cwd: Path, stream: IO[str] | None = None, world: World = ALONE
+) -> str:
     """All findings, ending in a line break.
 
     Args:
@@ -26,27 +59,42 @@ def told(findings: Sequence[Finding], output_format: str, cwd: Path, stream: IO[
         output_format: one of :data:`FORMATS`.
         cwd: the folder that paths are told relative to.
         stream: where the text will go, which decides about colour.
+        world: the processes they come from.
     """
     if output_format == "json":
         return json.dumps([as_json_value(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
     if output_format == "github":
-        return "".join(f"{github(finding, cwd)}\n" for finding in findings)
+        notes = "".join(f"::warning title=gradlint::{note}\n" for note in world.notes)
+        return "".join(f"{github(finding, cwd)}\n" for finding in findings) + notes
     style = Style(stream is not None and _is_coloured(stream))
     show = _concise if output_format == "concise" else _full
     shown = "".join(f"{show(finding, style, cwd)}\n" for finding in findings)
-    return f"{shown}gradlint: {in_short(findings)}\n"
+    notes = "".join(f"gradlint: {note}\n" for note in world.notes)
+    return f"{shown}{notes}gradlint: {in_short(findings, world)}\n"
 
 
-def in_short(findings: Sequence[Finding]) -> str:
+def in_short(findings: Sequence[Finding], world: World = ALONE) -> str:
     """One line: how many of which severity."""
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     parts = [f"{n} {_NOUNS[severity]}{'' if n == 1 else 's'}" for severity, n in counts.items() if n]
-    return f"{' and '.join(parts)} while it ran" if parts else "no findings while it ran"
+    return f"{' and '.join(parts) or 'no findings'} {world}"
+
+
+def in_words(ranks: Sequence[int]) -> str:
+    """Ranks in ascending order, as "rank 3" or "ranks 0-2, 5"."""
+    runs: list[tuple[int, int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], rank)
+        else:
+            runs.append((rank, rank))
+    spelled = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return f"rank{'' if len(ranks) == 1 else 's'} {spelled}"
 
 
 def as_json_value(finding: Finding) -> dict[str, Any]:
-    """A finding in the linter's JSON, with ``count``, how often it was seen, and ``remedy``."""
-    return {**as_dict(finding), "count": finding.count, "remedy": finding.remedy}
+    """A finding in the linter's JSON, with ``count``, how often it was seen, ``ranks``, by which, and ``remedy``."""
+    return {**as_dict(finding), "count": finding.count, "ranks": list(finding.ranks), "remedy": finding.remedy}
 
 
 def source_line(place: Location) -> str | None:
@@ -64,7 +112,9 @@ def _full(finding: Finding, style: Style, cwd: Path) -> str:
 
 
 def _times(finding: Finding) -> str:
-    return f" ({finding.count} times)" if finding.count > 1 else ""
+    parts = [f"{finding.count:,} times"] if finding.count > 1 else []
+    parts += [f"on {in_words(finding.ranks)}"] if finding.ranks else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _is_coloured(stream: IO[str]) -> bool:

@@ -24,7 +24,7 @@ from gradlint.finding import Finding
 from gradlint.refusal import Refusal
 
 from .page import as_page
-from .reporting import told
+from .reporting import ALONE, told
 
 if TYPE_CHECKING:
     from .session import Guard
@@ -49,6 +49,7 @@ class Watching:
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     exact: float = 0.0
+    rank_timeout: float = 10.0
     output_format: str = "text"
     output_file: Path | None = None  #: instead of standard error
     html: Path | None = None  #: where to write the report as a page too
@@ -228,12 +229,16 @@ class _Watch:
             select=watching.select,
             ignore=watching.ignore,
             exact=watching.exact,
+            rank_timeout=watching.rank_timeout,
         )
+        self._guard._ranks.name = "gradlint run"  # wherever each rank imports torch
         self._guard.__enter__()
         self._guard.thread = threading.main_thread().ident or 0  # whichever thread was the first to import torch
 
     def _tell(self, finding: Finding) -> None:
-        """One line, at once: the end of a long training may be far."""
+        """One line, at once: the end of a long training may be far.  Of a distributed one, rank 0 tells its own."""
+        if self._guard is not None and self._guard.silent:
+            return
         line = told([finding], "concise", self._cwd).partition("\n")[0]
         sys.stderr.write(f"gradlint: {line}\n")
 
@@ -251,21 +256,24 @@ class _Watch:
     def report(self) -> None:
         """Say what was found."""
         watching = self._watching
-        findings = self._guard.findings if self._guard else []
+        if self._guard is not None and self._guard.silent:
+            return
+        findings = self._guard.told if self._guard else []
+        world = self._guard._world if self._guard else ALONE
         if watching.output_file is not None:
-            text = told(findings, watching.output_format, self._cwd)
+            text = told(findings, watching.output_format, self._cwd, world=world)
             with _named_in_errors(watching.output_file):
                 (self._cwd / watching.output_file).write_text(text, encoding="utf-8")
         elif findings or self._guard or watching.output_format == "json":
             stream = sys.stderr
-            text = told(findings, watching.output_format, self._cwd, stream)
+            text = told(findings, watching.output_format, self._cwd, stream, world)
             with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced, by the program
                 stream.write(text)
                 stream.flush()
         if self._guard is not None and watching.html is not None:
             with _named_in_errors(watching.html):
                 (self._cwd / watching.html).write_text(
-                    as_page(findings, self._guard._recording, self._cwd), encoding="utf-8", errors="replace"
+                    as_page(findings, self._guard._recording, self._cwd, world), encoding="utf-8", errors="replace"
                 )
         if self._guard is None:
             sys.stderr.write("gradlint: the program did not import torch, and nothing was watched\n")
