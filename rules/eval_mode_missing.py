@@ -12,7 +12,7 @@ class EvalModeMissing(Rule):
 
     ## What it does
     Finds calls under `torch.no_grad()` of a model that is known to be in training mode and to hold layers whose
-    behaviour depends on it, where numbers, labels or probabilities are made of the output.
+    behaviour depends on it, where numbers, labels, probabilities or losses are made of the output, or it is printed.
 
     ## Why is this bad
     Dropout goes on dropping, so that the result is random and too low. Batch normalisation uses the statistics of

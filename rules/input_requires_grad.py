@@ -10,8 +10,8 @@ class InputRequiresGrad(Rule):
     """An input of a network requires grad although nothing reads that gradient.
 
     ## What it does
-    Follows tensors that are made to require grad and fed to a module, until nothing can read their gradient any
-    more. Reports the call that was given such an input in vain.
+    Follows tensors that are made to require grad and fed to a module, or to a loss as the target, until nothing can
+    read their gradient any more. Reports the call that was given such a tensor in vain.
 
     ## Why is this bad
     Only the parameters need gradients. For each such input the backward pass also computes and keeps a gradient

@@ -10,7 +10,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.provenance import from_module, is_result, looks_like_parameter
+from gradlint.static.provenance import from_module, is_data, is_result, looks_like_parameter
 from gradlint.static.torch_table import ATTRIBUTES, METHODS
 from gradlint.static.values import (
     NONE,
@@ -230,7 +230,7 @@ class Changes:
         self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site
     ) -> bool:
         """``.requires_grad = …`` says that an unknown value is a tensor (or a module used as one)."""
-        if name == "requires_grad" and w.resolve(value) == Const(True) and is_result(owner):
+        if name == "requires_grad" and w.resolve(value) == Const(True) and (is_result(owner) or is_data(owner)):
             self.set_attribute(self.m.tensors.from_unknown(owner, w), name, value, w, ctx, site)
             return True
         if name == "requires_grad" and isinstance(owner.key, tuple) and owner.key[0] == "module":

@@ -418,7 +418,7 @@ class Expressions:
             self.m.changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
             return
         if self.m.memory.is_array(current, w):
-            self.m.memory.array_changed(current, w, ctx, ctx.site(node))
+            self.m.memory.array_changed(current, w, ctx, ctx.site(node), amended=True)
             return
         sequence = w.get(current, Sequence)
         if sequence is not None and symbol == "+" and sequence.mutable:

@@ -168,8 +168,16 @@ class Externals:
             return w.resolve(args.get(0, "iterable") or Unknown(("tqdm", fresh())))
         if is_harmless(name):
             self.m.uses.escaped(args, w)
+            self._shown(name, args, w, ctx, site)
             return Unknown(("number", fresh()))
         return self.m.unknown_call(External(name), args, w, ctx, site)
+
+    def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """Something that changes nothing reads tensors; what is printed without gradients is an evaluation."""
+        tensors = self.m.tensors.tensors_in(args, w)
+        self.m.memory.used(tensors, w, ctx, site)
+        if name == "builtins.print" and w.grad is False:
+            self.m.evaluation.measured(tensors, False, w, ctx)
 
     def _framework(self, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if kind == "deepspeed":

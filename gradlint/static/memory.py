@@ -31,6 +31,7 @@ class Memory:
             Hashable, tuple[int, ...]
         ] = {}  #: tensors by the identity of the arrays that share with them
         self._from_numpy: set[int] = set()
+        self._amended: set[Site] = set()
 
     def root(self, key: int, w: World) -> int:
         """The tensor whose storage the tensor ``key`` uses."""
@@ -169,8 +170,10 @@ class Memory:
         obj = w.get(value, Instance)
         return (obj is not None and obj.kind == "array") or self.shares(value)
 
-    def array_changed(self, array: Value, w: World, ctx: Context, site: Site) -> None:
-        """An array is changed in place, and with it the tensors that share its storage."""
+    def array_changed(self, array: Value, w: World, ctx: Context, site: Site, amended: bool = False) -> None:
+        """An array is changed in place (``amended``: from what it held), and with it the tensors that share it."""
+        if amended:
+            self._amended.add(site)
         for key in self._arrays.get(_identity(array), ()):
             tensor = w.find(key)
             if not isinstance(tensor, Tensor):
@@ -195,9 +198,8 @@ class Memory:
     def _used(self, key: int, changed: Site, site: Site, w: World, ctx: Context) -> None:
         tensor = self.m.tensors.view_of(Ref(key), w)
         made_for_it = tensor.is_leaf.is_true and not tensor.cut.known and not tensor.is_parameter.is_true
-        event = events.SharedMemoryChanged(
-            site=changed, tensor=tensor, used_at=site, fresh=known(made_for_it and key not in self._from_numpy)
-        )
+        fills = made_for_it and key not in self._from_numpy and changed not in self._amended
+        event = events.SharedMemoryChanged(site=changed, tensor=tensor, used_at=site, fresh=known(fills))
         self.m.witness.send(event, w, ctx)
 
 

@@ -396,7 +396,8 @@ class Modules:
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         assert obj is not None
-        self._fed(obj, args, w, ctx, site)
+        if obj.kind != "loss":
+            self._fed(obj.name, args, w, ctx, site)
         self.m.construction.applied(callee, obj, w, ctx)
         if obj.cls is not None:
             forward = self.m.definitions.attribute(obj.cls, "forward", w)
@@ -484,20 +485,25 @@ class Modules:
             w.write(other.id).structured = True
         return w.new(Sequence([value, other], [None, None], None, None, False))
 
-    def _fed(self, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        """Tell the rules of inputs that are leaves and require grad."""
+    def _fed(self, name: str, given: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
+        """Tell the rules of inputs and targets that are leaves and require grad."""
         if not self.m.witness.listened(events.InputFed):
             return
         fed: set[int] = set()
-        for value in args:
+        for value in given:
             tensor = w.get(w.resolve(value), Tensor)
             if tensor is None or tensor.is_parameter is not False or not tensor.is_leaf:
                 continue
             if self.m.tensors.requires_grad(value, w):
                 fed |= tensor.groups
-        if fed and obj.kind != "loss":
+        if fed:
             touches = dict.fromkeys(sorted(fed), True)
-            self.m.witness.send(events.InputFed(site=site, touches=touches, module=obj.name), w, ctx)  # type: ignore[arg-type]
+            self.m.witness.send(events.InputFed(site=site, touches=touches, module=name), w, ctx)  # type: ignore[arg-type]
+
+    def _is_output(self, value: Value, w: World) -> bool:
+        """Whether a value was computed from parameters, as predictions are."""
+        tensor = w.get(w.resolve(value), Tensor)
+        return tensor is not None and tensor.is_leaf is False and self.m.tensors.requires_grad(value, w) is True
 
     def loss(
         self, name: str, loss: Loss, obj: Instance | None, args: Arguments, w: World, ctx: Context, site: Site
@@ -514,6 +520,10 @@ class Modules:
         )
         self.m.witness.send(event, w, ctx, alternative=name)
         self.m.uses.judged(name, prediction, target, w, site)
+        if target is not None and prediction is not None and self._is_output(prediction, w):
+            self._fed(name, [target], w, ctx, site)
+        if w.grad is False and prediction is not None:
+            self.m.evaluation.measured([prediction], False, w, ctx)
         reduction: Value | None = args.keywords.get("reduction")
         if obj is not None:
             reduction = obj.attrs.get("reduction", reduction)
