@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.facts import Fact, known, unknown
+from gradlint.facts import TRUE, Fact, known, unknown
 from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
@@ -42,6 +43,7 @@ class Changes:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._trained: set[int] = set()  #: groups of leaves whose gradient is read: they are trained by hand
 
     def in_place(self, how: str, target: Value, values: list[Value], w: World, ctx: Context, site: Site) -> None:
         """An operation that changes ``target`` itself, using ``values``."""
@@ -75,10 +77,13 @@ class Changes:
             self.m.cuts.overwritten(target.id, values, w)
 
     def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
-        """The values of a tensor change through its ``.data``."""
+        """The values of a tensor change through its ``.data``; a leaf that is trained by hand is a parameter."""
+        view, tensor = self.m.tensors.view_of(Ref(key), w), w.find(key)
+        if isinstance(tensor, Tensor) and tensor.groups & self._trained:
+            view = replace(view, is_parameter=TRUE)
         event = events.DataWritten(
             site=site,
-            tensor=self.m.tensors.view_of(Ref(key), w),
+            tensor=view,
             how=how,
             taken_at=taken_at,
             grad_enabled=self.m.tensors.mode(w),
@@ -169,6 +174,7 @@ class Changes:
         base = w.find(tensor.data_of) if tensor.data_of is not None else None
         if isinstance(base, Tensor):
             groups = base.groups
+        self._trained |= groups
         return w.new(
             Tensor(
                 requires_grad=False,

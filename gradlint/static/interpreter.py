@@ -489,7 +489,11 @@ class Interpreter:
             return None
         value = scratch.resolve(value)
         w.adopt(scratch.heap)
-        w.write(owner.id).attrs[name] = value
+        new = w.write(owner.id)
+        for other, late in obj.attrs.items() if obj is not None else ():
+            # One run gives them all: an optimizer holds the parameters of the model that was set beside it.
+            new.attrs.setdefault(other, scratch.resolve(late))
+        new.attrs[name] = value
         return value
 
     def configured_optimizers(self, receiver: Ref, obj: Instance, w: World, ctx: Context, site: Site) -> Value:

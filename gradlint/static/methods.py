@@ -13,6 +13,7 @@ from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module
 from gradlint.static.torch_table import METHODS
 from gradlint.static.values import (
+    HOOKED,
     NONE,
     Class,
     Const,
@@ -49,6 +50,9 @@ _MODULE_ONLY = frozenset(
         "double",
         "bfloat16",
     ]
+)
+_BACKWARD_HOOKS = frozenset(
+    ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
 )
 _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 
@@ -89,7 +93,7 @@ class Methods:
             "share_memory",
             "forward",
             "register_forward_pre_hook",
-            "register_full_backward_hook",
+            *_BACKWARD_HOOKS,
             "get_submodule",
             "get_parameter",
             "append",
@@ -143,6 +147,8 @@ class Methods:
         """``receiver.name(...)`` where the method is not of the project."""
         if name == "cuda":
             self.m.devices.moved(args, w, ctx, site)
+        if name in _BACKWARD_HOOKS:
+            w.bound[HOOKED] = Const(True)
         if isinstance(receiver, Super):
             return self._super(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Ref):

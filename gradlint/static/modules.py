@@ -15,6 +15,7 @@ from gradlint.static.python import Index, Items
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import LAYERS, LOSSES
 from gradlint.static.values import (
+    HOOKED,
     NONE,
     Bound,
     Choice,
@@ -487,7 +488,7 @@ class Modules:
 
     def _fed(self, name: str, given: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
         """Tell the rules of inputs and targets that are leaves and require grad."""
-        if not self.m.witness.listened(events.InputFed):
+        if not self.m.witness.listened(events.InputFed) or HOOKED in w.bound:
             return
         fed: set[int] = set()
         for value in given:

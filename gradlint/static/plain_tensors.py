@@ -98,7 +98,7 @@ class PlainTensors:
     def combined(self, op: Op, inputs: list[Value], result: Value, parameters: bool, w: World, ctx: Context) -> None:
         """An operation was applied: tell where a plain attribute meets another tensor, else hand on what is known."""
         tensors = [(v, t) for v in inputs if (t := w.get(v, Tensor)) is not None]
-        kept = [t for _, t in tensors if t.kept_at is not None]
+        kept = [t for _, t in tensors if t.kept_at is not None and not t.groups]  # else it is trained by hand
         outside = ctx.in_forward and any(self._comes_from_outside(v, w, ctx) for v in inputs)
         if kept and op.device == "inputs" and not op.view and (outside or (parameters and ctx.in_forward)):
             self._tell(kept, op, w, ctx)

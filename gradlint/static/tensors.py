@@ -289,7 +289,7 @@ class Tensors:
                 w.write(created.id).constant = True
             return created
         result = self.result(op, inputs, args, w, site, parameters, device)
-        if op.result == "pair" or (op.result == "pair_by_dim" and self._has_dim(args)):
+        if op.result == "pair" or (op.result == "pair_by_dim" and self._reduces_dim(args, w)):
             pair = self._pair(result, w, site)
             values = w.get(pair, Sequence)
             if values is not None and isinstance(values.items[0], Ref):
@@ -305,6 +305,13 @@ class Tensors:
 
     def _has_dim(self, args: Arguments) -> bool:
         return "dim" in args.keywords or "axis" in args.keywords or len(args.positional) > 1
+
+    def _reduces_dim(self, args: Arguments, w: World) -> bool:
+        """Whether ``max`` and the like are told a dimension, and not a second tensor to compare with."""
+        if len(args.positional) < 2 or "dim" in args.keywords or "axis" in args.keywords:
+            return self._has_dim(args)
+        second = w.resolve(args.positional[1])
+        return w.get(second, Tensor) is None and not (isinstance(second, Unknown) and carries_graph(second))
 
     def _pair(self, result: Tensor, w: World, site: Site) -> Ref:
         indices = Tensor(

@@ -134,6 +134,8 @@ class Choice:
 Value = Const | Unknown | Ref | Function | Class | Bound | External | Namespace | Super | Partial | Lambda | Choice
 
 NONE = Const(None)
+HOOKED = "backward hooks"
+"""What a world is bound to once a module has a hook that is given the gradients of its inputs."""
 
 # --- heap objects ----------------------------------------------------------------------------------------------
 
