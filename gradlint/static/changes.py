@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
 
+#: methods that change only how a tensor looks at its storage; another tensor with this storage stays as it is
+_RESHAPING = frozenset(
+    ["unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "as_strided_"]
+)
+
 
 def fact(value: bool | str | None) -> Fact[object]:
     """A three-valued property as rules see it."""
@@ -68,9 +73,9 @@ class Changes:
         updated = base.groups & gradient_of
         if updated and (w.grad is False or base_id is not None):
             self.m.witness.step(updated, MANUAL, w, ctx, site)
-        if base_id is not None:
+        if base_id is not None and how not in _RESHAPING:
             self._data_written(base_id, how, tensor.data_at, w, ctx, site)
-        else:
+        elif base_id is None:
             self.m.memory.changed(target.id, how, w, ctx, site)
         self._changed(target.id, tensor, used, how, w)
         if not tensor.groups and w.grad is not False:

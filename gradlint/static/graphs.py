@@ -32,6 +32,11 @@ class _Trace:
 
 _NOTHING = _Trace()
 
+#: attributes of tensors that are no tensors
+_FACTS = frozenset(
+    ["device", "dtype", "grad_fn", "is_cuda", "is_leaf", "layout", "names", "ndim", "requires_grad", "shape"]
+)
+
 
 class Graphs:
     """Follows graphs through values that are not known, and tells when a spent one is kept."""
@@ -40,6 +45,7 @@ class Graphs:
         self.m = machine
         self._traces: dict[Hashable, _Trace] = {}  #: by the key of an unknown value
         self._own: dict[Hashable, int] = {}  #: by the key of the result of an unknown call: its own presumed segment
+        self._presumed: set[int] = set()  #: all of those
         self._retained: dict[int, set[Site]] = {}  #: where backward passes retained a segment
         self._proven: set[int] = set()  #: presumed segments of what was walked, or came from a module by its name
 
@@ -52,6 +58,7 @@ class Graphs:
         if w.grad is not False:
             before = frozenset[int]().union(*(self.reached(v, w) for v in given))
             own = self._own[result.key] = fresh()
+            self._presumed.add(own)
             self._traces[result.key] = _Trace(before | {own}, calls)
             if isinstance(result.key, tuple) and result.key[2:] == ("forward",) and w.grad:
                 self._proven.add(own)
@@ -106,6 +113,8 @@ class Graphs:
         if isinstance(key, Ref):
             return _Trace(self.reached(key, w), self.m.evaluation.calls(key, w))
         if not isinstance(key, tuple) or len(key) < 2:
+            return _NOTHING
+        if key[0] == "attribute" and key[-1] in _FACTS:
             return _NOTHING
         if key[0] in ("attribute", "item"):
             return self._part(key[1], w)
@@ -166,11 +175,18 @@ class Graphs:
             held.append(sequence.tail)
         self._kept(held, value, "list", w, ctx, site)
 
+    def _carries(self, value: Value, w: World) -> bool:
+        """Whether a value is sure to hold the graphs behind it: what an unknown call returned may be a number."""
+        newest_of_all = max(self.reached(value, w), default=0)
+        return newest_of_all in self._proven or newest_of_all not in self._presumed
+
     def _kept(self, held: list[Value], value: Value, where: str, w: World, ctx: Context, site: Site) -> None:
         if not self.m.witness.listened(events.ValueKept):
             return
         freed_at = None
         for old in held:
+            if not self._carries(old, w):
+                continue
             tensor = w.get(w.resolve(old), Tensor)
             doubtful = tensor.doubtful - self._proven if tensor is not None else frozenset()
             for key in sorted(self.reached(old, w) - doubtful):

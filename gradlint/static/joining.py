@@ -63,7 +63,7 @@ class _Join:
         for k in a.bound.keys() ^ b.bound.keys():
             # Only one of the two knows what this is: keep it, it was unknown and harmless in the other.
             known = a.bound.get(k, b.bound.get(k))
-            if isinstance(known, Ref) or k == HOOKED:
+            if isinstance(known, Ref) or (k == HOOKED and known is not None):
                 out.bound[k] = known
         for key, left, right in disagreements(a, b):
             joined = out.heap[key] = self.objects(left, right)

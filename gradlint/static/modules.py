@@ -397,7 +397,7 @@ class Modules:
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         assert obj is not None
-        if obj.kind != "loss":
+        if obj.kind != "loss" and self._trains(callee, w):
             self._fed(obj.name, args, w, ctx, site)
         self.m.construction.applied(callee, obj, w, ctx)
         if obj.cls is not None:
@@ -500,6 +500,11 @@ class Modules:
         if fed:
             touches = dict.fromkeys(sorted(fed), True)
             self.m.witness.send(events.InputFed(site=site, touches=touches, module=name), w, ctx)  # type: ignore[arg-type]
+
+    def _trains(self, ref: Ref, w: World) -> bool:
+        """Whether a module has parameters that may require grad: if not, its input must for a backward pass."""
+        groups = [w.find(key) for key in self.groups(ref, w)]
+        return any(isinstance(group, Group) and group.requires_grad is not False for group in groups)
 
     def _is_output(self, value: Value, w: World) -> bool:
         """Whether a value was computed from parameters, as predictions are."""

@@ -48,9 +48,10 @@ class Passes:
         self.m.witness.send(asked, w, ctx)
         self.m.changes.prove(root, w)
         self.m.graphs.walks(root, w)
-        retain = _flag(w.resolve(args.keywords.get("retain_graph", NONE)), w)
+        asked_to_retain = args.keywords.get("retain_graph", args.keywords.get("retain_variables"))
+        retain = _flag(w.resolve(asked_to_retain or NONE), w)
         create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
-        if "retain_graph" not in args.keywords:
+        if asked_to_retain is None:
             retain = create
         view = self.m.tensors.view_of(root, w)
         touches = self._reached(w.find(root.id), w, certain)
