@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing costs a run that has nothing to do more than the rest of it
 if TYPE_CHECKING:
+    from typing import Any
+
     from gradlint.runtime import Guard as Guard
     from gradlint.runtime import guard as guard
 

@@ -1,8 +1,41 @@
-"""``python -m gradlint``."""
+"""``gradlint`` and ``python -m gradlint``."""
 
+from __future__ import annotations
+
+import io
+import os
 import sys
 
-from gradlint.cli import main
+from gradlint.cache import Cache, arguments_location
+
+
+def main() -> int:
+    """Run the command line, without importing it where what it would print is known; see :func:`gradlint.cli.main`."""
+    told = _told(sys.argv[1:])
+    if told is None:
+        from gradlint.cli import main as run
+
+        return run()
+    out, err, code = told
+    try:
+        for stream, text in ((sys.stdout, out), (sys.stderr, err)):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+            stream.write(text)
+            stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
+    return code
+
+
+def _told(arguments: list[str]) -> tuple[str, str, int] | None:
+    try:
+        folder = arguments_location(arguments)
+        return None if folder is None else Cache(folder).told(arguments)
+    except Exception:  # noqa: BLE001 -- whatever is wrong with a cache, the run goes on without it
+        return None
+
 
 if __name__ == "__main__":
     sys.exit(main())

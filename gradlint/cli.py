@@ -8,14 +8,17 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gradlint import __version__
-from gradlint.configuration import OUTPUT_FORMATS, Configuration, overriding
+from gradlint.cache import VARIABLE, Cache, location
+from gradlint.output import OUTPUT_FORMATS
 from gradlint.refusal import Refusal
-from gradlint.selection import Choice
+
+if TYPE_CHECKING:
+    from gradlint.results import Results
 
 CLEAN, FINDINGS, COULD_NOT = 0, 1, 2
 
@@ -34,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show must not end the run
             stream.reconfigure(errors="backslashreplace")
     try:
-        with cli.make_context("gradlint", given) as context:
+        with cli.make_context("gradlint", given, obj=tuple(given)) as context:
             code = int(cli.invoke(context) or CLEAN)
             sys.stdout.flush()
             return code
@@ -78,6 +81,14 @@ def _list_option(name: str, metavar: str, text: str) -> Callable[[Any], Any]:
     return click.option(name, multiple=True, callback=_split, metavar=metavar, help=text)
 
 
+_cache_dir_option = click.option(
+    "--cache-dir",
+    type=click.Path(),
+    metavar="FOLDER",
+    help=f"Where results are kept. [default: ${VARIABLE}, or .gradlint_cache at the root of the project]",
+)
+
+
 @click.group(
     cls=_CheckByDefault,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -105,6 +116,8 @@ def cli() -> None:
 @click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help="How to tell the findings. [default: text]")
 @click.option("--statistics", is_flag=True, help="Tell how often each rule was broken, instead of the findings.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 in spite of findings.")
+@click.option("--no-cache", is_flag=True, help="Neither use results of earlier runs nor keep this one's.")
+@_cache_dir_option
 @click.option("--quiet", "-q", is_flag=True, help="Tell the findings only, without a summary.")
 @click.option("--verbose", "-v", is_flag=True, help="Tell what is checked, and what could not be followed.")
 @click.pass_context
@@ -113,6 +126,8 @@ def check(ctx: click.Context, /, **options: Any) -> int:
 
     Exits with 0 when nothing was found, 1 when something was, 2 when something could not be done.
     """
+    from gradlint.configuration import Configuration, overriding
+    from gradlint.selection import Choice
     from gradlint.session import Fixing, run
 
     if options["config"] and options["isolated"]:
@@ -129,10 +144,12 @@ def check(ctx: click.Context, /, **options: Any) -> int:
         ),
     )
     choice = Choice("gradlint: --", options["select"] or None, options["ignore"], options["extend_select"])
+    results = _results(options)
     outcome = run(
         [Path(path) for path in options["paths"] or ["."]],
         configuration,
         choice,
+        results,
         force_exclude=options["force_exclude"],
         stdin_filename=options["stdin_filename"],
         fixing=Fixing(fix=options["fix"], unsafe=options["unsafe_fixes"], diff=options["diff"]),
@@ -140,9 +157,39 @@ def check(ctx: click.Context, /, **options: Any) -> int:
         quiet=options["quiet"],
         verbose=options["verbose"],
     )
-    if outcome.troubles:
+    report = outcome.report
+    if report.troubles:
         return COULD_NOT
-    return FINDINGS if (outcome.findings or outcome.differs) and not options["exit_zero"] else CLEAN
+    code = FINDINGS if (report.findings or report.differs) and not options["exit_zero"] else CLEAN
+    if outcome.settled:
+        results.tell(ctx.obj, outcome.out, outcome.err, code)
+    return code
+
+
+def _results(options: dict[str, Any]) -> Results:
+    """What is known of the request that the options of ``check`` make."""
+    from gradlint.results import Results
+
+    cached = not options["no_cache"] and "-" not in options["paths"]
+    deciding = ("paths", "select", "ignore", "extend_select", "exclude", "extend_exclude", "isolated", "force_exclude")
+    request = (*(options[name] for name in deciding), str(options["config"] or ""))
+    return Results(location(options["cache_dir"]) if cached else None, request)
+
+
+@cli.command()
+@click.argument("path", required=False, default=".", type=click.Path(path_type=Path))
+@_cache_dir_option
+def clean(path: Path, cache_dir: str | None) -> int:
+    """Remove the results that are kept for the project at PATH (the current folder without one)."""
+    if not path.is_dir():
+        raise Refusal(f"gradlint clean: {path}: no such folder")
+    folder = location(cache_dir, str(path))
+    try:
+        removed = Cache(folder).clean()
+    except OSError as error:
+        raise Refusal(f"gradlint clean: {error.filename or folder}: {error.strerror}") from error
+    click.echo(f"Removed {folder}." if removed else f"There is no cache at {folder}.")
+    return CLEAN
 
 
 @cli.command()

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gradlint.disk import Disk
 from gradlint.ignorefiles import patterns, verdict
+from gradlint.output import OUTPUT_FORMATS
 from gradlint.refusal import Refusal
 from gradlint.selection import Choice
-
-OUTPUT_FORMATS = ("text", "concise", "json", "github")
 
 DEFAULT_EXCLUDE = (
     ".bzr",
     ".direnv",
     ".eggs",
     ".git",
+    ".gradlint_cache",
     ".hg",
     ".ipynb_checkpoints",
     ".mypy_cache",
@@ -74,6 +75,7 @@ class Configuration:
         path: the one file to use for everything, instead of the nearest.
         isolated: use no file at all.
         override: what the command line changes in settings, whichever file they come from.
+        disk: what files are read from.
     """
 
     def __init__(
@@ -82,16 +84,18 @@ class Configuration:
         *,
         isolated: bool = False,
         override: Callable[[Settings], Settings] = lambda settings: settings,
+        disk: Disk | None = None,
     ) -> None:
+        self.disk = disk or Disk()
         self._override = override
         self._folders: dict[Path, Settings] = {}
         self._fixed: Settings | None = None
         if isolated:
             self._fixed = override(Settings())
         elif path is not None:
-            if not path.is_file():
+            if not self.disk.is_file(path):
                 raise Refusal(f"{path}: no such configuration file")
-            self._fixed = override(read_settings(path) or Settings(path.absolute()))
+            self._fixed = override(read_settings(path, self.disk.read) or Settings(path.absolute()))
 
     def of_folder(self, folder: Path) -> Settings:
         """The settings for the files in ``folder`` (an absolute path).
@@ -113,20 +117,20 @@ class Configuration:
     def _read_in(self, folder: Path) -> Settings | None:
         for name in ("gradlint.toml", "pyproject.toml"):
             path = folder / name
-            settings = read_settings(path) if path.is_file() else None
+            settings = read_settings(path, self.disk.read) if self.disk.is_file(path) else None
             if settings is not None:
                 return self._override(settings)
         return None
 
 
-def read_settings(path: Path) -> Settings | None:
+def read_settings(path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> Settings | None:
     """The settings in a configuration file; ``None`` for a ``pyproject.toml`` that says nothing about gradlint.
 
     Raises:
         Refusal: naming the file and the key.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read(path).decode("utf-8")
         if path.name == "pyproject.toml" and "gradlint" not in text:
             return None
         table: Any = tomllib.loads(text)

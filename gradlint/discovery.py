@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradlint.configuration import Configuration, Settings
+from gradlint.consulted import CACHES, FILES, FOLDER
 from gradlint.ignorefiles import GitIgnore, patterns, verdict
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ class Discovery:
         self.configuration = configuration
         self.complain = complain
         self.force_exclude = force_exclude
-        self._gitignore = GitIgnore()
+        self._disk = configuration.disk
+        self._gitignore = GitIgnore(self._disk)
 
     def files(self, paths: Iterable[Path]) -> list[Path]:
         """The files to check, absolute, sorted, each once."""
         found: dict[str, Path] = {}
         for path in self._below_all(paths):
-            real = os.path.realpath(path)
+            real = self._disk.real(path)
             other = found.get(real)
             if other is None or (other.is_symlink(), other) > (path.is_symlink(), path):
                 found[real] = path
@@ -49,8 +51,8 @@ class Discovery:
     def _below_all(self, paths: Iterable[Path]) -> Iterator[Path]:
         for named in paths:
             path = Path(os.path.abspath(named))
-            is_folder = os.path.isdir(path)
-            if not is_folder and not os.path.exists(path):
+            is_folder = self._disk.is_folder(path)
+            if not is_folder and self._disk.kind(path) is None:
                 self.complain(f"{named}: {_why_missing(path)}")
             elif self.force_exclude and self.excludes(path, is_folder=is_folder):
                 continue
@@ -64,20 +66,18 @@ class Discovery:
         while pending:
             folder = pending.pop()
             try:
-                with os.scandir(folder) as entries:
-                    for entry in entries:
-                        path = Path(entry.path)
-                        if entry.is_dir(follow_symlinks=False):
-                            if not self._skipped(path, top, is_folder=True):
-                                pending.append(path)
-                        elif (
-                            entry.name.endswith(SUFFIXES)
-                            and entry.is_file()
-                            and not self._skipped(path, top, is_folder=False)
-                        ):
-                            yield path
+                entries = self._disk.entries(folder)
             except OSError as error:
                 self.complain(f"{error.filename or folder}: {error.strerror}")
+                continue
+            for name, kind in entries.items():
+                if kind == FOLDER:
+                    if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
+                        pending.append(folder / name)
+                elif (
+                    kind in FILES and name.endswith(SUFFIXES) and not self._skipped(folder / name, top, is_folder=False)
+                ):
+                    yield folder / name
 
     def _skipped(self, path: Path, top: Path, *, is_folder: bool) -> bool:
         settings = self.configuration.of_folder(path.parent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradlint.configuration import Configuration, Settings
+from gradlint.disk import Disk
 from gradlint.finding import Finding, Location
 from gradlint.selection import Choice, Selection, codes_of, matching, resolve
 
@@ -62,6 +62,7 @@ class Engine:
         from gradlint.rule import all_rules
 
         self.configuration = configuration
+        self.disk = configuration.disk
         self.choice = choice or Choice()
         self.progress = progress or (lambda _done, _total: None)
         self.rules = all_rules()
@@ -93,7 +94,7 @@ class Engine:
             roots: the folders that were named: imports are looked for below them.
             given: sources that are not to be read from the disk, such as standard input.
         """
-        reader = _MemoReader(given or {})
+        reader = _MemoReader(given or {}, self.disk)
         report = Report(targets, reader)
         selections = {target: self.selection(self.configuration.of_folder(target.parent)) for target in targets}
         readable, found = self._read(targets, reader, report)
@@ -143,9 +144,8 @@ class Engine:
         from gradlint.static.analysis import analyze
         from gradlint.static.project import Project
 
-        started = time.perf_counter()
         try:
-            analysis = analyze(Project(roots, read=reader), targets, rules)
+            analysis = analyze(Project(roots, read=reader, disk=self.disk), targets, rules)
         except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
             report.notes.append("".join(traceback.format_exception(error)).rstrip())
             if len(targets) == 1:
@@ -154,7 +154,6 @@ class Engine:
             return [finding for target in targets for finding in self._analyze([target], roots, rules, reader, report)]
         report.notes += analysis.notes
         report.troubles += analysis.crashes
-        report.notes.append(f"analysis of {len(targets)} files took {time.perf_counter() - started:.2f} s")
         return analysis.findings
 
     def _unsuppressed(
@@ -191,11 +190,17 @@ class Engine:
             report.left_out += 1
 
 
+def disk_reader(disk: Disk) -> Reader:
+    """Reads each file once, from the disk."""
+    return _MemoReader({}, disk)
+
+
 class _MemoReader:
     """Reads each file once."""
 
-    def __init__(self, given: Mapping[Path, Callable[[], Source]]) -> None:
+    def __init__(self, given: Mapping[Path, Callable[[], Source]], disk: Disk) -> None:
         self._given = given
+        self._disk = disk
         self._known: dict[Path, Source | SourceError] = {}
 
     def __call__(self, path: Path) -> Source:
@@ -204,7 +209,7 @@ class _MemoReader:
         outcome = self._known.get(path)
         if outcome is None:
             try:
-                outcome = self._given[path]() if path in self._given else read_source(path)
+                outcome = self._given[path]() if path in self._given else read_source(path, self._disk.read)
             except SourceError as error:
                 outcome = error
             self._known[path] = outcome

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from gradlint.disk import Disk
+
 
 def patterns(lines: list[str]) -> GitIgnoreSpec:
     """Patterns in the manner of ``.gitignore``; a line git could not make sense of is passed over, as git does."""
@@ -32,7 +34,8 @@ def verdict(spec: GitIgnoreSpec, path: Path, root: Path, *, is_folder: bool) -> 
 class GitIgnore:
     """Tells which paths git ignores.  Outside a repository that is none."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
         self._chains: dict[Path, tuple[tuple[Path, GitIgnoreSpec], ...] | None] = {}
 
     def ignored(self, path: Path, *, is_folder: bool, below: Path) -> bool:
@@ -50,7 +53,7 @@ class GitIgnore:
         """The ignore files that speak about ``folder``, nearest first; ``None`` outside a repository."""
         if folder in self._chains:
             return self._chains[folder]
-        top = (folder / ".git").exists()
+        top = self._disk.kind(folder / ".git") is not None
         above = () if top else None if folder.parent == folder else self._chain(folder.parent)
         chain = above
         if above is not None:
@@ -60,10 +63,10 @@ class GitIgnore:
         self._chains[folder] = chain
         return chain
 
-    @staticmethod
-    def _read(folder: Path, name: str) -> tuple[tuple[Path, GitIgnoreSpec], ...]:
+    def _read(self, folder: Path, name: str) -> tuple[tuple[Path, GitIgnoreSpec], ...]:
+        path = folder / name
         try:
-            lines = (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:  # there is none, or it cannot be read: git goes on without it too
+            lines = self._disk.read(path).decode("utf-8", "replace").splitlines() if self._disk.is_file(path) else []
+        except OSError:  # it cannot be read: git goes on without it too
             return ()
-        return ((folder, patterns(lines)),)
+        return ((folder, patterns(lines)),) if lines else ()

@@ -14,7 +14,7 @@ import click
 
 from gradlint.configuration import Configuration
 from gradlint.discovery import Discovery
-from gradlint.engine import Engine, Report
+from gradlint.engine import Engine, Report, disk_reader
 from gradlint.output.machine import as_json, github
 from gradlint.output.progress import ProgressBar
 from gradlint.output.style import Style, shown_path, wants_colour
@@ -22,6 +22,7 @@ from gradlint.output.summary import statistics as as_statistics
 from gradlint.output.summary import summary
 from gradlint.output.text import concise, full
 from gradlint.refusal import Refusal
+from gradlint.results import Results
 from gradlint.selection import Choice
 
 if TYPE_CHECKING:
@@ -45,10 +46,21 @@ class Fixing:
         return self.fix or self.diff
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to."""
+
+    report: Report
+    out: str  #: on standard output
+    err: str  #: on standard error
+    settled: bool  #: the same command would print the same again, as long as nothing changes
+
+
 def run(
     paths: Sequence[Path],
     configuration: Configuration,
     choice: Choice,
+    results: Results,
     *,
     force_exclude: bool = False,
     stdin_filename: Path | None = None,
@@ -56,7 +68,7 @@ def run(
     statistics: bool = False,
     quiet: bool = False,
     verbose: bool = False,
-) -> Report:
+) -> Outcome:
     """Check ``paths`` and print the outcome: findings on standard output, everything else on standard error.
 
     Raises:
@@ -66,45 +78,63 @@ def run(
     cwd = Path.cwd()
     settings = configuration.of_folder(cwd)
     progress = ProgressBar(sys.stderr)
-    engine = Engine(configuration, choice, progress)
-    engine.selection(settings)  # a misspelled selector is told even where no file is found
     troubles: list[str] = []
-    discovery = Discovery(configuration, troubles.append, force_exclude=force_exclude)
-    if STDIN in paths:
-        if fixing.fix and not fixing.diff:
-            raise Refusal("gradlint: --fix cannot change standard input: --diff shows what it would change")
-        targets, given = _stdin(paths, discovery, stdin_filename)
-        roots: list[Path] = []
-    else:
-        targets, given = discovery.files(paths), {}
-        roots = [Path(os.path.abspath(path)) for path in paths]
-    report = engine.check(targets, roots, given)
+    given: Given = {}
+    roots = [] if STDIN in paths else [Path(os.path.abspath(path)) for path in paths]
+    report = results.recall(disk_reader(configuration.disk))
+    recalled = report is not None
+    if report is None:
+        engine = Engine(configuration, choice, progress)
+        engine.selection(settings)  # a misspelled selector is told even where no file is found
+        discovery = Discovery(configuration, troubles.append, force_exclude=force_exclude)
+        if STDIN in paths:
+            if fixing.fix and not fixing.diff:
+                raise Refusal("gradlint: --fix cannot change standard input: --diff shows what it would change")
+            targets, given = _stdin(paths, discovery, stdin_filename)
+        else:
+            targets = discovery.files(paths)
+        report = engine.check(targets, roots, given)
+        if not troubles:
+            results.keep(report, engine)
     mended = None
     if fixing.wanted:
         from gradlint.fixing import mend
 
-        mended = mend(report, lambda new: engine.check(targets, roots, {**given, **new}), unsafe=fixing.unsafe)
+        targets = list(report.targets)
+
+        def again(new: Given) -> Report:
+            return Engine(configuration, choice, progress).check(targets, roots, {**given, **new})
+
+        mended = mend(report, again, unsafe=fixing.unsafe)
         report = report if fixing.diff else mended.report
     progress.close()
     report.troubles[:0] = troubles
     if mended is not None and fixing.diff:
-        _print_diff(mended, cwd)
         report.differs = bool(mended.after)
     elif mended is not None:
         _write(mended, report)
     output_format = settings.output_format or "text"
-    if not fixing.diff:
-        _print_findings(report, output_format, cwd, statistics=statistics, quiet=quiet)
-    if mended is not None and not quiet:
-        _print_mended(mended, fixing, to_stderr=fixing.diff or output_format in ("json", "github"))
+    to_stderr = fixing.diff or output_format in ("json", "github")
+    if mended is not None and fixing.diff:
+        dressed = sys.stdout.isatty()
+        out = _diff(mended, cwd)
+    else:
+        dressed = wants_colour(sys.stdout)
+        out = _told(report, output_format, Style(dressed), cwd, statistics=statistics, quiet=quiet)
+    changes = "" if mended is None or quiet else _changes(mended, fixing)
+    out += "" if to_stderr else changes
+    out = out if dressed else click.unstyle(out)
+    click.echo(out, nl=False, color=True)
     sys.stdout.flush()
+    err = changes if to_stderr else ""
     if verbose:
-        _print_verbose(report, configuration, cwd, time.perf_counter() - started)
+        err += _details(report, configuration, cwd, results.trouble, recalled=recalled)
+        err += f"gradlint: {report.files} files in {time.perf_counter() - started:.2f} s\n"
     if not report.files and not report.troubles and not quiet:
-        click.echo("gradlint: no Python files or notebooks found", err=True)
-    for trouble in report.troubles:
-        click.echo(f"gradlint: {trouble}", err=True)
-    return report
+        err += "gradlint: no Python files or notebooks found\n"
+    err += "".join(f"gradlint: {trouble}\n" for trouble in report.troubles)
+    click.echo(err, nl=False, err=True)
+    return Outcome(report, out, err, settled=not (verbose or report.troubles or (mended is not None and mended.after)))
 
 
 Given = Mapping[Path, "Callable[[], Source]"]
@@ -122,12 +152,13 @@ def _stdin(paths: Sequence[Path], discovery: Discovery, name: Path | None) -> tu
     return [path], {path: lambda: source_from_bytes(path, data)}
 
 
-def _print_diff(mended: Mended, cwd: Path) -> None:
+def _diff(mended: Mended, cwd: Path) -> str:
     """The changes of each file as a unified diff; of a notebook, those of its JSON."""
     from gradlint.fixing import difference
 
-    for path in sorted(mended.after):
-        click.echo(difference(mended.before[path], mended.after[path], shown_path(str(path), cwd)), nl=False)
+    return "".join(
+        difference(mended.before[path], mended.after[path], shown_path(str(path), cwd)) for path in sorted(mended.after)
+    )
 
 
 def _write(mended: Mended, report: Report) -> None:
@@ -140,42 +171,38 @@ def _write(mended: Mended, report: Report) -> None:
             report.troubles.append(f"{path}: not fixed: {error.strerror or error}")
 
 
-def _print_mended(mended: Mended, fixing: Fixing, *, to_stderr: bool) -> None:
+def _changes(mended: Mended, fixing: Fixing) -> str:
     if not mended.after:
-        return
+        return ""
     verb = "Would fix" if fixing.diff else "Fixed"
     files = len(mended.after)
     told = f"{verb} {mended.applied} {'finding' if mended.applied == 1 else 'findings'}"
-    click.echo(f"{told} in {files} {'file' if files == 1 else 'files'}.", err=to_stderr)
+    return f"{told} in {files} {'file' if files == 1 else 'files'}.\n"
 
 
-def _print_findings(report: Report, output_format: str, cwd: Path, *, statistics: bool, quiet: bool) -> None:
+def _told(report: Report, output_format: str, style: Style, cwd: Path, *, statistics: bool, quiet: bool) -> str:
+    """The findings in the format asked for."""
     if statistics:
-        click.echo(as_statistics(report.findings, output_format), nl=False)
+        told = as_statistics(report.findings, output_format)
     elif output_format == "json":
-        click.echo(as_json(report.findings), nl=False)
+        told = as_json(report.findings)
     elif output_format == "github":
-        for finding in report.findings:
-            click.echo(github(finding, cwd))
-    if output_format in ("json", "github"):
-        return
-    style = Style(wants_colour(sys.stdout))
-    if not statistics:
-        for finding in report.findings:
-            told = (
-                concise(finding, style, cwd) if output_format == "concise" else full(finding, style, cwd, report.line)
-            )
-            click.echo(told, color=style.colour)
-    if not quiet:
-        click.echo(summary(report.findings, report.files, report.left_out))
+        told = "".join(f"{github(finding, cwd)}\n" for finding in report.findings)
+    elif output_format == "concise":
+        told = "".join(f"{concise(finding, style, cwd)}\n" for finding in report.findings)
+    else:
+        told = "".join(f"{full(finding, style, cwd, report.line)}\n" for finding in report.findings)
+    if quiet or output_format in ("json", "github"):
+        return told
+    return told + summary(report.findings, report.files, report.left_out) + "\n"
 
 
-def _print_verbose(report: Report, configuration: Configuration, cwd: Path, seconds: float) -> None:
+def _details(report: Report, configuration: Configuration, cwd: Path, trouble: str, *, recalled: bool) -> str:
+    """What --verbose tells: configuration, files, notes."""
     origins = {configuration.of_folder(target.parent).origin for target in report.targets}
-    for origin in sorted(origin for origin in origins if origin):
-        click.echo(f"gradlint: configuration: {shown_path(str(origin), cwd)}", err=True)
-    for target in report.targets:
-        click.echo(f"gradlint: checked {shown_path(str(target), cwd)}", err=True)
-    for note in report.notes:
-        click.echo(f"gradlint: {note}", err=True)
-    click.echo(f"gradlint: {report.files} files in {seconds:.2f} s", err=True)
+    lines = [f"configuration: {shown_path(str(origin), cwd)}" for origin in sorted(o for o in origins if o)]
+    lines += [f"checked {shown_path(str(target), cwd)}" for target in report.targets]
+    lines += report.notes
+    lines += ["nothing has changed since an earlier run"] if recalled else []
+    lines += [f"no cache: {trouble}"] if trouble else []
+    return "".join(f"gradlint: {line}\n" for line in lines)

@@ -6,6 +6,7 @@ import io
 import os
 import tokenize
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -93,15 +94,19 @@ def absolute(path: Path) -> str:
     return text if text.startswith("<") else os.path.abspath(text)
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> Source:
     """The source at ``path``, a Python file or a notebook.
+
+    Args:
+        path: where it lies.
+        read: how the bytes of a file are had.
 
     Raises:
         SourceError: it cannot be read (the cause is then an ``OSError``), it cannot be decoded, or it is no notebook
             although its name says so.
     """
     try:
-        data = path.read_bytes()
+        data = read(path)
     except OSError as error:
         raise SourceError(path, 1, 1, error.strerror or type(error).__name__) from error
     return source_from_bytes(path, data)

@@ -25,7 +25,7 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
 
     class Project:
-        def __init__(self, roots: Sequence[Path], read: Callable[[Path], Any]) -> None:
+        def __init__(self, roots: Sequence[Path], read: Callable[[Path], Any], disk: Any) -> None:
             self.roots, self.read = roots, read
 
     def analyze(project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]]) -> types.SimpleNamespace:

@@ -206,7 +206,7 @@ def test_fix_writes_and_keeps_permissions_and_links(
     assert link.is_symlink()
     assert real.read_text(encoding="utf-8") == FIXED
     assert real.stat().st_mode & 0o777 == 0o751
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["real.py", "train.py"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".gradlint_cache", "real.py", "train.py"]
     assert main(["--diff", "--isolated", "train.py"]) == 0
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from gradlint.consulted import FOLDER
+from gradlint.disk import Disk
 from gradlint.static.layout import Layout, absolute
 
 SKIPPED = frozenset(
@@ -30,6 +31,7 @@ class Importers:
         self._layout = layout
         self._imports: dict[Path, Imports] = {}
         self._scopes: dict[Path, list[Path]] = {}
+        self._below: dict[Path, list[Path] | None] = {}
 
     def of(self, paths: Iterable[Path], limit: int) -> list[Path]:
         """The files that import one of ``paths``, directly or through others, the nearest first up to ``limit``.
@@ -65,7 +67,7 @@ class Importers:
         known = self._imports.get(path)
         if known is None:
             try:
-                data = path.read_bytes()
+                data = self._layout.disk.read(path)
             except OSError:
                 data = b""
             known = self._imports[path] = tuple(_imports_in(data, notebook=path.suffix == ".ipynb"))
@@ -75,17 +77,22 @@ class Importers:
         """The files of the largest folder around ``folder`` that is not too large to search."""
         known = self._scopes.get(folder)
         if known is None:
-            known = _files_below(folder) or []
+            known = self._files_below(folder) or []
             top = self._layout.top(folder)
             above = folder
             while above != top and known:
                 above = above.parent
-                more = _files_below(above)
+                more = self._files_below(above)
                 if more is None:
                     break
                 known = more
             self._scopes[folder] = known
         return known
+
+    def _files_below(self, top: Path) -> list[Path] | None:
+        if top not in self._below:
+            self._below[top] = _files_below(top, self._layout.disk)
+        return self._below[top]
 
 
 def _imports_in(data: bytes, *, notebook: bool) -> Iterator[tuple[int, str, tuple[str, ...]]]:
@@ -110,24 +117,27 @@ def _last_name(path: Path) -> str:
     return path.parent.name if path.name == "__init__.py" else path.stem
 
 
-def _files_below(top: Path) -> list[Path] | None:
+def _files_below(top: Path, disk: Disk) -> list[Path] | None:
     """The Python files and notebooks below a folder, links not followed; None if there is too much to go through."""
     files: list[Path] = []
-    folders = [top]
-    seen = 0
+    folders, seen = [top], []
+    entries = 0
     while folders:
         folder = folders.pop()
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    seen += 1
-                    if seen > MAX_ENTRIES or len(files) > MAX_FILES:
-                        return None
-                    if entry.is_dir(follow_symlinks=False):
-                        if entry.name not in SKIPPED and not entry.name.startswith("."):
-                            folders.append(folder / entry.name)
-                    elif entry.name.endswith((".py", ".ipynb")):
-                        files.append(folder / entry.name)
+            listed = disk.entries(folder)
         except OSError:
             continue
-    return files
+        seen.append(folder)
+        entries += len(listed)
+        for name, kind in listed.items():
+            if kind == FOLDER:
+                if name not in SKIPPED and not name.startswith("."):
+                    folders.append(folder / name)
+            elif name.endswith((".py", ".ipynb")):
+                files.append(folder / name)
+        if entries > MAX_ENTRIES or len(files) > MAX_FILES:
+            break
+    too_much = entries > MAX_ENTRIES or len(files) > MAX_FILES
+    disk.searched(seen, MAX_ENTRIES, exceeded=entries > MAX_ENTRIES)
+    return None if too_much else files

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from gradlint.consulted import FOLDER, FOLDERS, MARKERS
+from gradlint.disk import Disk
+
 #: names that mean the installed package wherever they are imported, even if a folder of the project bears them
 INSTALLED = frozenset({"numpy", "torch", "torchvision"})
-MARKERS = frozenset({".git", ".hg", "pyproject.toml", "setup.cfg", "setup.py"})
 
 
 class Layout:
@@ -20,11 +22,12 @@ class Layout:
 
     Args:
         roots: the files and folders that are checked.
+        disk: what folders are listed from.
     """
 
-    def __init__(self, roots: Iterable[Path]) -> None:
+    def __init__(self, roots: Iterable[Path], disk: Disk) -> None:
+        self.disk = disk
         self._roots = [absolute(root) for root in roots]
-        self._folders: dict[Path, dict[str, bool]] = {}
         self._tops: dict[Path, Path] = {}
         self._found: dict[tuple[Path, int, str], Path | None] = {}
 
@@ -55,14 +58,14 @@ class Layout:
 
     def is_package(self, folder: Path) -> bool:
         """Whether a folder is a regular package."""
-        return self._entries(folder).get("__init__.py") is False
+        return self._entries(folder).get("__init__.py", FOLDER) not in FOLDERS
 
     def top(self, folder: Path) -> Path:
         """The root of the project that ``folder`` belongs to: the nearest with a marker, or a given one above it."""
         known = self._tops.get(folder)
         if known is None:
             lineage = [folder, *folder.parents]
-            marked = next((each for each in lineage if not MARKERS.isdisjoint(self._entries(each))), folder)
+            marked = next((each for each in lineage if self._is_marked(each)), folder)
             known = min([marked, *(root for root in self._roots if root in lineage)], key=lambda each: len(each.parts))
             while self.is_package(known) and known.parent != known:
                 known = known.parent
@@ -103,41 +106,37 @@ class Layout:
         """What stands at the end of ``parts`` below ``base``, within ``top``; in Python's own order."""
         *packages, last = parts
         for package in packages:
-            if not self._entries(base).get(package, False):
+            if self._entries(base).get(package) not in FOLDERS:
                 return None
             base = base / package
         entries = self._entries(base)
         found = None
-        if entries.get(last, False) and self.is_package(base / last):
+        if entries.get(last) in FOLDERS and self.is_package(base / last):
             found = base / last / "__init__.py"
-        elif entries.get(f"{last}.py") is False:
+        elif entries.get(f"{last}.py", FOLDER) not in FOLDERS:
             found = base / f"{last}.py"
-        elif entries.get(last, False) and self._holds_python(base / last):
+        elif entries.get(last) in FOLDERS and self._holds_python(base / last):
             found = base / last
-        return found if found is not None and _is_within(found, top) else None
+        return found if found is not None and self._is_within(found, top) else None
 
     def _holds_python(self, folder: Path) -> bool:
-        return any(name.endswith(".py") or is_folder for name, is_folder in self._entries(folder).items())
+        return any(name.endswith(".py") or kind in FOLDERS for name, kind in self._entries(folder).items())
 
-    def _entries(self, folder: Path) -> dict[str, bool]:
-        """The names in a folder as they are spelled, and whether each is a folder."""
-        known = self._folders.get(folder)
-        if known is None:
-            try:
-                with os.scandir(folder) as entries:
-                    known = {entry.name: entry.is_dir() for entry in entries}
-            except OSError:
-                known = {}
-            self._folders[folder] = known
-        return known
+    def _is_marked(self, folder: Path) -> bool:
+        return any(self.disk.kind(folder / marker) for marker in MARKERS)
+
+    def _is_within(self, path: Path, top: Path) -> bool:
+        """Whether ``path`` is really below ``top``, wherever links lead."""
+        return self.disk.real(path).startswith(self.disk.real(top).rstrip(os.sep) + os.sep)
+
+    def _entries(self, folder: Path) -> dict[str, str]:
+        """The names in a folder as they are spelled, and what each is."""
+        try:
+            return self.disk.entries(folder)
+        except OSError:
+            return {}
 
 
 def absolute(path: Path) -> Path:
     """The path from the root of the file system, links kept."""
     return Path(os.path.abspath(path))
-
-
-def _is_within(path: Path, top: Path) -> bool:
-    """Whether ``path`` is really below ``top``, wherever links lead."""
-    real, root = os.path.realpath(path), os.path.realpath(top)
-    return real.startswith(root.rstrip(os.sep) + os.sep)

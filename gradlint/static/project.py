@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from gradlint.disk import Disk
 from gradlint.source import Source, SourceError, read_source
 from gradlint.static.importers import Importers
 from gradlint.static.index import index
@@ -21,11 +21,15 @@ class Project:
     Args:
         roots: the files and folders that are checked.
         read: how to read a file.
+        disk: what folders are listed from.
     """
 
-    def __init__(self, roots: Sequence[Path], *, read: Callable[[Path], Source] = read_source) -> None:
+    def __init__(
+        self, roots: Sequence[Path], *, read: Callable[[Path], Source] = read_source, disk: Disk | None = None
+    ) -> None:
         self._read = read
-        self._layout = Layout(roots)
+        self._disk = disk or Disk()
+        self._layout = Layout(roots, self._disk)
         self._importers = Importers(self._layout)
         self._modules: dict[str, Module | SourceError] = {}  # by real path
 
@@ -40,7 +44,7 @@ class Project:
         Raises:
             SourceError: it cannot be read, or is not Python.
         """
-        key = os.path.realpath(path)
+        key = self._disk.real(absolute(path))
         known = self._modules.get(key)
         if known is None:
             try:
@@ -97,7 +101,7 @@ class Project:
         return module
 
     def _namespace(self, folder: Path) -> Module:
-        key = os.path.realpath(folder)
+        key = self._disk.real(absolute(folder))
         known = self._modules.get(key)
         if not isinstance(known, Module):
             known = Module(Source(folder, ""), folder.name, folder.name, is_package=True, folder=folder)
