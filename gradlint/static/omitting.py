@@ -66,11 +66,15 @@ def _without_member(place: Place, member: cst.Arg) -> Change:
         raise CannotError
     if whole.args[-1] is not member or len(whole.args) < 2 or member.keyword is not None or member.star:
         raise CannotError
-    end = place.outer(member.value)[2:]
-    if isinstance(member.comma, cst.Comma):
-        # the comma that may follow the last layer then follows the one before it
-        return place.removed(place.span(whole.args[-2].comma)[2:], place.span(member.comma)[2:])  # type: ignore[arg-type]
-    return place.removed(place.outer(whole.args[-2].value)[2:], end)
+    start, before = place.outer(member.value)[:2], whole.args[-2]
+    comma = isinstance(member.comma, cst.Comma)
+    end = place.span(member.comma)[2:] if comma else place.outer(member.value)[2:]  # type: ignore[arg-type]
+    rows = place.source.rows
+    if not rows[start[0] - 1][: start[1] - 1].strip() and not rows[end[0] - 1][end[1] - 1 :].strip():
+        return place.removed((start[0] - 1, len(rows[start[0] - 2]) + 1), end)  # rows of its own
+    # the comma that may follow the last layer then follows the one before it
+    kept = place.span(before.comma)[2:] if comma else place.outer(before.value)[2:]  # type: ignore[arg-type]
+    return place.removed(kept, end)
 
 
 def _uncalled(place: Place, target: cst.BaseExpression) -> Iterator[Change]:
