@@ -80,6 +80,11 @@ class Fix:
     applicability: Applicability
     edits: tuple[Edit, ...]
 
+    @property
+    def is_safe(self) -> bool:
+        """Whether it keeps the meaning of the program apart from the mistake."""
+        return self.applicability is Applicability.SAFE
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -94,6 +99,7 @@ class Finding:
     remedy: str = ""
     cause: Location | None = None  #: where the mistake was made, when that is not where it shows
     fix: Fix | None = None
+    root: Location | None = None  #: where another rule may tell the same mistake better
     count: int = field(default=1, compare=False)  #: how often the runtime guard saw it
     ranks: tuple[int, ...] = field(default=(), compare=False)  #: that saw it, in a report of several
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gradlint.finding import Applicability, Edit, Finding
+from gradlint.finding import Edit, Finding
 from gradlint.notebookedit import CellText
 from gradlint.source import Source, SourceError, source_from_bytes
 
@@ -184,7 +184,7 @@ def mend(report: Report, check: Callable[[dict[Path, Callable[[], Source]]], Rep
     for _ in range(_PASSES):
         by_path: dict[Path, list[Finding]] = {}
         for finding in mended.report.findings:
-            if finding.fix is not None and (unsafe or finding.fix.applicability is Applicability.SAFE):
+            if finding.fix is not None and (unsafe or finding.fix.is_safe):
                 by_path.setdefault(Path(finding.location.filename), []).append(finding)
         changed = False
         for path, findings in by_path.items():

@@ -38,7 +38,8 @@ class Violation:
     at: Site
     related: tuple[tuple[str, Site], ...] = ()
     remedy: str = ""
-    cause: Site | None = None
+    cause: Site | None = None  #: where rules that this one supersedes have nothing to add
+    root: Site | None = None  #: where a rule that supersedes this one may tell the same mistake better
     mend: Mend | None = None
 
 
@@ -71,6 +72,8 @@ class Rule:
     fix: ClassVar[str | None] = None  #: "safe", "unsafe" or None
     remedy: ClassVar[str] = ""  #: what to do, in one line
     supersedes: ClassVar[tuple[str, ...]] = ()  #: codes that stay silent where this rule reports the same cause
+
+    once_for_a_cause: ClassVar[bool] = False  #: where one cause shows at several places, the first of them is reported
 
     checks: ClassVar[dict[type[Event], tuple[str, ...]]] = {}
     protocols: ClassVar[tuple[Protocol, ...]] = ()
@@ -119,6 +122,7 @@ class Rule:
             related=tuple(Related(message, site.locate()) for message, site in violation.related),
             remedy=violation.remedy or self.remedy,
             cause=violation.cause.locate() if violation.cause else None,
+            root=violation.root.locate() if violation.root else None,
         )
 
 

@@ -52,6 +52,7 @@ class InputRequiresGrad(Rule):
     name = "input-requires-grad"
     severity = Severity.WARNING
     fix = None
+    once_for_a_cause = True
     remedy = "leave requires_grad of inputs and targets alone: only the parameters need gradients"
 
     inputs = Protocol(
@@ -73,4 +74,5 @@ class InputRequiresGrad(Rule):
             "this input requires grad, but nothing ever reads its gradient",
             at=token.entered_at("fed") or event.site,
             related=places(("it was made to require grad here", asked_at)),
+            cause=asked_at,
         )

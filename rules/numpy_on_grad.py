@@ -45,6 +45,7 @@ class NumpyOnGrad(Rule):
     severity = Severity.ERROR
     fix = "safe"
     remedy = "detach first: .detach().numpy(), or .item() for a single number"
+    supersedes = ("GL205",)
 
     @on(ConvertedToNumpy)
     def converted(self, event: ConvertedToNumpy) -> Iterator[Violation]:
@@ -62,7 +63,9 @@ class NumpyOnGrad(Rule):
             at=event.site,
             related=places(("appended here with its graph", tensor.kept_at), ("made here", tensor.made_at)),
             remedy="keep numbers instead: append .item(), or .detach() what is kept" if kept else self.remedy,
-            cause=tensor.kept_at,
+            # a curve needs no graphs: the mistake is that they were kept
+            cause=None if event.plots else tensor.kept_at,
+            root=tensor.kept_at if event.plots else None,
             mend=_mend(event),
         )
 

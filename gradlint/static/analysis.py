@@ -10,7 +10,7 @@ from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gradlint.finding import Finding, Location
+from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
 from gradlint.static.context import Arguments, Context
@@ -107,7 +107,7 @@ class _Analyzer:
             if str(Path(location.filename).resolve()) in wanted and (code, location) not in withdrawn
         ]
         told = {(f.code, _start(f.location)): f for f in sorted(self._superseded(findings), key=lambda f: f.location)}
-        return Analysis(sorted(told.values(), key=lambda f: f.sort_key), self.notes, self.crashes)
+        return Analysis(list(self._once(told.values())), self.notes, self.crashes)
 
     def _undisputed(self, finding: Finding) -> Finding:
         """A finding, without the fix that would do harm elsewhere."""
@@ -285,7 +285,7 @@ class _Analyzer:
             for world in worlds:
                 self.witness.inputs_done((key for key in world.heap if key not in escaped), world, ctx)
 
-    # --- what is referenced, what is superseded
+    # --- what is referenced, what is told already
 
     def _referenced(self, modules: list[Module], pending: list[FunctionUnit | ClassUnit]) -> set[str]:
         """Names of functions that some other code of these modules mentions."""
@@ -300,20 +300,41 @@ class _Analyzer:
     def _superseded(self, findings: list[Finding]) -> list[Finding]:
         """Each mistake told once: a rule silences those it supersedes at the same cause."""
         silenced: set[int] = set()
+        safer: dict[int, Fix] = {}
         for finding in findings:
             weaker = self.rules[finding.code].supersedes
             if not weaker:
                 continue
-            places = [finding.location, *([finding.cause] if finding.cause else [])]
             for other in findings:
-                if other.code in weaker and any(_within(other.location, place) for place in places):
+                if other.code in weaker and _tells(finding, other):
                     silenced.add(id(other))
-        return [finding for finding in findings if id(finding) not in silenced]
+                    if other.fix and finding.fix and other.fix.is_safe and other.fix.edits == finding.fix.edits:
+                        safer[id(finding)] = other.fix
+        return [replace(f, fix=safer.get(id(f), f.fix)) for f in findings if id(f) not in silenced]
+
+    def _once(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Findings in order; of those of one cause the first, where the rule wants no more."""
+        told: set[tuple[str, Location]] = set()
+        for finding in sorted(findings, key=lambda f: f.sort_key):
+            if finding.cause is not None and self.rules[finding.code].once_for_a_cause:
+                if (finding.code, finding.cause) in told:
+                    continue
+                told.add((finding.code, finding.cause))
+            yield finding
 
 
 def _start(place: Location) -> tuple[str, int | None, int, int]:
     """Where a place begins: a chain of calls on one receiver begins where its first call does."""
     return place.filename, place.cell, place.row, place.column
+
+
+def _tells(finding: Finding, other: Finding) -> bool:
+    """Whether a finding tells what another does, and the other is not the only one that can be mended where it is."""
+    if other.fix and not finding.fix and other.location.filename != finding.location.filename:
+        return False
+    places = [finding.location, *([finding.cause] if finding.cause else [])]
+    told = [other.location, *([other.root] if other.root else [])]
+    return any(_within(inner, place) for inner in told for place in places)
 
 
 def _within(inner: Location, outer: Location) -> bool:
