@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-_DEVICE = re.compile(r"(^|_)(device|dev)$")
+_DEVICE = re.compile(r"(^|_)device$|^dev$")
 
 
 class Devices:

@@ -31,6 +31,8 @@ class Legacy:
         position = SOFTMAX_DIMS.get(name)
         if position is not None:
             dim = args.get(position, "dim")
+            if dim is None and not name.startswith("torch.nn."):
+                dim = args.keywords.get("axis")
             given = dim is not None and w.resolve(dim) != NONE
             shown = name.replace("torch.nn.functional", "F").replace("torch.nn", "nn")
             fact = unknown() if args.open and not given else known(given)

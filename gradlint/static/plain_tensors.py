@@ -64,7 +64,7 @@ class PlainTensors:
         for name, site in sorted(obj.set_at.items()):
             value = w.resolve(obj.attrs.get(name, Const(None)))
             tensor = w.get(value, Tensor)
-            if tensor is None or not isinstance(value, Ref) or value.id < ref.id or tensor.is_parameter is True:
+            if tensor is None or not isinstance(value, Ref) or value.id < ref.id or tensor.is_parameter is not False:
                 continue
             groups = tensor.groups or tensor.deps
             event = events.TensorKept(
