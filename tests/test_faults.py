@@ -11,7 +11,7 @@ from gradlint.static.modules import Modules
 def test_a_fault_in_one_entry_point_is_named_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "broken.py").write_text("from torch import nn\n\nlayer = nn.Linear(2, 2)\nlayer(1)\n")
+    (tmp_path / "broken.py").write_text("from torch import nn\n\nlayer = nn.Linear(2, 2)\nlayer(1).backward()\n")
     (tmp_path / "flawed.py").write_text(
         "import torch\n\nw = torch.ones(2, requires_grad=True)\nprint((w * 2).numpy())\n"
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from gradlint.finding import Finding, Fix, Location
@@ -18,6 +19,8 @@ from gradlint.static.fixes import agreed, fix_of
 from gradlint.static.interpreter import BudgetExceededError, Interpreter
 from gradlint.static.joining import join, reduce
 from gradlint.static.project import Module, Project
+from gradlint.static.reach import Reach
+from gradlint.static.triggers import Feature, Triggers
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.values import (
     Class,
@@ -76,7 +79,9 @@ class _Analyzer:
         self.targets = [Path(t) for t in targets]
         self.rules = {rule.code: rule for rule in rules}
         self.witness = Witness(rules)
-        self.machine = Interpreter(project, self.witness)
+        self.reach = Reach(project)
+        self.machine = Interpreter(project, self.witness, self.reach)
+        self.triggers = Triggers(rules)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
         self.notes: list[str] = []
@@ -87,10 +92,10 @@ class _Analyzer:
         wanted = {str(Path(t).resolve()) for t in self.targets}
         targets = [module for module in modules if str(module.path.resolve()) in wanted]
         names = frozenset(name for module in targets for name in _names(module))
-        for module in modules:
-            self._entry(f"{module.path}", lambda m=module: self._module(m))
-        for module in modules:
-            self._entry(f"{module.path}", lambda m=module: self._main(m))
+        scripts = {module: self.reach.features_of_body(module) for module in modules}
+        for act in (self._module, self._main):
+            for module, features in scripts.items():
+                self._entry(f"{module.path}", features, partial(act, module))
         pending = [
             unit
             for module in modules
@@ -124,11 +129,14 @@ class _Analyzer:
 
     # --- entry points
 
-    def _entry(self, name: str, act: object) -> None:
-        """Run one entry point; what it proves is kept, unless it exceeds its budget."""
+    def _entry(self, name: str, features: Feature, act: Callable[[], None]) -> None:
+        """Run one entry point, if any rule may report what it leads to; what it proves is kept."""
+        if not self.triggers.any(features):
+            return
         self.machine.steps = 0
+        self.machine.ordered = self.triggers.ordered(features)
         try:
-            act()  # type: ignore[operator]
+            act()
         except BudgetExceededError:
             self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
             self.witness.forget()
@@ -170,11 +178,10 @@ class _Analyzer:
 
     def _definition(self, unit: FunctionUnit | ClassUnit, grad: bool | None) -> None:
         name = f"{unit.module.path}:{unit.row}"
-        if isinstance(unit, FunctionUnit):
-            if unit not in self.machine.called:
-                self._entry(name, lambda: self._function(unit, grad))
-            return
-        self._entry(name, lambda: self._class(unit))
+        if isinstance(unit, ClassUnit):
+            self._entry(name, self.reach.features(unit), partial(self._class, unit))
+        elif unit not in self.machine.called:
+            self._entry(name, self.reach.features(unit), partial(self._function, unit, grad))
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
         world = World(self.machine.shared)
@@ -198,7 +205,11 @@ class _Analyzer:
         self._call(value, world, ctx, None)
 
     def _class(self, unit: ClassUnit) -> None:
-        methods = [m for m in unit.methods.values() if m not in self.machine.called]
+        methods = [
+            method
+            for method in unit.methods.values()
+            if method not in self.machine.called and self.triggers.any(self.reach.features_of_method(method, unit))
+        ]
         if unit in self.machine.built and not methods:
             return
         start = self._start(unit)

@@ -33,7 +33,7 @@ class Discards:
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
             return
         name = call.func.attr.value
-        if not _returns_new(name) or not _is_plain(call.func.value) or self._is_shown(ctx):
+        if not returns_new(name) or not _is_plain(call.func.value) or self._is_shown(ctx):
             return
         receiver = w.resolve(self.m.eval(call.func.value, w, ctx))
         tensor = w.get(receiver, Tensor)
@@ -50,7 +50,8 @@ class Discards:
         return ctx.function is None and ctx.module.path.suffix == ".ipynb"
 
 
-def _returns_new(name: str) -> bool:
+def returns_new(name: str) -> bool:
+    """Whether a tensor method of this name gives a new tensor and does nothing else."""
     op = METHODS.get(name)
     if op is None or op.inplace or op.result not in ("tensor", "tensors", "pair"):
         return False
@@ -63,6 +64,3 @@ def _is_plain(node: cst.BaseExpression) -> bool:
     while isinstance(node, cst.Attribute):
         node = node.value
     return isinstance(node, cst.Name)
-
-
-__all__ = ["Discards"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -35,6 +35,7 @@ def index(module: Module) -> None:
         module.units = units_of(tree.root, module, tree, None)
     else:
         module.units = _units(body, module, None)
+        module.imports = tuple(imports_in(body))
 
 
 def _units(body: Sequence[ast.stmt], module: Module, parent: Unit | None) -> tuple[Unit, ...]:
@@ -92,3 +93,25 @@ def _last_row(node: ast.stmt, lines: Sequence[str]) -> int:
             row += 1
             rest = lines[row - 1]
     return row
+
+
+def imports_in(body: Sequence[ast.stmt]) -> Iterator[tuple[int, str, str | None, str]]:
+    """The import statements of a file, those inside of functions too.
+
+    Yields:
+        The level, the module, what is taken from it (None for the module itself, ``*`` for everything) and the name
+        that it is bound to.
+    """
+    for node in body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                yield (0, alias.name, None, alias.asname) if alias.asname else (0, root, None, root)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.level, node.module or "", alias.name, alias.asname or alias.name
+        else:
+            for name in ("body", "orelse", "finalbody"):
+                yield from imports_in(getattr(node, name, ()))
+            for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                yield from imports_in(handler.body)

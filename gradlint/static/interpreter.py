@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ from gradlint.static.shapes import Shapes
 from gradlint.static.stepping import Stepping
 from gradlint.static.tensors import Tensors
 from gradlint.static.torch_table import METHODS
+from gradlint.static.triggers import EFFECTS
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.uses import Uses
 from gradlint.static.values import (
@@ -70,10 +72,14 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.project import Module, Project
+    from gradlint.static.reach import Reach
 
-MAX_PEELED = 5  #: iterations of a loop, after which the result is unknown
-CLOSE = 2_000  #: statements executed for one entry point with every distinction kept
 MAX_STEPS = 30_000  #: statements executed for one entry point at most
+CLOSE = 2_000  #: statements executed for one entry point before calls without effects are passed over
+ORDERLY = ((CLOSE, (MAX_WORLDS, 5)), (4 * CLOSE, (3, 3)), (math.inf, (1, 2)))
+"""Where the order of events counts: up to so many statements, the worlds that are kept apart and the iterations."""
+UNORDERED = ((CLOSE // 4, (3, 2)), (math.inf, (1, 2)))
+"""The same where no rule about an order of events may report anything."""
 _TENSOR_METHODS = frozenset(
     [
         "softmax",
@@ -116,7 +122,8 @@ class BudgetExceededError(Exception):
 class Interpreter:
     """Executes the modules of a project abstractly and lets a witness watch."""
 
-    def __init__(self, project: Project, witness: Witness) -> None:
+    def __init__(self, project: Project, witness: Witness, reach: Reach) -> None:
+        self.reach = reach
         self.project = project
         self.witness = witness
         self.names = Names(self)
@@ -157,6 +164,7 @@ class Interpreter:
         self.class_kinds: dict[Unit, str] = {}
         self.seen_classes: dict[Unit, Class] = {}
         self.steps = 0
+        self.ordered = True  #: a rule about an order of events may have something to say about this entry point
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made
         self._images: dict[Module, World | None] = {}
         self._nested: dict[int, FunctionUnit | ClassUnit] = {}
@@ -172,11 +180,19 @@ class Interpreter:
 
     def allowed_worlds(self) -> int:
         """How many worlds may be kept apart, the fewer the longer the entry point has run."""
-        return MAX_WORLDS if self.steps < CLOSE else 3 if self.steps < 4 * CLOSE else 1
+        return self._pace[0]
 
     def allowed_iterations(self) -> int:
         """How many iterations of a loop may be executed, the fewer the longer the entry point has run."""
-        return MAX_PEELED if self.steps < CLOSE else 3 if self.steps < 4 * CLOSE else 2
+        return self._pace[1]
+
+    @property
+    def _pace(self) -> tuple[int, int]:
+        return next(pace for steps, pace in (ORDERLY if self.ordered else UNORDERED) if self.steps < steps)
+
+    def follows(self, unit: FunctionUnit) -> bool:
+        """Whether a call of a function is worth following: always, until an entry point has run for long."""
+        return self.steps < CLOSE or bool(self.reach.features_of_call(unit) & EFFECTS)
 
     def eval(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
         """The value of an expression."""
@@ -326,6 +342,23 @@ class Interpreter:
             self.witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
             self.witness.read(inputs, w, ctx, site)
+        return self._result(callee, deps, args, w, site, method)
+
+    def passed_over(self, callee: Value, args: Arguments, w: World, site: Site) -> Value:
+        """Call something that does nothing to what it is given, without a look at what it returns."""
+        deps = frozenset().union(*(self._deps(w.resolve(value), w) for value in args))
+        return self._result(callee, deps, args, w, site, "")
+
+    def _deps(self, value: Value, w: World) -> frozenset[int]:
+        if isinstance(value, Unknown):
+            return value.deps
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance) and isinstance(value, Ref) and obj.kind in ("module", "lightning", "loss"):
+            return self.modules.groups(value, w)
+        return obj.deps if isinstance(obj, Tensor) else frozenset()
+
+    def _result(self, callee: Value, deps: Iterable[int], args: Arguments, w: World, site: Site, method: str) -> Value:
+        """What a call gave of which nothing is known but what went into it."""
         result = Unknown(("call", fresh()), method, frozenset(deps))
         result = self.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         self.graphs.called(result, [*args, callee], w)

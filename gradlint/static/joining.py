@@ -335,14 +335,18 @@ def reduce_results(results: list[tuple[World, Value]], limit: int) -> list[tuple
                 break
         else:
             kept.append((world, value))
+            if len(kept) > 2 * limit:
+                _join_closest(kept)
     while len(kept) > limit:
-        pairs = [
-            (_result_distance(*kept[i], *kept[j]), i, j) for i in range(len(kept)) for j in range(i + 1, len(kept))
-        ]
-        _, i, j = min(pairs)
-        kept[i] = join_results([kept[i], kept[j]])
-        del kept[j]
+        _join_closest(kept)
     return kept
+
+
+def _join_closest(results: list[tuple[World, Value]]) -> None:
+    pairs = ((i, j) for i in range(len(results)) for j in range(i + 1, len(results)))
+    _, i, j = min((_result_distance(*results[i], *results[j]), i, j) for i, j in pairs)
+    results[i] = join_results([results[i], results[j]])
+    del results[j]
 
 
 def _result_distance(a: World, x: Value, b: World, y: Value) -> int:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-_OPTIMIZER_NAME = re.compile(
+OPTIMIZER_NAME = re.compile(
     r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
 )
 _MODULE_ONLY = frozenset(
@@ -399,7 +399,7 @@ class Methods:
 
 def looks_like_optimizer(value: Value) -> bool:
     """Whether an unknown value has the name of an optimizer.  A name may create a subject; it proves nothing."""
-    return isinstance(value, Unknown) and bool(value.hint) and _OPTIMIZER_NAME.search(value.hint) is not None
+    return isinstance(value, Unknown) and bool(value.hint) and OPTIMIZER_NAME.search(value.hint) is not None
 
 
 def carried(value: Unknown) -> bool:

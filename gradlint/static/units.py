@@ -48,6 +48,8 @@ class Module:
         self.is_package = is_package
         self.folder = folder
         self.units: tuple[Unit, ...] = ()  #: the statements of its body, in order; set by the index
+        self.imports: tuple[tuple[int, str, str | None, str], ...] = ()
+        """Its import statements; see :func:`~gradlint.static.index.imports_in`."""
         self._tree: Tree | SourceError | None = None
 
     @property

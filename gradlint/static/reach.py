@@ -1,0 +1,384 @@
+"""What may be executed from a piece of code: the definitions its names lead to, and theirs.
+
+The tracer executes nothing else.  Where none of the features of these texts lets a rule report anything, the code
+need not be executed, nor even parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from gradlint.static.chains import Chain, chains_in
+from gradlint.static.discards import returns_new
+from gradlint.static.triggers import Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
+from gradlint.static.units import ClassUnit, FunctionUnit, Unit
+
+if TYPE_CHECKING:
+    from gradlint.static.project import Module, Project
+
+_BOUND = re.compile(
+    r"(?m)^[ \t]*(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)(\w+)|^[ \t]*([\w \t,()*]+?)[ \t]*(?::[^=\n]+)?=(?!=)"
+)
+_LOOP = re.compile(r"\b(?:for|as)[ \t]+([\w \t,()*]+?)[ \t]*(?:\bin\b|:|,)")
+_WORD = re.compile(r"[^\W\d]\w*")
+_STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d][\w.]*\.(\w+)\(")
+_AUGMENTED = re.compile(
+    r"(?m)^[ \t]*[\w.]*(?:[.\]][ \t]*\w*[ \t]*[-+*/@%&|^<>]+|\][ \t]*|-)=(?!=)|^[ \t]*[\w.]+\[.*\][ \t]*=(?!=)"
+)
+_SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
+_CONVERTED = re.compile(
+    r"\bParameter\s*\([^\n]*\)\s*\.|\bParameter\s*\([^\n]*\n[^\n]*\)\s*\.\s*(?:to|cuda|float|half|double)\b"
+)
+_KEPT = re.compile(
+    r"\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict|tuple|OrderedDict|zip|map)?[\[({]\s*(?![\"'\d\])}-])"
+)
+_KEPT_EMPTY = re.compile(r"\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict)?[\[({]\s*[\])}]")
+_LOCAL = re.compile(r"(?m)^[ \t]*(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict|tuple)?[\[({]\s*(?![\"'\d-])")
+_GIVEN = re.compile(r"\.\w+[ \t]*(?::[^=\n]+)?=[ \t]*(\w+)[ \t]*$", re.MULTILINE)
+_WRAPPED = re.compile(
+    r"\b(?:Parameter|register_buffer|Variable)\s*\(\s*(?:\w+\s*=\s*)?(?:f?[\"'][^\"'\n]*[\"']\s*,\s*)?[\w.]+"
+)
+_ATTRIBUTE = re.compile(r"\bself\.\w")
+_BASES = re.compile(r"(?m)^class\s+\w+[^(:]*\(([^)]*)\)")
+_SUPER = re.compile(r"\bsuper\s*\(\s*(\w*)|\.__init__\s*\(")
+
+
+class Reach:
+    """The features of everything that may be executed from a piece of code.
+
+    Args:
+        project: where the modules that names lead to are found.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._scopes: dict[Module, _Scope] = {}
+        self._features: dict[Unit, Feature] = {}
+        self._of_calls: dict[FunctionUnit, Feature] = {}
+
+    def features(self, unit: Unit) -> Feature:
+        """What may be met by executing a unit that stands in the body of a file."""
+        if unit not in self._features:
+            self._search(unit)
+        return self._features[unit]
+
+    def features_of_body(self, module: Module) -> Feature:
+        """What may be met by executing the statements of a file, definitions left out."""
+        found = Feature(0)
+        for unit in module.units:
+            if not isinstance(unit, (FunctionUnit, ClassUnit)):
+                found |= self.features(unit)
+        return found
+
+    def features_of_method(self, unit: FunctionUnit, owner: ClassUnit) -> Feature:
+        """What may be met by calling a method of an object that was just built."""
+        return self.features_of_call(unit) | self.scope(owner.module).of_building(owner)
+
+    def features_of_call(self, unit: FunctionUnit) -> Feature:
+        """What may be met by calling a function: of a method, only that method and what it leads to."""
+        known = self._of_calls.get(unit)
+        if known is None:
+            self._of_calls[unit] = Feature(0)  # it may lead back here
+            known = self.scope(unit.module).of_method(unit) if unit.parent else self.features(unit)
+            self._of_calls[unit] = known
+        return known
+
+    def _search(self, start: Unit) -> None:
+        """Tarjan's algorithm: units that lead to each other have the same features."""
+        number: dict[Unit, int] = {}
+        low: dict[Unit, int] = {}
+        open_units: list[Unit] = []
+        features: dict[Unit, Feature] = {}
+        stack: list[tuple[Unit, Iterator[Unit]]] = []
+
+        def enter(unit: Unit) -> None:
+            node = self.scope(unit.module).node(unit)
+            number[unit] = low[unit] = len(number)
+            features[unit] = node.features
+            open_units.append(unit)
+            stack.append((unit, iter(node.leads_to)))
+
+        enter(start)
+        while stack:
+            unit, rest = stack[-1]
+            for other in rest:
+                if other in self._features:
+                    features[unit] |= self._features[other]
+                elif other not in number:
+                    enter(other)
+                    break
+                else:
+                    low[unit] = min(low[unit], number[other])
+            else:
+                stack.pop()
+                if low[unit] == number[unit]:
+                    place = open_units.index(unit)
+                    together = Feature(0)
+                    for member in open_units[place:]:
+                        together |= features[member]
+                    self._features.update(dict.fromkeys(open_units[place:], together))
+                    del open_units[place:]
+                    features[unit] = together
+                if stack:
+                    above = stack[-1][0]
+                    low[above] = min(low[above], low[unit])
+                    features[above] |= features[unit]
+
+    def scope(self, module: Module) -> _Scope:
+        """The names of a module."""
+        scope = self._scopes.get(module)
+        if scope is None:
+            scope = self._scopes[module] = _Scope(self, module)
+        return scope
+
+    # --- what names lead to
+
+    def member(self, module: Module, name: str, seen: frozenset[Module] = frozenset()) -> tuple[Unit, ...] | Module:
+        """What ``module.name`` means: definitions, a module, or nothing of the project."""
+        scope = self.scope(module)
+        found = scope.defined.get(name)
+        if found:
+            return tuple(found)
+        if module in seen:
+            return ()
+        seen |= {module}
+        if name in scope.links:
+            return self.linked(module, *scope.links[name], seen)
+        for star in scope.stars:
+            behind = self.member(star, name, seen)
+            if behind:
+                return behind
+        return self._project.submodule(module, name) or ()
+
+    def linked(
+        self, module: Module, level: int, name: str, item: str | None, seen: frozenset[Module] = frozenset()
+    ) -> tuple[Unit, ...] | Module:
+        """What an import statement of ``module`` brings."""
+        target = self.module(module, level, name)
+        if target is None:
+            return ()
+        return target if item is None else self.member(target, item, seen)
+
+    def module(self, importer: Module, level: int, name: str) -> Module | None:
+        """The module of the project that an import statement names."""
+        if level:
+            return self._project.resolve_relative(level, name, importer)
+        return self._project.resolve(name, importer)
+
+
+class _Node:
+    """A unit: what it mentions, and where that leads."""
+
+    __slots__ = ("features", "leads_to")
+
+    def __init__(self, features: Feature, leads_to: Iterable[Unit]) -> None:
+        self.features = features
+        self.leads_to = tuple(leads_to)
+
+
+class _Scope:
+    """The names of a module."""
+
+    def __init__(self, reach: Reach, module: Module) -> None:
+        self._reach = reach
+        self._module = module
+        self._nodes: dict[Unit, _Node] = {}
+        self.defined: dict[str, list[Unit]] = {}
+        self.links: dict[str, tuple[int, str, str | None]] = {}  #: names that come from other files of the project
+        self.stars: list[Module] = []
+        names: dict[str, str] = {}
+        star = False
+        for level, name, item, bound in module.imports:
+            target = reach.module(module, level, name)
+            if item == "*":
+                star = True
+                if target is not None:
+                    self.stars.append(target)
+            elif target is not None:
+                self.links[bound] = level, name, item
+            else:
+                names[bound] = name if item is None else f"{name}.{item}"
+        self.foreign = Foreign(names, star, frozenset(self.links))
+        for unit in module.units:
+            for name in self._bound_by(unit):
+                self.defined.setdefault(name, []).append(unit)
+
+    def _bound_by(self, unit: Unit) -> Iterable[str]:
+        """The names that a unit of the body binds, or whose objects it may change."""
+        if isinstance(unit, (FunctionUnit, ClassUnit)):
+            return (unit.name,)
+        text = unit.text
+        if text.startswith(("import ", "from ", '"', "'")):
+            return ()
+        bound = {word for groups in _BOUND.findall(text) for group in groups for word in _WORD.findall(group)}
+        bound.update(word for group in _LOOP.findall(text) for word in _WORD.findall(group))
+        bound.update(chain.parts[0] for chain in chains_in(text))
+        return bound - self.foreign.names.keys() - self.links.keys()
+
+    def node(self, unit: Unit) -> _Node:
+        known = self._nodes.get(unit)
+        if known is None:
+            text = unit.text
+            chains = set() if text.startswith(("import ", "from ")) else chains_in(text)
+            known = self._nodes[unit] = _Node(self._features(unit, text, chains), self._leads_to(unit, chains))
+        return known
+
+    def of_method(self, unit: FunctionUnit) -> Feature:
+        """The features of a method, or of a function inside of another, and of what it leads to."""
+        chains = chains_in(unit.text)
+        found = self._features(unit, unit.text, chains)
+        top: Unit = unit
+        while top.parent is not None:
+            top = top.parent
+        for other in self._leads_to(top, chains):
+            found |= self._reach.features(other)
+        owner = unit.class_unit
+        if owner is not None:
+            for name in {part for chain in chains for part in chain.parts} & owner.methods.keys():
+                found |= self._reach.features_of_call(owner.methods[name])
+        return found
+
+    def of_building(self, unit: ClassUnit) -> Feature:
+        """What an object of a class may hold, once it is built: its bases are looked at as a whole."""
+        found = self.node(unit).features & (Feature.MODULE | Feature.PLAIN | Feature.BUILT)
+        for name in ("__init__", "__post_init__"):
+            if name in unit.methods:
+                found |= self._reach.features_of_call(unit.methods[name])
+        bases = _BASES.search(unit.text)
+        for chain in chains_in(bases[1]) if bases is not None else ():
+            for base in self._targets(chain):
+                if base is not unit:
+                    found |= self._reach.features(base)
+        return found
+
+    def _leads_to(self, unit: Unit, chains: Iterable[Chain]) -> set[Unit]:
+        found: set[Unit] = set()
+        for chain in chains:
+            for part in chain.parts:
+                found.update(self.defined.get(part, ()))
+            found.update(self._targets(chain))
+        found.discard(unit)
+        return found
+
+    def _targets(self, chain: Chain) -> tuple[Unit, ...]:
+        """What a chain of names leads to, by the first of them that is known."""
+        place = 0 if chain.parts[0] else 1
+        first = chain.parts[place]
+        if first in self.links:
+            here = self._reach.linked(self._module, *self.links[first])
+        elif first in self.defined:
+            return tuple(self.defined[first])
+        else:
+            here = self._reach.member(self._module, first) if self.stars else ()
+        while not isinstance(here, tuple):
+            place += 1
+            if place == len(chain.parts):  # the module as a whole is handed on
+                return tuple(unit for unit in here.units if isinstance(unit, (FunctionUnit, ClassUnit)))
+            here = self._reach.member(here, chain.parts[place])
+        return here
+
+    # --- what is mentioned
+
+    def _features(self, unit: Unit, text: str, chains: Iterable[Chain]) -> Feature:
+        found = Feature(0)
+        for chain in chains:
+            found |= features_of(chain, self.foreign)
+        if _AUGMENTED.search(text):
+            found |= Feature.AUGMENTED
+        if not found & (Feature.AUGMENTED | Feature.IN_PLACE) and isinstance(unit, (FunctionUnit, ClassUnit)):
+            found &= ~Feature.SHARING
+        if "cuda" in text:
+            found |= Feature.CUDA
+        if any(returns_new(name) for name in _STATEMENT_CALL.findall(text)):
+            found |= Feature.DISCARDED
+        if found & Feature.SOFTMAX and _guesses(text):
+            found |= Feature.GUESSED
+        if found & Feature.PARAMETERS and _CONVERTED.search(text):
+            found |= Feature.CONVERTED
+        if isinstance(unit, ClassUnit):
+            found |= self._features_of_class(unit, text, chains)
+        return found
+
+    def _features_of_class(self, unit: ClassUnit, text: str, chains: Iterable[Chain]) -> Feature:
+        found = Feature(0)
+        methods = unit.methods
+        bases = _BASES.search(text)
+        if bases is not None and any(is_module_base(chain, self.foreign) for chain in chains_in(bases[1])):
+            found |= Feature.MODULE
+        init = methods.get("__init__")
+        if init is not None and _initializes_late(init.text, unit.name):
+            found |= Feature.SUPER
+        builders = _reached(methods, ["__init__", "__post_init__"])
+        if any(_keeps_container(text, methods[name].text) for name in builders):
+            found |= Feature.CONTAINER
+        for name in builders:
+            own = methods[name].text
+            if any(self._gives_tensor(chain) for chain in chains_in(_WRAPPED.sub("", own))):
+                found |= Feature.PLAIN
+        if any(is_layer(chain, self.foreign) for chain in chains) and any(
+            is_layer(chain, self.foreign)
+            for name in _reached(methods, ["forward"] if "forward" in methods else methods.keys() - builders)
+            if name not in builders
+            for chain in chains_in(methods[name].text)
+        ):
+            found |= Feature.BUILT
+        return found
+
+    def _gives_tensor(self, chain: Chain) -> bool:
+        """Whether a call makes a tensor, or is one of a function of the project that does."""
+        if not chain.called:
+            return False
+        if makes_tensor(chain, self.foreign):
+            return True
+        for unit in self._targets(chain):
+            if isinstance(unit, FunctionUnit):
+                there = self._reach.scope(unit.module)
+                if any(makes_tensor(each, there.foreign) for each in chains_in(unit.text)):
+                    return True
+        return False
+
+
+def _reached(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> set[str]:
+    """The methods that some of them mention, directly or not; themselves included."""
+    found: set[str] = set()
+    frontier = [name for name in starts if name in methods]
+    while frontier:
+        name = frontier.pop()
+        if name not in found:
+            found.add(name)
+            frontier += methods.keys() & methods[name].words
+    return found
+
+
+def _initializes_late(text: str, name: str) -> bool:
+    """Whether an ``__init__`` uses its object before that of its base has run, or names another class there."""
+    call = _SUPER.search(text)
+    if call is None:
+        return True
+    return call[1] not in (None, "", name, "__class__") or _ATTRIBUTE.search(text[: call.start()]) is not None
+
+
+def _keeps_container(text: str, builder: str) -> bool:
+    """Whether a method may keep a list, tuple or dict of layers as attribute of its object."""
+    if _KEPT.search(builder):
+        return True
+    for name in _KEPT_EMPTY.findall(builder):
+        if re.search(rf"\.{name}\s*(?:\[|\+=|\.(?:append|extend|insert|update|setdefault)\b)", text):
+            return True
+    return not {*_LOCAL.findall(builder)}.isdisjoint(_GIVEN.findall(builder))
+
+
+def _guesses(text: str) -> bool:
+    """Whether a softmax may not be told its dimension."""
+    for call in _SOFTMAX.finditer(text):
+        depth, commas, end = 1, 0, call.end()
+        while end < len(text) and depth:
+            depth += (text[end] in "([{") - (text[end] in ")]}")
+            commas += depth == 1 and text[end] == ","
+            end += 1
+        inside = text[call.end() : end - 1]
+        if "dim" not in inside and "axis" not in inside and not commas:
+            return True
+    return False
