@@ -49,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refusal as refusal:
         return _could_not(str(refusal))
     except KeyboardInterrupt:
+        if given[:1] == ["run"]:  # the program was interrupted, and ends as with python
+            raise
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -214,6 +216,9 @@ def rule(ctx: click.Context, name: str | None, everything: bool, output_format: 
 @click.option("-m", "as_module", is_flag=True, help="Run a module, as python -m does.")
 @_list_option("--select", "RULES", "Use these rules only: codes, prefixes such as GL2, names, or ALL.")
 @_list_option("--ignore", "RULES", "Leave these rules out.")
+@_list_option("--extend-select", "RULES", "Use these rules too.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Use this configuration file only.")
+@click.option("--isolated", is_flag=True, help="Use no configuration file.")
 @click.option(
     "--on-finding",
     type=click.Choice(["warn", "raise", "collect"]),
@@ -236,18 +241,30 @@ def rule(ctx: click.Context, name: str | None, everything: bool, output_format: 
     metavar="SECONDS",
     help="How long rank 0 of a distributed training waits at the end for what the other ranks saw.",
 )
-@click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), default="text", show_default=True)
+@click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help="How to tell the findings. [default: text]")
 @click.option(
     "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Report there, not on standard error."
 )
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as a page, too.")
 @click.argument("target", metavar="SCRIPT|MODULE")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]…")
-def run(target: str, arguments: tuple[str, ...], as_module: bool, select: tuple[str, ...], **options: Any) -> None:
+@click.pass_context
+def run(
+    ctx: click.Context,
+    /,
+    target: str,
+    arguments: tuple[str, ...],
+    as_module: bool,
+    select: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Run a training program unchanged, as python would, and report what the guard sees in it.
 
     Options of gradlint stand before SCRIPT or MODULE, the program's own after it.  The exit code is the program's.
+    Configuration and suppression comments hold as they do for gradlint check.
     """
+    if options["config"] and options["isolated"]:
+        raise click.UsageError("--config and --isolated exclude each other", ctx)
     from gradlint.runtime.running import Program, Watching
     from gradlint.runtime.running import run as run_watched
 

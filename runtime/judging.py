@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,8 @@ class Judge:
         self._findings: list[Finding] = []
         self._counts: list[int] = []
         self._known: dict[tuple[str, Site], int] = {}
+        self._unwanted: dict[tuple[str, Site], Finding] = {}
+        self.wants: Callable[[Finding], bool] = lambda _: True  #: whether to keep a finding when it is first seen
         self._undelivered: list[int] = []
         self._last: tuple[int, Event] | None = None
         self.recording: Recording | None = None  #: told of what is found and measured, for a report
@@ -109,11 +111,15 @@ class Judge:
         self._pending = {}
 
     def report(self, rule: Rule, violation: Violation, event: Event) -> Finding:
-        """Keep a finding, or count it once more."""
+        """Keep a finding, or count it once more; one that is not wanted is only made."""
         key = (rule.code, violation.at)
         index = self._known.get(key)
         if index is None:
-            index = self._keep(rule.finding(violation))
+            finding = self._unwanted.get(key) or rule.finding(violation)
+            if key in self._unwanted or not self.wants(finding):
+                self._unwanted[key] = finding
+                return finding
+            index = self._keep(finding)
             self._known[key] = index
         if self._last is None or self._last[0] != index or self._last[1] is not event:
             self._counts[index] += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import importlib.util
+import itertools
 import os
 import sys
 import threading
@@ -20,9 +21,12 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from gradlint.configuration import Configuration, overriding
 from gradlint.finding import Finding
 from gradlint.refusal import Refusal
+from gradlint.selection import Choice
 
+from .filtering import Filter
 from .page import as_page
 from .reporting import ALONE, told
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from .session import Guard
 
 OnFinding = Literal["warn", "raise", "collect"]
+_OURS = f"{Path(__file__).parent}{os.sep}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +53,12 @@ class Watching:
     on_finding: OnFinding = "warn"
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    config: Path | None = None  #: the one configuration file to use
+    isolated: bool = False  #: use none
     exact: float = 0.0
     rank_timeout: float = 10.0
-    output_format: str = "text"
+    output_format: str | None = None  #: instead of the configured one
     output_file: Path | None = None  #: instead of standard error
     html: Path | None = None  #: where to write the report as a page too
 
@@ -59,11 +67,13 @@ def run(program: Program, watching: Watching) -> object:
     """Run a program and report what the guard saw; what the program would have given to ``sys.exit()``.
 
     Raises:
-        Refusal: there is nothing to run, no rule of that name, or no torch.
+        Refusal: there is nothing to run, no rule of that name, no torch, or a configuration that cannot be read.
+        KeyboardInterrupt: the program was interrupted; python then ends as it would have without gradlint.
     """
-    _check(watching)
+    if importlib.util.find_spec("torch") is None:
+        raise Refusal("gradlint run: PyTorch is not installed, and there is nothing to watch without it")
     process, cwd = os.getpid(), Path.cwd()
-    watch = _Watch(watching, cwd)
+    watch = _Watch(watching, cwd, _folder(program, cwd))
     _take_arguments(program)
     watch.expect_torch()
     error: BaseException | None = None
@@ -80,16 +90,15 @@ def run(program: Program, watching: Watching) -> object:
     status = _status(error)
     if os.getpid() == process:  # a forked child that ends by itself reports nothing
         watch.report()
+    if isinstance(error, KeyboardInterrupt):
+        _interrupt()
     return status
 
 
-def _check(watching: Watching) -> None:
-    from gradlint.rule import all_rules
-    from gradlint.selection import Choice, resolve
-
-    resolve([Choice("gradlint run: --", watching.select, watching.ignore)], all_rules())
-    if importlib.util.find_spec("torch") is None:
-        raise Refusal("gradlint run: PyTorch is not installed, and there is nothing to watch without it")
+def _folder(program: Program, cwd: Path) -> Path:
+    """Where a program lies, or for a module is looked for."""
+    path = cwd if program.as_module else Path(os.path.abspath(program.target))
+    return path if path.is_dir() else path.parent
 
 
 # --- the program ---------------------------------------------------------------------------------------------------
@@ -183,10 +192,8 @@ def _status(error: BaseException | None) -> object:
         return 0
     if isinstance(error, SystemExit):
         return error.code
+    _forget_our_frames(error)
     traceback = error.__traceback__
-    while traceback is not None and _is_ours(traceback.tb_frame.f_code.co_filename):
-        traceback = traceback.tb_next
-    error = error.with_traceback(traceback)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
     try:
         sys.excepthook(type(error), error, traceback)
@@ -195,20 +202,76 @@ def _status(error: BaseException | None) -> object:
     except Exception:  # noqa: BLE001  a hook of the program's own that fails is no reason to lose its error
         sys.__excepthook__(*sys.exc_info())
         sys.__excepthook__(type(error), error, traceback)
-    return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 1
 
 
-def _is_ours(filename: str) -> bool:
-    return filename == __file__ or filename.startswith("<frozen importlib")
+def _interrupt() -> None:
+    """Let python end as after any interrupt, by the signal, without telling of it again."""
+    last = sys.last_type, sys.last_value, sys.last_traceback
+
+    def told_already(*_: object) -> None:
+        sys.last_type, sys.last_value, sys.last_traceback = last
+
+    sys.excepthook = told_already
+    raise KeyboardInterrupt
+
+
+def _forget_our_frames(error: BaseException) -> None:
+    """Take the frames of gradlint out of the traceback of an error, and of those it came from."""
+    pending, seen = [error], set[int]()
+    while pending:
+        error = pending.pop()
+        if id(error) in seen:
+            continue
+        seen.add(id(error))
+        error.__traceback__ = _of_the_program(error.__traceback__)
+        pending += [other for other in (error.__cause__, error.__context__) if other is not None]
+        if isinstance(error, BaseExceptionGroup):
+            pending += error.exceptions
+
+
+def _of_the_program(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    """A traceback without the frames of gradlint, nor those by which torch passes a call on to a mode of gradlint."""
+    kept: list[types.TracebackType] = []
+    passed_on = False
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if code.co_filename.startswith(_OURS) or (not kept and code.co_filename.startswith("<frozen importlib")):
+            while kept and _is_dispatch(kept[-1]):
+                passed_on = bool(kept.pop())
+        else:
+            if passed_on and kept[-1].tb_frame.f_code is code:
+                kept.pop()
+            passed_on = False
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    if not kept:
+        return None
+    for outer, inner in itertools.pairwise(kept):
+        outer.tb_next = inner
+    kept[-1].tb_next = None
+    return kept[0]
+
+
+def _is_dispatch(traceback: types.TracebackType) -> bool:
+    overrides = sys.modules.get("torch.overrides")
+    return overrides is not None and traceback.tb_frame.f_code.co_filename == overrides.__file__
 
 
 # --- the watch -----------------------------------------------------------------------------------------------------
 
 
 class _Watch:
-    """A guard that begins when torch has been imported."""
+    """A guard that begins when torch has been imported, with the settings that hold where the program lies."""
 
-    def __init__(self, watching: Watching, cwd: Path) -> None:
+    def __init__(self, watching: Watching, cwd: Path, folder: Path) -> None:
+        configuration = Configuration(
+            watching.config, isolated=watching.isolated, override=overriding(output_format=watching.output_format)
+        )
+        choice = Choice("gradlint run: --", watching.select, watching.ignore, watching.extend_select)
+        self._filter = Filter(configuration, choice)
+        self._codes = self._filter.codes(folder)
+        self._format = self._filter.settings(folder).output_format or "text"
         self._watching = watching
         self._cwd = cwd
         self._guard: Guard | None = None
@@ -226,11 +289,11 @@ class _Watch:
         watching = self._watching
         self._guard = Guard(
             on_finding=self._tell if watching.on_finding == "warn" else watching.on_finding,
-            select=watching.select,
-            ignore=watching.ignore,
+            select=self._codes,
             exact=watching.exact,
             rank_timeout=watching.rank_timeout,
         )
+        self._guard._judge.wants = self._filter.wants
         self._guard._ranks.name = "gradlint run"  # wherever each rank imports torch
         self._guard.__enter__()
         self._guard.thread = threading.main_thread().ident or 0  # whichever thread was the first to import torch
@@ -261,12 +324,12 @@ class _Watch:
         findings = self._guard.told if self._guard else []
         world = self._guard._world if self._guard else ALONE
         if watching.output_file is not None:
-            text = told(findings, watching.output_format, self._cwd, world=world)
+            text = told(findings, self._format, self._cwd, world=world)
             with _named_in_errors(watching.output_file):
                 (self._cwd / watching.output_file).write_text(text, encoding="utf-8")
-        elif findings or self._guard or watching.output_format == "json":
+        elif findings or self._guard or self._format == "json":
             stream = sys.stderr
-            text = told(findings, watching.output_format, self._cwd, stream, world)
+            text = told(findings, self._format, self._cwd, stream, world)
             with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced, by the program
                 stream.write(text)
                 stream.flush()

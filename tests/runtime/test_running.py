@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -100,6 +102,12 @@ def test_a_program_sees_what_python_would_show_it(arguments: list[str], tmp_path
         "import sys\nsys.stdout.close()",
         "import atexit\natexit.register(print, 'bye')\nraise ValueError('x')",
         "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()",
+        "import os\nprint('gone', flush=True)\nos._exit(4)",
+        "def f():\n    raise KeyboardInterrupt\nimport atexit\natexit.register(print, 'bye')\nf()",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)",
+        "import sys\nsys.excepthook = lambda *_: print('hooked')\nraise KeyboardInterrupt",
+        "try:\n    raise KeyboardInterrupt\nfinally:\n    print('swept')",
+        "raise ExceptionGroup('several', [ValueError('x'), KeyError('y')])",
     ],
 )
 def test_a_program_ends_as_it_would_alone(source: str, tmp_path: Path) -> None:
@@ -111,11 +119,120 @@ def test_a_program_ends_as_it_would_alone(source: str, tmp_path: Path) -> None:
     assert watched.stderr.replace(ours, "") == alone.stderr
 
 
-def test_an_interrupted_program_ends_with_130(tmp_path: Path) -> None:
-    write(tmp_path, program="raise KeyboardInterrupt")
-    done = execute(WATCHED, "program.py", cwd=tmp_path)
-    assert done.returncode == 130
-    assert done.stderr.startswith("Traceback (most recent call last):\n")
+@pytest.mark.parametrize("arguments", [["train.py"], ["-m", "train"]], ids=" ".join)
+def test_an_interrupted_training_is_reported_and_ends_by_the_signal(arguments: list[str], tmp_path: Path) -> None:
+    write(tmp_path, train=MISTAKEN.replace("sys.exit(3)", "raise KeyboardInterrupt"))
+    alone, watched = (execute([*command, *arguments], cwd=tmp_path) for command in (PYTHON, WATCHED))
+    assert watched.returncode == alone.returncode == -signal.SIGINT
+    told, traceback = watched.stderr.splitlines(keepends=True), alone.stderr
+    if arguments[0] == "-m":  # python itself shows how it runs a module
+        traceback = re.sub(r'  File "<frozen runpy>".*\n', "", traceback)
+    assert "".join(told[1:]).startswith(traceback)
+    assert told[-1] == "gradlint: 1 error while it ran\n"
+
+
+ERRONEOUS = """
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    def train():
+        weight = torch.ones(2, requires_grad=True)
+        loss = checkpoint(lambda x: x.exp(), weight, use_reentrant=True).sum()
+        loss.backward()
+        try:
+            loss.backward()
+        except RuntimeError:
+            torch.nn.functional.dropout(torch.ones(3), p=2.0)
+
+    train()
+"""
+
+
+def test_errors_show_no_frame_of_gradlint(tmp_path: Path) -> None:
+    write(tmp_path, train=ERRONEOUS)
+    alone, watched = (execute(command, "train.py", cwd=tmp_path) for command in (PYTHON, WATCHED))
+    assert watched.returncode == alone.returncode == 1
+    assert frames(watched.stderr) == frames(alone.stderr)
+    assert len(frames(alone.stderr)) > 6
+
+
+def frames(stderr: str) -> list[str]:
+    return re.findall(r'File "(.*), in ', stderr)
+
+
+# --- configuration -------------------------------------------------------------------------------------------------
+
+
+def reported(folder: Path, *arguments: str) -> list[tuple[str, str, int]]:
+    """What a run tells at the end, which is all that it tells: file, code and row."""
+    (folder / "report.json").unlink(missing_ok=True)
+    options = ["--output-format", "json", "--output-file", "report.json"]
+    done = execute(WATCHED, *options, *arguments, cwd=folder)
+    assert done.returncode == 3, done.stderr
+    findings = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert done.stderr.count("gradlint: ") == len(findings)
+    return [(Path(one["filename"]).name, one["code"], one["location"]["row"]) for one in findings]
+
+
+CONFIGURED = """
+    import sys
+    import torch
+    from steps import feed
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        x = torch.randn(8, 2, requires_grad=True)
+        feed(model, x)
+        model(x.detach()).mean().backward(){comment}
+        optimizer.step()
+    sys.exit(3)
+"""
+STEPS = """
+    def feed(model, x):
+        model(x).square().mean().backward()
+"""
+
+
+def test_configuration_and_comments_hold_as_for_check(tmp_path: Path) -> None:
+    write(tmp_path, train=CONFIGURED.format(comment=""), steps=STEPS)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.gradlint]\nper-file-ignores = { "steps.py" = ["input-requires-grad"] }\n', encoding="utf-8"
+    )
+    everything = [("steps.py", "GL109", 3), ("train.py", "GL201", 11)]
+    assert reported(tmp_path, "-m", "train") == everything[1:]
+    assert sorted(reported(tmp_path, "--isolated", "train.py")) == everything
+    write(tmp_path, train=CONFIGURED.format(comment="  # noqa: GL201"))
+    assert reported(tmp_path, "--isolated", "train.py") == everything[:1]
+
+
+def test_what_a_comment_covers_ends_no_program(tmp_path: Path) -> None:
+    write(tmp_path, train=CONFIGURED.format(comment="  # gradlint: ignore[missing-zero-grad]"), steps=STEPS)
+    done = execute(WATCHED, "--on-finding", "raise", "--ignore", "GL109", "train.py", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (3, "gradlint: no findings while it ran\n")
+
+
+def test_the_configured_format_is_used(tmp_path: Path) -> None:
+    write(tmp_path, train=MISTAKEN)
+    (tmp_path / "gradlint.toml").write_text('output-format = "github"\n', encoding="utf-8")
+    done = execute(WATCHED, "--on-finding", "collect", "train.py", cwd=tmp_path)
+    assert done.stderr.startswith("::error file=train.py,title=GL201")
+
+
+def test_a_broken_configuration_elsewhere_does_not_end_the_training(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    write(
+        tmp_path, train=CONFIGURED.format(comment="").replace("from steps", "from inner.steps"), inner__in__steps=STEPS
+    )
+    (inner / "gradlint.toml").write_text("selects = []\n", encoding="utf-8")
+    done = execute(WATCHED, "--on-finding", "collect", "train.py", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.count("unknown key 'selects'") == 1
+    assert "GL109" in done.stderr
+    (tmp_path / "gradlint.toml").write_text("selects = []\n", encoding="utf-8")
+    refused = execute(WATCHED, "train.py", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "unknown key 'selects'" in refused.stderr
 
 
 def test_findings_are_told_at_once_and_at_the_end(tmp_path: Path) -> None:
@@ -230,6 +347,8 @@ def test_worker_processes_that_are_spawned_find_the_program(tmp_path: Path) -> N
         (["-m", "package"], "'package' is a package and cannot be directly executed"),
         (["--select", "GL299", "program.py"], "GL299"),
         (["--on-finding", "sing", "program.py"], "'sing'"),
+        (["--config", "none.toml", "program.py"], "none.toml: no such configuration file"),
+        (["--config", "none.toml", "--isolated", "program.py"], "--config and --isolated exclude each other"),
         (["--output-file", "no/where.txt", "program.py"], "cannot write no/where.txt"),
         ([], "Missing argument 'SCRIPT|MODULE'"),
     ],
