@@ -16,6 +16,7 @@ from gradlint.selection import Choice, Selection, codes_of, matching, resolve
 if TYPE_CHECKING:
     from gradlint.rule import Rule
     from gradlint.source import Source, SourceError
+    from gradlint.static.project import Project
 
 Reader = Callable[[Path], "Source"]
 
@@ -97,18 +98,30 @@ class Engine:
         reader = _MemoReader(given or {}, self.disk)
         report = Report(targets, reader)
         selections = {target: self.selection(self.configuration.of_folder(target.parent)) for target in targets}
-        readable, found = self._read(targets, reader, report)
         taking_part = frozenset[str]().union(*(chosen.shown | chosen.counted for chosen in selections.values()))
         rules = [rule for rule in self.rules if rule.code in taking_part and rule.listens()]
-        found += self._analyze(readable, roots, rules, reader, report)
+        project = self._project(roots, reader) if rules else None
+        readable, found = self._read(targets, reader, report, project)
+        if project is not None and readable:
+            found += self._analyze(project, readable, roots, rules, reader, report)
         for finding in self._unsuppressed(found, readable, reader, selections):
             self._file(finding, selections, report)
         report.findings.sort(key=lambda finding: finding.sort_key)
         self.progress(2 * len(targets), 2 * len(targets))
         return report
 
-    def _read(self, targets: Sequence[Path], reader: Reader, report: Report) -> tuple[list[Path], list[Finding]]:
-        """The targets that can be analyzed, and a finding for everything in them that is not Python."""
+    def _project(self, roots: Sequence[Path], reader: Reader) -> Project:
+        from gradlint.static.project import Project
+
+        return Project(roots, read=reader, disk=self.disk)
+
+    def _read(
+        self, targets: Sequence[Path], reader: Reader, report: Report, project: Project | None
+    ) -> tuple[list[Path], list[Finding]]:
+        """The targets that can be analyzed, and a finding for everything in them that is not Python.
+
+        Where there is a project, it parses them: it will need them, and once is enough.
+        """
         from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
         from gradlint.source import SourceError
 
@@ -118,7 +131,11 @@ class Engine:
             self.progress(done, 2 * len(targets))
             try:
                 source = reader(target)
-                errors = syntax_errors(source)
+                if project is None or source.is_notebook:
+                    errors = syntax_errors(source)
+                else:
+                    errors = []
+                    project.module(target)
                 if not errors or source.is_notebook:
                     readable.append(target)
             except SourceError as error:
@@ -132,6 +149,7 @@ class Engine:
 
     def _analyze(
         self,
+        project: Project,
         targets: Sequence[Path],
         roots: Sequence[Path],
         rules: Sequence[type[Rule]],
@@ -139,19 +157,20 @@ class Engine:
         report: Report,
     ) -> list[Finding]:
         """Findings in all of ``targets``; where the analysis itself fails, in as many of them as possible."""
-        if not targets or not rules:
-            return []
         from gradlint.static.analysis import analyze
-        from gradlint.static.project import Project
 
         try:
-            analysis = analyze(Project(roots, read=reader, disk=self.disk), targets, rules)
+            analysis = analyze(project, targets, rules)
         except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
             report.notes.append("".join(traceback.format_exception(error)).rstrip())
             if len(targets) == 1:
                 report.troubles.append(f"{targets[0]}: internal error: {type(error).__name__}: {error}")
                 return []
-            return [finding for target in targets for finding in self._analyze([target], roots, rules, reader, report)]
+            return [
+                finding
+                for target in targets
+                for finding in self._analyze(self._project(roots, reader), [target], roots, rules, reader, report)
+            ]
         report.notes += analysis.notes
         report.troubles += analysis.crashes
         return analysis.findings

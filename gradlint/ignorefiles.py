@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING
 
 from gradlint.disk import Disk
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 
 def patterns(lines: list[str]) -> GitIgnoreSpec:
     """Patterns in the manner of ``.gitignore``; a line git could not make sense of is passed over, as git does."""
+    from pathspec import GitIgnoreSpec  # costs 15 ms, which a file that is named need not wait for
+
     try:
         return GitIgnoreSpec.from_lines(lines)
     except ValueError:

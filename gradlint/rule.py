@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
@@ -82,7 +81,8 @@ class Rule:
         super().__init_subclass__(**kwargs)
         checks: dict[type[Event], tuple[str, ...]] = {}
         protocols = []
-        for key, member in inspect.getmembers_static(cls):
+        members = {key: member for base in reversed(cls.__mro__) for key, member in vars(base).items()}
+        for key, member in sorted(members.items(), key=lambda item: item[0]):
             if isinstance(member, Protocol):
                 protocols.append(member)
             for event in getattr(member, "__gradlint_events__", ()):
@@ -104,7 +104,9 @@ class Rule:
     @classmethod
     def page(cls) -> str:
         """The manual page."""
-        return inspect.cleandoc(cls.__doc__ or "")
+        from inspect import cleandoc
+
+        return cleandoc(cls.__doc__ or "")
 
     @classmethod
     def summary(cls) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gradlint.engine import syntax_errors
 from gradlint.finding import Finding
 from gradlint.rule import Rule
 
@@ -27,6 +28,10 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     class Project:
         def __init__(self, roots: Sequence[Path], read: Callable[[Path], Any], disk: Any) -> None:
             self.roots, self.read = roots, read
+
+        def module(self, path: Path) -> None:
+            for error in syntax_errors(self.read(path)):
+                raise error
 
     def analyze(project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]]) -> types.SimpleNamespace:
         calls.append({"targets": list(targets), "rules": {rule.code for rule in rules}})
