@@ -272,6 +272,15 @@ class Changes:
         tensor = w.get(owner, Tensor)
         if tensor is None:
             return
+        for key in tensor.stands_for:
+            self.require_grad(Ref(key), flag, w, site)
+        if tensor.stands_for:
+            parts = [part for key in tensor.stands_for if isinstance(part := w.find(key), Tensor)]
+            one: Tensor = w.write(owner.id)
+            one.groups = one.groups.union(*(part.groups for part in parts))
+            one.deps = one.deps.union(*(part.deps for part in parts))
+            one.requires_grad = flag
+            return
         if tensor.groups:
             for key in tensor.groups:
                 w.write(key).requires_grad = flag

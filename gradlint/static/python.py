@@ -80,6 +80,8 @@ class Python:
             joined = parts[0]
             for part in parts[1:]:
                 joined = self.m.join_values(joined, part, w)
+            if obj.tail is None and isinstance(joined, Ref) and joined not in parts and w.get(joined, Tensor):
+                w.write(joined.id).stands_for = tuple(part.id for part in parts if isinstance(part, Ref))
             return self.renew(joined, w)
         if isinstance(obj, Mapping):
             return Unknown(("key", fresh()))

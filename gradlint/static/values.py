@@ -262,6 +262,7 @@ class Tensor(Object):
     retains: bool | None = False  #: ``retain_grad()`` was called
     vague: bool = False  #: computed from something of which nothing is known
     asked_at: Site | None = None  #: where its own computation was told to require grad
+    stands_for: tuple[int, ...] = ()  #: each of these tensors in turn, in a loop over too many to tell apart
     tokens: dict[str, Tokens] = field(default_factory=dict)
     owner: object = None
 
