@@ -48,7 +48,7 @@ class Changes:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self._trained: set[int] = set()  #: groups of leaves whose gradient is read: they are trained by hand
+        self.trained: set[int] = set()  #: groups of leaves that an optimizer is given, or whose gradient is read
 
     def in_place(self, how: str, target: Value, values: list[Value], w: World, ctx: Context, site: Site) -> None:
         """An operation that changes ``target`` itself, using ``values``."""
@@ -82,9 +82,9 @@ class Changes:
             self.m.cuts.overwritten(target.id, values, w)
 
     def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
-        """The values of a tensor change through its ``.data``; a leaf that is trained by hand is a parameter."""
+        """The values of a tensor change through its ``.data``; a leaf that is trained is a parameter."""
         view, tensor = self.m.tensors.view_of(Ref(key), w), w.find(key)
-        if isinstance(tensor, Tensor) and tensor.groups & self._trained:
+        if isinstance(tensor, Tensor) and tensor.groups & self.trained:
             view = replace(view, is_parameter=TRUE)
         event = events.DataWritten(
             site=site,
@@ -179,7 +179,7 @@ class Changes:
         base = w.find(tensor.data_of) if tensor.data_of is not None else None
         if isinstance(base, Tensor):
             groups = base.groups
-        self._trained |= groups
+        self.trained |= groups
         return w.new(
             Tensor(
                 requires_grad=False,

@@ -129,6 +129,7 @@ class Externals:
             self._thaw(groups, w)
             self._read_inputs(groups, w, ctx, site)
             self.m.construction.handed_over(groups, w)
+            self.m.changes.trained |= groups
             return w.new(
                 Instance(name=name, kind="optimizer", groups=groups, made_at=site, born=fresh()), (site, ctx.key, name)
             )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known, unknown
-from gradlint.static.values import Group, Instance, Ref, Value
+from gradlint.static.values import Group, Instance, Ref, Tensor, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ class Ownership:
     def placed(self, owner: Ref, value: Value, w: World, site: Site) -> None:
         """A module or parameter is about to become an attribute of a module."""
         added = self.m.modules.groups_in(value, w) if isinstance(value, Ref) else frozenset()
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            added &= tensor.groups  # what was computed from parameters brings none
         if added:
             self._beside(added - self.m.modules.groups(owner, w), self.m.modules.groups(owner, w), False, w, site)
 
