@@ -105,8 +105,15 @@ class Evaluation:
             return
         for world, value in results:
             obj = world.get(ref, Instance)
-            if obj is not None and obj.kind == "module" and obj.training is not None and obj.training is not before:
+            if obj is None or obj.kind != "module" or obj.training is None or obj.training is before:
+                continue
+            if not (before and self._is_frozen(ref, world)):
                 self._watch(ref, obj, value, before, world, site)
+
+    def _is_frozen(self, ref: Ref, w: World) -> bool:
+        """Whether no parameter of a module requires grad: it builds no graph of its own."""
+        groups = [w.find(key) for key in self.m.modules.groups(ref, w)]
+        return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
     def _watch(self, ref: Ref, obj: Instance, value: Value, grad: bool, w: World, site: Site) -> None:
         if obj.training and (not self.depends_on_mode(ref, w).is_true or self._asked(ref, obj, w)):
