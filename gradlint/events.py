@@ -232,6 +232,7 @@ class ValueKept(Event):
     where: str  #: "sum" or "list"
     spent: Fact[bool] = field(default_factory=unknown)  #: a value kept since an earlier iteration has a freed graph
     walked_at: Site | None = None  #: where that graph was freed
+    keeper: str = ""  #: how the source spells the variable that keeps them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

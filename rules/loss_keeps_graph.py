@@ -43,6 +43,9 @@ class LossKeepsGraph(Rule):
         total += loss.item()
     ```
 
+    ## At runtime
+    Graphs of five steps must be alive at once; the guard then looks for the variable that keeps them, and names it.
+
     ## Stays silent on
     Losses summed or collected for one later backward pass; values made under `torch.no_grad()`; `.item()`,
     `.detach()`, numbers; functions that return a number; lists that each iteration empties; sums within an iteration.
@@ -62,9 +65,11 @@ class LossKeepsGraph(Rule):
     def kept(self, event: ValueKept) -> Iterator[Violation]:
         if not event.spent.is_true or event.value.requires_grad.is_false:
             return
-        where = "the running total holds" if event.where == "sum" else "the list holds"
+        where = "the running total" if event.where == "sum" else "the list"
+        if event.keeper:
+            where += f" `{event.keeper}`"
         yield Violation(
-            f"{where} the graph of every iteration, although backward() has already walked it",
+            f"{where} holds the graph of every iteration, although backward() has already walked it",
             at=event.site,
             related=places(("the graph of an earlier value was walked here", event.walked_at)),
             mend=safe("keep its value only", _DETACHED[event.where]),

@@ -1,7 +1,8 @@
-"""What last shaped the values of a tensor, as far as the watched functions show it; and the losses it reaches."""
+"""What last shaped the values of a tensor, as far as the watched functions show it; what it then reaches."""
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812  torch's own idiom
 
-from gradlint.events import LossCalled, Tensor
-from gradlint.facts import known, unknown
+from gradlint.events import LogTaken, LossCalled, Tensor
+from gradlint.facts import Fact, known, unknown
 
-from .frames import FrameSite, user_site
+from .frames import FrameSite, calling_frame, user_site
 from .judging import Judge
 
 MANY = 4096  #: tensors, above which those that are gone are forgotten
@@ -31,6 +32,10 @@ KEEPS = (
     "ravel reshape select split squeeze swapaxes t to transpose type_as unflatten unsqueeze view"
 )
 
+ADDS = (torch.add, torch.Tensor.add, torch.Tensor.add_)
+LOGARITHMS = (torch.log, torch.Tensor.log, torch.Tensor.log_)
+SMALL = 1e-2  #: up to which a number that is added is there against ``log(0)``
+
 LOSSES: dict[Any, str] = {
     F.cross_entropy: "cross_entropy",
     F.nll_loss: "nll_loss",
@@ -39,17 +44,20 @@ LOSSES: dict[Any, str] = {
     F.kl_div: "kl_div",
 }
 
+_Known = dict[int, tuple[weakref.ref[torch.Tensor], str, FrameSite]]
+
 
 class Activations:
-    """Follows activations from the functions that apply them to the losses that are given them."""
+    """Follows activations from the functions that apply them to the losses and logarithms that are given them."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._known: dict[int, tuple[weakref.ref[torch.Tensor], str, FrameSite]] = {}
+        self._known: _Known = {}
+        self._nudged: _Known = {}  # a small number was added
 
     def before(self) -> dict[Any, Callable[..., None]]:
         """What to do before a loss, which may raise."""
-        return {function: self._lost(loss) for function, loss in LOSSES.items()}
+        return {function: self._lost(loss) for function, loss in LOSSES.items()} | dict.fromkeys(LOGARITHMS, self._log)
 
     def after(self) -> dict[Any, Callable[..., None]]:
         """What to do with the result of a function."""
@@ -61,7 +69,7 @@ class Activations:
             for owner in (torch.Tensor, torch):
                 if (function := getattr(owner, name, None)) is not None:
                     found[function] = self._kept
-        return found
+        return found | dict.fromkeys(ADDS, self._added)
 
     def _applied(self, activation: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -70,10 +78,30 @@ class Activations:
         return handle
 
     def _kept(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        entry = self._known.get(id(args[0])) if args else None
-        if entry is not None and entry[0]() is args[0]:
+        entry = _entry(self._known, args[0]) if args else None
+        if entry is not None:
             for part in result if isinstance(result, (tuple, list)) else (result,):
                 self._know(part, entry[1], entry[2])
+
+    def _added(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        entry = _entry(self._known, args[0]) if args else None
+        other = args[1] if len(args) > 1 else kwargs.get("other")
+        if entry is None or isinstance(other, torch.Tensor) or not isinstance(result, torch.Tensor):
+            return
+        if isinstance(other, (int, float)) and 0 <= other <= SMALL:
+            _forget_dead(self._nudged)
+            self._nudged[id(result)] = weakref.ref(result), entry[1], entry[2]
+
+    def _log(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        given = args[0] if args else kwargs.get("input")
+        entry = _entry(self._known, given) or _entry(self._nudged, given)
+        frame = calling_frame(sys._getframe(1))
+        if entry is None or frame is None:
+            return
+        shaped: Fact[str] = known(entry[1])
+        view = Tensor(activation=shaped, activation_at=entry[2])
+        site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+        self._judge.send(LogTaken(site=site, input=view, activation=shaped))
 
     def _lost(self, loss: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -87,19 +115,28 @@ class Activations:
 
     def _know(self, tensor: Any, activation: str, site: FrameSite) -> None:
         if isinstance(tensor, torch.Tensor):
-            if len(self._known) > MANY:
-                self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
+            _forget_dead(self._known)
             self._known[id(tensor)] = weakref.ref(tensor), activation, site
 
     def _view(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, torch.Tensor):
             return Tensor()
-        entry = self._known.get(id(tensor))
-        seen = entry is not None and entry[0]() is tensor
+        entry = _entry(self._known, tensor)
         return Tensor(
             requires_grad=known(tensor.requires_grad),
             integral=known(not tensor.is_floating_point() and not tensor.is_complex()),
             device=known(tensor.device.type),
-            activation=known(entry[1]) if seen and entry is not None else unknown(),
-            activation_at=entry[2] if seen and entry is not None else None,
+            activation=known(entry[1]) if entry is not None else unknown(),
+            activation_at=entry[2] if entry is not None else None,
         )
+
+
+def _entry(tensors: _Known, tensor: Any) -> tuple[weakref.ref[torch.Tensor], str, FrameSite] | None:
+    entry = tensors.get(id(tensor))
+    return entry if entry is not None and entry[0]() is tensor else None
+
+
+def _forget_dead(tensors: _Known) -> None:
+    if len(tensors) > MANY:
+        for key in [key for key, (reference, _, _) in tensors.items() if reference() is None]:
+            del tensors[key]

@@ -25,10 +25,11 @@ _guards = itertools.count(1)
 class Stamp:
     """How old a part of a graph is; it lives as long as that part."""
 
-    __slots__ = ("__weakref__", "steps")
+    __slots__ = ("__weakref__", "freed_at", "steps")
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
+        self.freed_at: FrameSite | None = None
 
 
 class Update:
@@ -62,6 +63,7 @@ class Ages:
         self._key = f"gradlint.age.{next(_guards)}"
         self._steps = 0
         self._stamps: weakref.WeakSet[Stamp] = weakref.WeakSet()
+        self.spent: weakref.WeakSet[Stamp] = weakref.WeakSet()  #: of graphs that are alive, though they were freed
         self._updates: dict[int, Update] = {}
 
     def forward_ended(self, call: ForwardCall) -> None:
@@ -78,11 +80,23 @@ class Ages:
         self._steps += 1
         self._updates[id(call.optimizer)] = Update(call, self._steps)
 
-    def freed(self, node: Any) -> None:
+    @property
+    def alive(self) -> int:
+        """How many outputs of models have a graph that is alive."""
+        return len(self._stamps) + len(self.spent)
+
+    def freed(self, node: Any, site: FrameSite) -> None:
         """A backward pass has freed this node of a graph."""
         stamp = node.metadata.get(self._key)
         if stamp is not None:
             self._stamps.discard(stamp)
+            stamp.freed_at = site
+            self.spent.add(stamp)
+
+    def spent_stamp(self, node: Any) -> Stamp | None:
+        """The stamp on a node, if its graph was freed."""
+        stamp: Stamp | None = node.metadata.get(self._key)
+        return stamp if stamp is not None and stamp.freed_at is not None else None
 
     def stale(self, roots: Iterable[Any]) -> list[Update]:
         """The steps that changed parameters in a graph that was built before them, and is to be walked now."""

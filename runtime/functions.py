@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -18,6 +18,8 @@ from gradlint.events import (
     DataWritten,
     DropoutCalled,
     Event,
+    GradOfTensorRead,
+    LogTaken,
     LossCalled,
     RequiresGradSet,
     SavedTensorChanged,
@@ -27,6 +29,7 @@ from .activations import Activations
 from .cuts import Cuts
 from .datawrites import DataWrites, Writes
 from .dropouts import Dropouts
+from .gradreads import GradientReads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +39,16 @@ if TYPE_CHECKING:
     from .judging import Judge
 
 EVENTS: frozenset[type[Event]] = frozenset(
-    {BackwardAsked, DataWritten, DropoutCalled, Event, LossCalled, RequiresGradSet, SavedTensorChanged}
+    {
+        BackwardAsked,
+        DataWritten,
+        DropoutCalled,
+        GradOfTensorRead,
+        LogTaken,
+        LossCalled,
+        RequiresGradSet,
+        SavedTensorChanged,
+    }
 )
 FIRST = 4  #: steps, all of which are watched
 EVERY = 50  #: of the later steps, one in so many is watched
@@ -45,17 +57,38 @@ Handler = Callable[[tuple[Any, ...], dict[str, Any], Any], None]
 Handlers = dict[Any, list[Handler]]
 
 
+class Follower(Protocol):
+    """Something that is told of calls of functions."""
+
+    def before(self) -> dict[Any, Callable[..., None]]:
+        """What to do before a function: it is given the arguments and None."""
+        ...
+
+    def after(self) -> dict[Any, Callable[..., None]]:
+        """What to do after a function: it is given the arguments and the result."""
+        ...
+
+
 class WatchedFunctions:
     """Tells what follows functions of each call of one: before it, where it may raise, or after it."""
 
-    def __init__(self, judge: Judge, writes: Writes, cuts: Cuts, failed: Callable[[str, Exception], None]) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        writes: Writes,
+        cuts: Cuts,
+        failed: Callable[[str, Exception], None],
+        more: Iterable[Follower] = (),
+    ) -> None:
         before: Handlers = {}
         after: Handlers = {}
-        followers: list[Activations | Dropouts | DataWrites | Cuts] = []
-        if judge.listens(LossCalled):
+        followers: list[Follower] = [*more]
+        if judge.listens(LossCalled, LogTaken):
             followers.append(Activations(judge))
         if judge.listens(BackwardAsked, RequiresGradSet):
             followers.append(cuts)
+        if judge.listens(GradOfTensorRead):
+            followers.append(GradientReads(judge))
         if judge.listens(DropoutCalled):
             followers.append(Dropouts(judge))
         if judge.listens(DataWritten, SavedTensorChanged):
@@ -90,6 +123,11 @@ class WatchedFunctions:
         """Watch no more."""
         self._mode.dead = True
         _take_out(self._mode)
+
+    def insist(self) -> None:
+        """Watch until the next step."""
+        if not self._mode.dead and not _compiled_code_is_about():
+            _put_in(self._mode)
 
     def _choose(self) -> None:
         """Whether to watch the step that begins."""

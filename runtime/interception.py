@@ -15,6 +15,7 @@ import functools
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ from torch.nn.modules.module import (
     _global_forward_hooks_with_kwargs,
     register_module_forward_hook,
     register_module_forward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
 )
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -31,9 +34,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from gradlint.events import Backward, Step
 from gradlint.finding import Finding
 
-from .frames import FrameSite, user_site
+from .frames import FrameSite, is_foreign, user_site
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from torch.optim import Optimizer
 
     from .session import Guard
@@ -96,12 +101,25 @@ class ModeCall:
     training: bool
 
 
+@dataclass(slots=True, eq=False)
+class LayerCall:
+    """A layer was applied that had been built, at ``site``, in the same forward pass of an outermost module.
+
+    That pass has ended, and the layer is gone.
+    """
+
+    site: FrameSite
+    layer: str  #: as users spell its class
+
+
 class _Thread(threading.local):
     """What is under way in one thread."""
 
     def __init__(self) -> None:
         self.setting_mode = False
         self.outermost: int | None = None  # id of the module whose call is under way
+        self.built: dict[int, tuple[weakref.ref[torch.nn.Module], FrameSite]] = {}  # modules, during that call
+        self.applied: list[tuple[weakref.ref[torch.nn.Module], LayerCall]] = []  # those of them that were called
         self.steps: list[tuple[int, int, StepCall | None]] = []  # (optimizer id, frame id, call)
 
 
@@ -168,6 +186,8 @@ def _install() -> None:
         register_optimizer_step_post_hook(_step_ended),
         register_module_forward_pre_hook(_forward_begins),
         register_module_forward_hook(_forward_ended, with_kwargs=True),
+        register_module_parameter_registration_hook(_parameter_registered),
+        register_module_module_registration_hook(_module_registered),
     ]
 
 
@@ -224,6 +244,8 @@ def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
 
     return entry
 
+
+_CALL = torch.nn.Module._call_impl.__code__  # of the call of a module
 
 _SCHEDULERS = tuple(
     found
@@ -333,16 +355,69 @@ def _forward_begins(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         return
     if _thread.outermost is None:
         _thread.outermost = id(module)
+        if _thread.built:  # in a forward that raised
+            _thread.built, _thread.applied = {}, []
 
 
 def _forward_ended(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
     if torch.compiler.is_compiling():
         return
     if _thread.outermost != id(module):
+        if _thread.built:
+            _layer_ended(module)
         return
     _thread.outermost = None
+    if _thread.built:
+        _layers_dropped()
     guards = _watching()
     if guards:
         call = ForwardCall(user_site(2), module, args, kwargs, output)
         for guard in guards:
             guard.forward_ended(call)
+
+
+def _parameter_registered(module: torch.nn.Module, name: str, parameter: Any) -> None:
+    if torch.compiler.is_compiling():
+        return
+    if _thread.outermost is not None and parameter is not None and not inside_backward() and _watching():
+        _module_built(sys._getframe(1))
+
+
+def _module_registered(module: torch.nn.Module, name: str, part: Any) -> None:
+    if torch.compiler.is_compiling():
+        return
+    if _thread.outermost is not None and _thread.built.pop(id(part), None) is not None:
+        _module_built(sys._getframe(1))
+
+
+def _module_built(frame: FrameType | None) -> None:
+    """Note the outermost of the modules that are being built inside the forward pass under way."""
+    built: torch.nn.Module | None = None
+    building: FrameType | None = None
+    while frame is not None and frame.f_code is not _CALL:
+        if frame.f_code.co_name == "__init__" and frame.f_code.co_argcount:
+            first = frame.f_locals.get(frame.f_code.co_varnames[0])
+            if isinstance(first, torch.nn.Module):
+                built, building = first, frame
+        frame = frame.f_back
+    caller = None if building is None else building.f_back
+    if built is not None and caller is not None and not is_foreign(caller.f_code.co_filename):
+        site = FrameSite(caller.f_code, caller.f_lasti, caller.f_lineno)
+        _thread.built[id(built)] = weakref.ref(built), site
+
+
+def _layer_ended(module: torch.nn.Module) -> None:
+    entry = _thread.built.get(id(module))
+    if entry is not None and entry[0]() is module and any(one.requires_grad for one in module.parameters()):
+        kind = type(module)
+        name = f"nn.{kind.__name__}" if kind.__module__.startswith("torch.nn.") else kind.__name__
+        _thread.applied.append((entry[0], LayerCall(entry[1], name)))
+
+
+def _layers_dropped() -> None:
+    applied = _thread.applied
+    _thread.built, _thread.applied = {}, []
+    for layer, call in applied:
+        if layer() is None:
+            for guard in _watching():
+                guard.layer_dropped(call)

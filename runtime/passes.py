@@ -105,7 +105,7 @@ class BackwardPasses:
             if key in metadata:
                 continue
             metadata[key] = serial
-            self._ages.freed(node)
+            self._ages.freed(node, site)
             nodes += [child for child, _ in node.next_functions if child is not None]
 
     def _freed_at(self, roots: Iterable[Any]) -> FrameSite | None:

@@ -23,17 +23,25 @@ from gradlint.events import (
     EvalMode,
     FirstStep,
     GradientsMeasured,
+    GraphRetained,
+    LayerBuilt,
     ModelStepped,
+    ModuleBuilt,
     NeverReached,
+    OutputMeasured,
     SavedTensorChanged,
+    TensorKept,
+    ValueKept,
 )
 from gradlint.finding import Finding
 
 from . import OnFinding, interception
 from .ages import Ages
+from .attributes import PlainAttributes
 from .cuts import Cuts
 from .datawrites import Writes
 from .errors import explain, note
+from .evaluations import TrainingModeEvaluations, UnwalkedOutputs
 from .exact import SavedTensors
 from .frames import user_site
 from .functions import EVENTS as WATCHED
@@ -42,17 +50,22 @@ from .gradients import EVENTS as GRADIENT_EVENTS
 from .gradients import GradientHistory
 from .inputs import EVENTS as INPUT_EVENTS
 from .inputs import InputGradients
-from .interception import BackwardCall, ForwardCall, ModeCall, ScheduleCall, StepCall
+from .interception import BackwardCall, ForwardCall, LayerCall, ModeCall, ScheduleCall, StepCall
 from .judging import Judge, selected
+from .keeping import KeptGraphs
+from .layers import FreshLayers
 from .modes import Modes
 from .modules import KnownModules
 from .norms import GradientNorms
 from .page import as_page
 from .passes import BackwardPasses
-from .ranks import Ranks
 from .recording import Recording
-from .reporting import ALONE, told
+from .reporting import told
+from .retention import Retention
 from .schedules import Schedules
+from .walks import Walks
+
+_OF_PASSES = (BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached, EvalMode, ValueKept)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,6 +77,7 @@ _HANDLERS = (
     "scheduler_stepped",
     "mode_set",
     "forward_ended",
+    "layer_dropped",
     "finish",
 )
 
@@ -90,7 +104,6 @@ class Guard:
         select: str | Iterable[str] | None = None,
         ignore: str | Iterable[str] | None = None,
         exact: bool | float = False,
-        rank_timeout: float = 10.0,
     ) -> None:
         for thing in watched:
             if not isinstance(thing, (torch.nn.Module, Optimizer)):
@@ -99,8 +112,6 @@ class Guard:
             raise ValueError(f"on_finding is 'warn', 'raise', 'collect' or a callable, not {on_finding!r}")
         if not 0 <= float(exact) <= 1:
             raise ValueError(f"exact is False, True or the fraction of steps to compare exactly, not {exact!r}")
-        if not 0 <= rank_timeout < threading.TIMEOUT_MAX:
-            raise ValueError(f"rank_timeout is a number of seconds, not {rank_timeout!r}")
         self._watched = [weakref.ref(thing) for thing in watched]
         self._on_finding = on_finding
         self._exact = float(exact)
@@ -111,9 +122,6 @@ class Guard:
         self.thread = 0  #: the thread that is watched
         self._depth = 0
         self._handlers: dict[str, list[Callable[[Any], None]]] = {}
-        self._ranks = Ranks(rank_timeout)
-        self._gathered: list[Finding] | None = None
-        self._world = ALONE
         self._told = 0
         self._failed = False
 
@@ -124,18 +132,8 @@ class Guard:
 
     @property
     def findings(self) -> list[Finding]:
-        """What this process found so far, each mistake once, with how often it was seen."""
+        """What was found so far, each mistake once, with how often it was seen."""
         return self._judge.findings
-
-    @property
-    def told(self) -> list[Finding]:
-        """What a report tells: ``findings``; after a distributed training, on rank 0, those of all ranks."""
-        return self.findings if self._gathered is None else self._gathered
-
-    @property
-    def silent(self) -> bool:
-        """Whether rank 0 of a distributed training tells what this process finds."""
-        return self._ranks.silent
 
     def report(self, output_format: Literal["text", "concise", "json", "github", "html"] = "text") -> str:
         """What was found so far: as text, JSON, annotations of GitHub, or an HTML page that needs no other file.
@@ -143,8 +141,8 @@ class Guard:
         The page shows the loop's events, the loss and gradient norms as well; its text says how to read it.
         """
         if output_format == "html":
-            return as_page(self.told, self._recording, Path.cwd(), self._world)
-        return told(self.told, output_format, Path.cwd(), world=self._world)
+            return as_page(self.findings, self._recording, Path.cwd())
+        return told(self.findings, output_format, Path.cwd())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report to a file: HTML to ``….html``, JSON to ``….json``, text to any other.
@@ -161,9 +159,7 @@ class Guard:
             self._depth += 1
             if self._depth == 1:
                 self.thread = threading.get_ident()
-                self._gathered, self._world = None, ALONE
                 self._prepare()
-                self._ranks.begin()
                 interception.activate(self)
         return self
 
@@ -179,14 +175,11 @@ class Guard:
                 self._explain(error)
             self._notify("finish", user_site(2))
             self._judge.finish()
-            self._ranks.look()
             self._depth = 0
             self._handlers = {}
         try:
             self._deliver(raising=error is None)
         finally:
-            failed = error is not None and not isinstance(error, SystemExit)
-            self._gathered, self._world = self._ranks.end(self.findings, hurried=failed)
             self._sum_up()
         return False
 
@@ -230,12 +223,26 @@ class Guard:
             if isinstance(thing, torch.nn.Module):
                 self._modules.add(thing)
         writes, cuts = Writes(), Cuts(judge)
-        witnesses: list[object] = [self._recording, self._ranks]
-        if judge.listens(*GRADIENT_EVENTS, BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached, EvalMode):
+        witnesses: list[object] = [self._recording]
+        if judge.listens(
+            *GRADIENT_EVENTS, BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached, EvalMode, ValueKept
+        ):
             history = GradientHistory(judge, self._modules)
             history.watch(_parameters(things))
             ages, modes = Ages(), Modes(judge)
             witnesses += [ages, BackwardPasses(judge, writes, cuts, ages), history, modes]
+            if judge.listens(ValueKept):
+                witnesses.append(KeptGraphs(judge, ages))
+        walks = Walks()
+        witnesses.append(walks)
+        if judge.listens(OutputMeasured):
+            witnesses.append(UnwalkedOutputs(judge, walks))
+        if judge.listens(GraphRetained):
+            witnesses.append(Retention(judge, walks))
+        if judge.listens(ModuleBuilt, TensorKept):
+            witnesses.append(PlainAttributes(judge, self._modules))
+        if judge.listens(LayerBuilt):
+            witnesses.append(FreshLayers(judge))
         if judge.listens(FirstStep):
             witnesses.append(Schedules(judge))
         if judge.listens(GradientsMeasured):
@@ -246,8 +253,12 @@ class Guard:
             witnesses.append(SavedTensors(judge, self._exact, writes))
         if judge.listens(BackwardAsked):
             witnesses.append(cuts)
-        if judge.listens(*WATCHED):
-            witnesses.append(WatchedFunctions(judge, writes, cuts, self._say_failed))
+        evaluations = [TrainingModeEvaluations(judge)] if judge.listens(OutputMeasured) else []
+        if judge.listens(*WATCHED, OutputMeasured):
+            functions = WatchedFunctions(judge, writes, cuts, self._say_failed, evaluations)
+            for evaluation in evaluations:
+                evaluation.insist = functions.insist
+            witnesses += [functions, *evaluations]
         self._handlers = {
             name: [handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None]
             for name in _HANDLERS
@@ -285,6 +296,10 @@ class Guard:
         """An outermost module has returned."""
         self._modules.add(call.module)
         self._observe("forward_ended", call)
+
+    def layer_dropped(self, call: LayerCall) -> None:
+        """A layer that was built and applied in a forward pass is gone after it."""
+        self._observe("layer_dropped", call)
 
     def _observe(self, name: str, call: object, raising: bool = True) -> None:
         if not self._handlers.get(name):
@@ -325,26 +340,20 @@ class Guard:
     # --- telling -----------------------------------------------------------------------------------------------
 
     def _deliver(self, raising: bool) -> None:
-        fresh = self._judge.fresh()
-        if fresh:
-            self._ranks.leave(self.findings)
-        for finding in fresh:
+        for finding in self._judge.fresh():
             if callable(self._on_finding):
                 self._on_finding(finding)
-            elif self._on_finding == "warn" and not self.silent:
+            elif self._on_finding == "warn":
                 where = finding.location
                 warnings.warn_explicit(str(finding), FindingWarning, where.filename, where.row, registry={})
             elif self._on_finding == "raise" and raising:
                 raise FindingError(finding)
 
     def _sum_up(self) -> None:
-        findings = self.told
-        if self._on_finding != "warn" or self.silent or (len(findings) == self._told and not self._world.unfinished):
+        findings = self.findings
+        if self._on_finding != "warn" or len(findings) == self._told:
             return
         self._told = len(findings)
-        if self._world.size > 1:
-            sys.stderr.write(told(findings, "concise", Path.cwd(), sys.stderr, self._world))
-            return
         counts = Counter({(finding.code, finding.name): 0 for finding in findings})
         for finding in findings:
             counts[finding.code, finding.name] += 1

@@ -44,3 +44,21 @@ def function_text(code: CodeType) -> str:
     last = max((line for *_, line in code.co_lines() if line is not None), default=code.co_firstlineno)
     path = path_of(code.co_filename)
     return "".join(linecache.getline(path, row) for row in range(code.co_firstlineno, last + 1))
+
+
+@functools.lru_cache(maxsize=256)
+def function_syntax(code: CodeType) -> ast.AST | None:
+    """The syntax of a function, or of a module for its own code; None where the source is not at hand."""
+    path = path_of(code.co_filename)
+    try:
+        module = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return None
+    if code.co_name == "<module>":
+        return module
+    for node in ast.walk(module):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first == code.co_firstlineno:
+                return node
+    return None

@@ -10,5 +10,5 @@ from torch import nn
 model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 criterion = nn.CrossEntropyLoss()
-loader = [(torch.randn(4, 8), torch.randint(0, 3, (4,))) for _ in range(4)]
+loader = [(torch.randn(4, 8), torch.randint(0, 3, (4,))) for _ in range(8)]
 x, y = torch.randn(4, 8), torch.randint(0, 3, (4,))

@@ -32,7 +32,7 @@ each_rule = pytest.mark.parametrize(
 )
 
 #: What runs an example that only defines something.
-DRIVEN_BY = {"GL401": "Head()(x)"}
+DRIVEN_BY = {"GL401": "Head()(x)", "GL404": "Experts(8, 2)(x)"}
 
 
 def snippet(rule: type[Rule], heading: str) -> str:

@@ -20,11 +20,13 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 
 #: What running these programs does not show.
 OTHERWISE = {
+    "eval_mode_missing-a model just loaded": "one call that is compared with nothing is no evaluation yet",
     "dropout_without_training-layer built in the forward pass": "in training mode, such a layer looks like any other",
     "loss_requires_grad-a new tensor that requires grad": "nothing tells the guard that a Variable is made",
     "missing_zero_grad-function of opaque arguments": "nothing calls the function",
     "train_mode_not_restored-unknown model validated in the middle of an epoch": "nothing calls the function",
     "missing_zero_grad-update by hand under no_grad": "the guard sees the steps of optimizers only",
+    "unregistered_parameter-random numbers as a weight": "the guard does not know where numbers come from",
     "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
 }
 
