@@ -15,11 +15,14 @@ from gradlint.events import (
     Cleared,
     ConvertedToNumpy,
     DataWritten,
+    DiscardedElsewhere,
     DropoutCalled,
     EvalMode,
     Event,
     FirstStep,
     GradientRead,
+    GradientsAccumulated,
+    GradientsDiscarded,
     GradientsMeasured,
     GradOfTensorRead,
     GraphRetained,
@@ -34,6 +37,7 @@ from gradlint.events import (
     NumberTaken,
     OutputMeasured,
     ParametersReplaced,
+    PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
     Step,
@@ -55,11 +59,14 @@ EVENTS: frozenset[type[Event]] = frozenset(
         Cleared,
         ConvertedToNumpy,
         DataWritten,
+        DiscardedElsewhere,
         DropoutCalled,
         EvalMode,
         FirstStep,
         GradOfTensorRead,
         GradientRead,
+        GradientsAccumulated,
+        GradientsDiscarded,
         GradientsMeasured,
         GraphRetained,
         InputDone,
@@ -73,6 +80,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         NumberTaken,
         OutputMeasured,
         ParametersReplaced,
+        PeriodicStep,
         RequiresGradSet,
         SavedTensorChanged,
         Step,
@@ -82,7 +90,11 @@ EVENTS: frozenset[type[Event]] = frozenset(
         WeightsUpdated,
     }
 )
-"""The types of the events this witness knows.  To it, parameters that are replaced are new subjects without a past."""
+"""The types of the events this witness knows.
+
+Some it knows without sending them: to it, parameters that are replaced are new subjects without a past, and gradients
+are only said to be discarded between the steps that miss them.
+"""
 
 OnFinding = Literal["warn", "raise", "collect"] | Callable[[Finding], object]
 

@@ -45,12 +45,12 @@ class _Suspect:
     tensor: weakref.ref[torch.Tensor] | None = None  #: that is no parameter
     version: int = 0
     steps: int = 0
+    was_written: bool = False  #: somebody changes the values by hand
 
-    @property
-    def was_written(self) -> bool:
-        """Whether somebody changes the values by hand."""
+    def look(self) -> None:
+        """See whether the values have changed."""
         tensor = None if self.tensor is None else self.tensor()
-        return tensor is not None and tensor._version != self.version
+        self.was_written |= tensor is not None and tensor._version != self.version
 
 
 class PlainAttributes:
@@ -64,6 +64,8 @@ class PlainAttributes:
         self._suspects: list[_Suspect] = []
 
     def forward_ended(self, call: ForwardCall) -> None:
+        for suspect in self._suspects:
+            suspect.look()
         known = self._seen.get(id(call.module))
         if known is not None and known() is call.module:
             return
@@ -91,6 +93,7 @@ class PlainAttributes:
             return
         registered = _registered(self._modules)
         for suspect in suspects:
+            suspect.look()
             if suspect.parameters.isdisjoint(registered) and not suspect.was_written:
                 self._judge.send(suspect.event)
         self._suspects = [suspect for suspect in self._suspects if suspect not in suspects]
@@ -267,8 +270,9 @@ def _added_to(syntax: ast.AST, names: set[str]) -> Iterator[ast.expr]:
             items = [target for target in node.targets if isinstance(target, ast.Subscript)]
             if any(ast.unparse(item.value) in names for item in items):
                 yield node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in ADDING and ast.unparse(node.func.value) in names:
+        elif isinstance(node, ast.Call):
+            container = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in ADDING else None
+            if container is not None and ast.unparse(container) in names:
                 yield from node.args
 
 

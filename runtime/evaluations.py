@@ -243,7 +243,7 @@ def _is_special(call: ForwardCall) -> bool:
     """Whether a call is made by autograd itself, by a function transform, or to trace it."""
     return (
         inside_backward()
-        or torch.jit.is_tracing()
+        or torch._C._get_tracing_state() is not None
         or isinstance(call.module, torch.jit.ScriptModule)
         or torch._C._functorch.peek_interpreter_stack() is not None
     )

@@ -210,7 +210,7 @@ class GradientHistory:
 
     def _find_clearings(self, gradients: list[Gradient], site: FrameSite) -> None:
         """Before a backward pass or a step: which gradients were dropped, replaced or zeroed since last seen."""
-        cleared = []
+        cleared, replaced = [], []
         for gradient in gradients:
             parameter = gradient.parameter()
             if parameter is None:
@@ -234,9 +234,12 @@ class GradientHistory:
                     continue  # clipped or unscaled, it is still what was accumulated
             else:
                 gradient.remember(grad)
+                replaced.append(gradient)
             gradient.clear()
             cleared.append(gradient)
         self._send(Cleared(site=site), cleared)
+        if self._last_backward is not None:
+            self._send(self._last_backward, replaced)  # by what somebody made of those of the last backward pass
 
     def _find_accumulations(self, gradients: list[Gradient], event: Backward) -> None:
         """After a backward pass, or in a hook within it: which gradients it has added to."""

@@ -29,7 +29,8 @@ class GradientReads:
 
     def after(self) -> dict[Any, Callable[..., None]]:
         """What to do after a function."""
-        return {torch.Tensor.grad.__get__: self._read}  # type: ignore[attr-defined]  # it is a descriptor
+        descriptor: Any = torch.Tensor.grad
+        return {descriptor.__get__: self._read}
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         tensor = args[0]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch
@@ -14,12 +17,16 @@ from gradlint.events import GradientsMeasured
 from gradlint.finding import Site
 
 if TYPE_CHECKING:
+    from .ages import Ages
     from .frames import FrameSite
     from .interception import BackwardCall, ForwardCall, StepCall
+
+_STATM = Path("/proc/self/statm")
 
 Kind = Literal["forward", "backward", "grad", "step"]
 T = TypeVar("T")
 
+PAUSE = 0.05  #: seconds between two looks at graphs and memory
 FIRST, LAST = 60, 60  #: events kept from the beginning, and up to now
 POINTS = 400  #: of a series, at most
 
@@ -68,6 +75,10 @@ class Recording:
         self.norms: dict[Site, Series[dict[str, float]]] = {}  #: by backward pass
         self._losses: dict[FrameSite, Series[Any]] = {}
         self._now: Happening | None = None
+        self.ages: Ages | None = None  #: knows how many graphs are alive
+        self.graphs: Series[int] = Series()  #: outputs of models whose graph is alive, after a step
+        self.memory: Series[int] = Series()  #: bytes, after a step
+        self._measured_at = -math.inf
 
     def forward_ended(self, call: ForwardCall) -> None:
         self._happened("forward", call.site)
@@ -79,6 +90,15 @@ class Recording:
 
     def step_begins(self, call: StepCall) -> None:
         self._happened("step", call.site)
+
+    def step_ended(self, call: StepCall) -> None:
+        self._look(call.within is not None)
+
+    def finish(self, _: FrameSite) -> None:
+        """The guard ends: what is left after the last step."""
+        self._measured_at = -math.inf
+        if self.counts["step"]:
+            self._look(False)
 
     def found(self, index: int) -> None:
         """A finding was seen, for the first time or again, at the event under way."""
@@ -112,6 +132,18 @@ class Recording:
         else:
             self.latest.append(self._now)
 
+    def _look(self, within_backward: bool) -> None:
+        """Count graphs and memory, not more often than it costs nothing."""
+        now = time.perf_counter()
+        if within_backward or now - self._measured_at < PAUSE:
+            return
+        self._measured_at = now
+        step = self.counts["step"]
+        if self.ages is not None and self.graphs.wants():
+            self.graphs.add(step, self.ages.alive)
+        if self.memory.wants() and (used := memory_used()) is not None:
+            self.memory.add(step, used)
+
     def _take_loss(self, root: Any, site: FrameSite) -> None:
         if type(root) is not torch.Tensor or root.numel() != 1 or not root.is_floating_point():
             return
@@ -125,3 +157,17 @@ class Recording:
         with torch.no_grad():
             value = root.item() if root.device.type == "cpu" else root.detach().clone()  # a device is not waited for
         series.add(self.counts["backward"], value)
+
+
+def memory_used() -> int | None:
+    """Bytes that tensors take on the current CUDA device, or the process in main memory; None where nothing tells.
+
+    A device is not waited for.
+    """
+    if torch.cuda.is_initialized():
+        return int(torch.cuda.memory_allocated())
+    try:
+        pages = int(_STATM.read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * mmap.PAGESIZE

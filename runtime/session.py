@@ -18,54 +18,18 @@ from typing import Any, Literal, Self, TypeVar
 import torch
 from torch.optim import Optimizer
 
-from gradlint.events import (
-    BackwardAsked,
-    EvalMode,
-    FirstStep,
-    GradientsMeasured,
-    GraphRetained,
-    LayerBuilt,
-    ModelStepped,
-    ModuleBuilt,
-    NeverReached,
-    OutputMeasured,
-    SavedTensorChanged,
-    TensorKept,
-    ValueKept,
-)
 from gradlint.finding import Finding
 
 from . import OnFinding, interception
-from .ages import Ages
-from .attributes import PlainAttributes
-from .cuts import Cuts
-from .datawrites import Writes
 from .errors import explain, note
-from .evaluations import TrainingModeEvaluations, UnwalkedOutputs
-from .exact import SavedTensors
 from .frames import user_site
-from .functions import EVENTS as WATCHED
-from .functions import WatchedFunctions
-from .gradients import EVENTS as GRADIENT_EVENTS
-from .gradients import GradientHistory
-from .inputs import EVENTS as INPUT_EVENTS
-from .inputs import InputGradients
 from .interception import BackwardCall, ForwardCall, LayerCall, ModeCall, ScheduleCall, StepCall
 from .judging import Judge, selected
-from .keeping import KeptGraphs
-from .layers import FreshLayers
-from .modes import Modes
 from .modules import KnownModules
-from .norms import GradientNorms
 from .page import as_page
-from .passes import BackwardPasses
 from .recording import Recording
 from .reporting import told
-from .retention import Retention
-from .schedules import Schedules
-from .walks import Walks
-
-_OF_PASSES = (BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached, EvalMode, ValueKept)
+from .witnesses import needed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -216,49 +180,12 @@ class Guard:
 
     def _prepare(self) -> None:
         """Build the witnesses that the selected rules need."""
-        judge = self._judge
         things = [thing for reference in self._watched if (thing := reference()) is not None]
         self._modules = KnownModules()
         for thing in things:
             if isinstance(thing, torch.nn.Module):
                 self._modules.add(thing)
-        writes, cuts = Writes(), Cuts(judge)
-        witnesses: list[object] = [self._recording]
-        if judge.listens(
-            *GRADIENT_EVENTS, BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached, EvalMode, ValueKept
-        ):
-            history = GradientHistory(judge, self._modules)
-            history.watch(_parameters(things))
-            ages, modes = Ages(), Modes(judge)
-            witnesses += [ages, BackwardPasses(judge, writes, cuts, ages), history, modes]
-            if judge.listens(ValueKept):
-                witnesses.append(KeptGraphs(judge, ages))
-        walks = Walks()
-        witnesses.append(walks)
-        if judge.listens(OutputMeasured):
-            witnesses.append(UnwalkedOutputs(judge, walks))
-        if judge.listens(GraphRetained):
-            witnesses.append(Retention(judge, walks))
-        if judge.listens(ModuleBuilt, TensorKept):
-            witnesses.append(PlainAttributes(judge, self._modules))
-        if judge.listens(LayerBuilt):
-            witnesses.append(FreshLayers(judge))
-        if judge.listens(FirstStep):
-            witnesses.append(Schedules(judge))
-        if judge.listens(GradientsMeasured):
-            witnesses.append(GradientNorms(judge, self._modules))
-        if judge.follows(*INPUT_EVENTS):
-            witnesses.append(InputGradients(judge))
-        if self._exact and judge.listens(SavedTensorChanged):
-            witnesses.append(SavedTensors(judge, self._exact, writes))
-        if judge.listens(BackwardAsked):
-            witnesses.append(cuts)
-        evaluations = [TrainingModeEvaluations(judge)] if judge.listens(OutputMeasured) else []
-        if judge.listens(*WATCHED, OutputMeasured):
-            functions = WatchedFunctions(judge, writes, cuts, self._say_failed, evaluations)
-            for evaluation in evaluations:
-                evaluation.insist = functions.insist
-            witnesses += [functions, *evaluations]
+        witnesses = needed(self._judge, self._recording, self._modules, things, self._exact, self._say_failed)
         self._handlers = {
             name: [handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None]
             for name in _HANDLERS
@@ -360,14 +287,3 @@ class Guard:
         what = ", ".join(f"{count} {code} [{name}]" for (code, name), count in sorted(counts.items()))
         noun = "finding" if len(findings) == 1 else "findings"
         sys.stderr.write(f"gradlint: {len(findings)} {noun} while training: {what}\n")
-
-
-def _parameters(watched: Iterable[Any]) -> list[torch.Tensor]:
-    parameters: dict[int, torch.Tensor] = {}
-    for thing in watched:
-        if isinstance(thing, Optimizer):
-            found = [parameter for group in thing.param_groups for parameter in group["params"]]
-        else:
-            found = list(thing.parameters())
-        parameters.update((id(parameter), parameter) for parameter in found)
-    return list(parameters.values())
