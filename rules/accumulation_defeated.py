@@ -45,6 +45,10 @@ class AccumulationDefeated(Rule):
             optimizer.zero_grad()
     ```
 
+    ## At runtime
+    The guard counts micro-batches over the first steps, in which it watches functions. It says nothing where the
+    program looks at a gradient in between, or assigns one: then the cleared gradients may have been used.
+
     ## Stays silent on
     Clearing in the same branch as the step; branches that only log, or step a scheduler; steps skipped for other
     reasons (gradients that are not finite); generators that are trained on every k-th iteration.

@@ -45,6 +45,9 @@ class AmpMisuse(Rule):
         scaler.update()
     ```
 
+    ## At runtime
+    The guard does not see this; `GradScaler` itself raises at the next `update()` or `step()`.
+
     ## Stays silent on
     Wrappers of the project that step and update; one update for several optimizers; a scaler that is used in one
     branch and not in the other; gradients unscaled before the step; `GradScaler(enabled=False)`.

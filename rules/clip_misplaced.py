@@ -58,6 +58,10 @@ class ClipMisplaced(Rule):
         optimizer.step()
     ```
 
+    ## At runtime
+    The guard does not see this: it sees what becomes of gradients only at backward passes and steps, and clipping
+    leaves no trace there that differs from unscaling.
+
     ## Stays silent on
     Clipping between backward pass and step; hooks that clip each gradient as it is computed; after
     `scaler.unscale_(optimizer)`; gradients that came from code that cannot be followed. It is not selected by default:

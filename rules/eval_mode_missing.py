@@ -35,6 +35,10 @@ class EvalModeMissing(Rule):
             print((model(x).argmax(1) == y).sum().item())
     ```
 
+    ## At runtime
+    The guard reports calls without gradients, one after the other and with different inputs, whose outputs are compared
+    with labels or given to a loss, while nobody asked for training mode since the last training.
+
     ## Stays silent on
     Models without such layers, and those whose inside is not known; training mode that was asked for and not trained
     in since (Monte Carlo dropout); targets of a training (teachers, target networks); images of a generator.

@@ -36,6 +36,10 @@ class EvalWithoutNoGrad(Rule):
             print((model(x).argmax(1) == y).sum().item())
     ```
 
+    ## At runtime
+    The guard reports a call in evaluation mode after which the graph of the output dies without being walked, at least
+    twice and each time. It does not look at what is done with the output.
+
     ## Stays silent on
     Evaluations under `torch.no_grad()` or `torch.inference_mode()`, of a caller or a decorator as well;
     `set_grad_enabled(phase == "train")`; attacks and saliency maps, which walk the graph; outputs that are returned

@@ -48,6 +48,10 @@ class LayerInForward(Rule):
     output = Net(16)(x)
     ```
 
+    ## At runtime
+    The guard notes each layer whose parameters are registered while a model is being called, and reports those that are
+    applied in the same call and gone after it.
+
     ## Stays silent on
     Layers without parameters; layers that the module keeps (built on the first call); layers whose parameters are
     set, as in hypernetworks and fixed filters, or replaced by `functional_call`.

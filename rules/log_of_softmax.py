@@ -30,6 +30,9 @@ class LogOfSoftmax(Rule):
     loss = F.nll_loss(log_probabilities, y)
     ```
 
+    ## At runtime
+    The guard sees it on the steps on which it watches functions.
+
     ## Stays silent on
     Probabilities that were stored, averaged or otherwise computed with; softmax of other libraries; whatever cannot
     be followed to a softmax.

@@ -28,6 +28,10 @@ class ModuleRequiresGrad(Rule):
     model[0].requires_grad_(False)
     ```
 
+    ## At runtime
+    The guard does not see this: afterwards, the module has an attribute like any other, and nothing tells where it was
+    set.
+
     ## Stays silent on
     Parameters and other tensors; a module that keeps such an attribute of its own.
 

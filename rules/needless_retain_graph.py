@@ -32,6 +32,9 @@ class NeedlessRetainGraph(Rule):
     optimizer.step()
     ```
 
+    ## At runtime
+    The guard reports a place when none of the graphs it retained was walked again: at the end, or after twenty of them.
+
     ## Stays silent on
     Two losses that share a part of their graphs; `create_graph=True`; gradients of gradients; graphs of values that
     were given, are returned, or are passed to code that is not followed.

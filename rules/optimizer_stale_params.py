@@ -38,6 +38,10 @@ class OptimizerStaleParams(Rule):
         optimizer.step()
     ```
 
+    ## At runtime
+    The guard does not see an optimizer being built. Of parameters that an optimizer holds and no gradient ever reaches
+    it tells by `dead-parameter` (GL702).
+
     ## Stays silent on
     A new optimizer, or `add_param_group`, afterwards; parameters frozen on purpose beside others that are trained;
     `.to()` and `.cuda()`, which keep the Parameter objects; copies that are networks of their own.

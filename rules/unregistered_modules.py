@@ -41,6 +41,10 @@ class UnregisteredModules(Rule):
             return sum(expert(x) for expert in self.experts)
     ```
 
+    ## At runtime
+    The guard looks through a module when it is first called, and finds in the source of its class where it makes what
+    it keeps. It reports at the third step, or at the end, what no optimizer was given until then.
+
     ## Stays silent on
     Containers whose content is registered as well (`nn.ModuleList`, `nn.Sequential(*layers)`, `add_module`,
     `register_parameter`, a second attribute); parameters that are handed to an optimizer by hand; layers without

@@ -44,6 +44,10 @@ class UnregisteredParameter(Rule):
     output = Bilinear(8)(x, x)
     ```
 
+    ## At runtime
+    The guard sees tensors that require grad, when their module is first called. It does not know which plain tensors
+    hold random numbers.
+
     ## Stays silent on
     Tensors that are wrapped in a parameter in the end; tensors that an optimizer is given by hand; classes that are
     no modules.

@@ -27,8 +27,9 @@ from .interception import BackwardCall, ForwardCall, LayerCall, ModeCall, Schedu
 from .judging import Judge, selected
 from .modules import KnownModules
 from .page import as_page
+from .ranks import Ranks
 from .recording import Recording
-from .reporting import told
+from .reporting import ALONE, told
 from .witnesses import needed
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,6 +69,7 @@ class Guard:
         select: str | Iterable[str] | None = None,
         ignore: str | Iterable[str] | None = None,
         exact: bool | float = False,
+        rank_timeout: float = 10.0,
     ) -> None:
         for thing in watched:
             if not isinstance(thing, (torch.nn.Module, Optimizer)):
@@ -76,6 +78,8 @@ class Guard:
             raise ValueError(f"on_finding is 'warn', 'raise', 'collect' or a callable, not {on_finding!r}")
         if not 0 <= float(exact) <= 1:
             raise ValueError(f"exact is False, True or the fraction of steps to compare exactly, not {exact!r}")
+        if not 0 <= rank_timeout < threading.TIMEOUT_MAX:
+            raise ValueError(f"rank_timeout is a number of seconds, not {rank_timeout!r}")
         self._watched = [weakref.ref(thing) for thing in watched]
         self._on_finding = on_finding
         self._exact = float(exact)
@@ -86,6 +90,9 @@ class Guard:
         self.thread = 0  #: the thread that is watched
         self._depth = 0
         self._handlers: dict[str, list[Callable[[Any], None]]] = {}
+        self._ranks = Ranks(rank_timeout)
+        self._gathered: list[Finding] | None = None
+        self._world = ALONE
         self._told = 0
         self._failed = False
 
@@ -96,8 +103,18 @@ class Guard:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found so far, each mistake once, with how often it was seen."""
+        """What this process found so far, each mistake once, with how often it was seen."""
         return self._judge.findings
+
+    @property
+    def told(self) -> list[Finding]:
+        """What a report tells: ``findings``; after a distributed training, on rank 0, those of all ranks."""
+        return self.findings if self._gathered is None else self._gathered
+
+    @property
+    def silent(self) -> bool:
+        """Whether rank 0 of a distributed training tells what this process finds."""
+        return self._ranks.silent
 
     def report(self, output_format: Literal["text", "concise", "json", "github", "html"] = "text") -> str:
         """What was found so far: as text, JSON, annotations of GitHub, or an HTML page that needs no other file.
@@ -105,8 +122,8 @@ class Guard:
         The page shows the loop's events, the loss and gradient norms as well; its text says how to read it.
         """
         if output_format == "html":
-            return as_page(self.findings, self._recording, Path.cwd())
-        return told(self.findings, output_format, Path.cwd())
+            return as_page(self.told, self._recording, Path.cwd(), self._world)
+        return told(self.told, output_format, Path.cwd(), world=self._world)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report to a file: HTML to ``….html``, JSON to ``….json``, text to any other.
@@ -123,7 +140,9 @@ class Guard:
             self._depth += 1
             if self._depth == 1:
                 self.thread = threading.get_ident()
+                self._gathered, self._world = None, ALONE
                 self._prepare()
+                self._ranks.begin()
                 interception.activate(self)
         return self
 
@@ -139,11 +158,14 @@ class Guard:
                 self._explain(error)
             self._notify("finish", user_site(2))
             self._judge.finish()
+            self._ranks.look()
             self._depth = 0
             self._handlers = {}
         try:
             self._deliver(raising=error is None)
         finally:
+            failed = error is not None and not isinstance(error, SystemExit)
+            self._gathered, self._world = self._ranks.end(self.findings, hurried=failed)
             self._sum_up()
         return False
 
@@ -186,6 +208,7 @@ class Guard:
             if isinstance(thing, torch.nn.Module):
                 self._modules.add(thing)
         witnesses = needed(self._judge, self._recording, self._modules, things, self._exact, self._say_failed)
+        witnesses.append(self._ranks)
         self._handlers = {
             name: [handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None]
             for name in _HANDLERS
@@ -267,20 +290,26 @@ class Guard:
     # --- telling -----------------------------------------------------------------------------------------------
 
     def _deliver(self, raising: bool) -> None:
-        for finding in self._judge.fresh():
+        fresh = self._judge.fresh()
+        if fresh:
+            self._ranks.leave(self.findings)
+        for finding in fresh:
             if callable(self._on_finding):
                 self._on_finding(finding)
-            elif self._on_finding == "warn":
+            elif self._on_finding == "warn" and not self.silent:
                 where = finding.location
                 warnings.warn_explicit(str(finding), FindingWarning, where.filename, where.row, registry={})
             elif self._on_finding == "raise" and raising:
                 raise FindingError(finding)
 
     def _sum_up(self) -> None:
-        findings = self.findings
-        if self._on_finding != "warn" or len(findings) == self._told:
+        findings = self.told
+        if self._on_finding != "warn" or self.silent or (len(findings) == self._told and not self._world.unfinished):
             return
         self._told = len(findings)
+        if self._world.size > 1:
+            sys.stderr.write(told(findings, "concise", Path.cwd(), sys.stderr, self._world))
+            return
         counts = Counter({(finding.code, finding.name): 0 for finding in findings})
         for finding in findings:
             counts[finding.code, finding.name] += 1
