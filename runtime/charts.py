@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -66,13 +66,20 @@ def cells(rows: Sequence[str], columns: int, marks: Sequence[Mark], gap: int | N
     return "".join(parts) + "</svg>"
 
 
-def curves(series: dict[str, list[tuple[int, float]]], x_name: str) -> str:
-    """Lines over one axis; values that are not finite are marked at the top."""
+def curves(series: Mapping[str, Sequence[tuple[int, float]]], x_name: str, floor: float | None = None) -> str:
+    """Lines over one axis; values that are not finite are marked at the top.
+
+    Args:
+        series: by name: points, in order.
+        x_name: what their first numbers count.
+        floor: a value to begin the other axis with, where it is not to begin with the least.
+    """
     points = [point for line in series.values() for point in line]
     finite = [y for _, y in points if math.isfinite(y)]
     if not points:
         return ""
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+    low = low if floor is None else min(low, floor)
     first, last = min(x for x, _ in points), max(x for x, _ in points)
     left, right, top, bottom = 70, WIDTH - 15, 15, 200
 

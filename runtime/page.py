@@ -76,6 +76,7 @@ def as_page(findings: Sequence[Finding], recording: Recording, cwd: Path, world:
         *_timeline(findings, recording, cwd),
         *_losses(recording, cwd),
         *_norms(recording, cwd),
+        *_resources(recording),
         "</main>",
     ]
     return (
@@ -213,6 +214,19 @@ def _losses(recording: Recording, cwd: Path) -> list[str]:
         for index, name in enumerate(losses)
     )
     return [f"<h2>Loss</h2><p>What backward() was called on, at {legend}.</p>", chart]
+
+
+def _resources(recording: Recording) -> list[str]:
+    graphs, memory = recording.graphs.points, recording.memory.points
+    parts = []
+    if len(graphs) > 1:
+        note = "Outputs of models whose graph is still alive after a step. A line that rises says that graphs pile up."
+        parts += ["<h2>Live graphs</h2>", f"<p>{note}</p>", curves({"live graphs": graphs}, "step", floor=0)]
+    if len(memory) > 1:
+        of = "tensors take on the device" if recording.on_device else "the process takes, after a step"
+        megabytes = [(step, used / 2**20) for step, used in memory]
+        parts += ["<h2>Memory</h2>", f"<p>MiB that {of}.</p>", curves({"memory": megabytes}, "step", floor=0)]
+    return parts
 
 
 def _norms(recording: Recording, cwd: Path) -> list[str]:

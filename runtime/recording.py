@@ -78,6 +78,7 @@ class Recording:
         self.ages: Ages | None = None  #: knows how many graphs are alive
         self.graphs: Series[int] = Series()  #: outputs of models whose graph is alive, after a step
         self.memory: Series[int] = Series()  #: bytes, after a step
+        self.on_device = False  #: it is that of tensors on a CUDA device
         self._measured_at = -math.inf
 
     def forward_ended(self, call: ForwardCall) -> None:
@@ -143,6 +144,7 @@ class Recording:
             self.graphs.add(step, self.ages.alive)
         if self.memory.wants() and (used := memory_used()) is not None:
             self.memory.add(step, used)
+            self.on_device = torch.cuda.is_initialized()
 
     def _take_loss(self, root: Any, site: FrameSite) -> None:
         if type(root) is not torch.Tensor or root.numel() != 1 or not root.is_floating_point():

@@ -20,6 +20,7 @@ import gradlint
 from gradlint.events import GradientsMeasured
 from gradlint.finding import Location
 from gradlint.runtime import Guard
+from gradlint.runtime import recording as recordings
 from gradlint.runtime.recording import FIRST, LAST, POINTS, Recording
 
 VOID = {"meta", "br", "link", "img"}
@@ -33,6 +34,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.labels: list[str] = []  #: what is written beside axes
         self.feed(text)
         assert self.open == []
 
@@ -49,6 +51,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        if self.open and self.open[-1] == "text":
+            self.labels.append(data)
 
     def classes(self, tag: str) -> list[str]:
         return [str(attributes.get("class", "")) for name, attributes in self.elements if name == tag]
@@ -93,7 +97,7 @@ def test_a_page_tells_the_finding_and_marks_it_on_the_timeline() -> None:
     assert page.classes("rect").count("forward") == page.classes("rect").count("backward") == 3
     assert page.classes("rect").count("step") == 1
     assert page.classes("rect").count("heat") == 4  # the two layers, at the first and the second step
-    assert len([c for c in page.classes("polyline") if c.startswith("curve")]) == 1
+    assert page.classes("polyline") == ["curve c0"] * 3  # the loss, live graphs and memory
 
 
 def test_a_page_needs_nothing_else_and_runs_nothing() -> None:
@@ -146,6 +150,60 @@ def test_norms_are_kept_by_backward_pass() -> None:
             recording.measured(GradientsMeasured(site=site, step=step, norms={"a.weight": (0.0, float(step + row))}))
     assert [site.row for site in recording.norms] == [5, 9]  # type: ignore[attr-defined]  # they are locations here
     assert recording.norms[Location("train.py", 9)].points[-1] == (3, {"a.weight": 12.0})
+
+
+def test_live_graphs_and_memory_are_those_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter(range(100 * 2**20, 200 * 2**20, 2**20))
+    monkeypatch.setattr(recordings, "PAUSE", 0.0)
+    monkeypatch.setattr(recordings, "memory_used", lambda: next(used))
+    model, kept = nn.Linear(2, 1), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with gradlint.guard(on_finding="collect") as guard:
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss = model(torch.randn(3, 2)).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            kept.append(loss)
+    recording = guard._recording
+    assert recording.graphs.points == [(1, 1), (2, 2), (3, 3), (4, 4), (4, 4)], "the last one at the end"
+    assert [used // 2**20 for _, used in recording.memory.points] == [100, 101, 102, 103, 104]
+    page = Page(guard.report("html"))
+    assert "Live graphs" in page.text
+    assert "MiB that the process takes" in page.text
+    titles = [text for text in ("live graphs", "memory") if text in page.text]
+    assert titles == ["live graphs", "memory"]
+    assert {"0", "2", "4", "52", "104"} <= set(page.labels), "the axes of both"
+
+
+def test_looks_at_memory_are_rare() -> None:
+    recording = train(steps=40, clear=True)._recording
+    assert 1 < len(recording.memory.points) < 40
+    assert [step for step, _ in recording.graphs.points] == [step for step, _ in recording.memory.points]
+
+
+def test_the_memory_of_this_process_is_told() -> None:
+    used = recordings.memory_used()
+    assert used is None or 10 * 2**20 < used < 2**40
+
+
+def test_names_and_messages_of_the_program_are_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "<b>train & 'fit'.py"
+    path.write_text(
+        "import torch\nmodel = torch.nn.Sequential()\nmodel.add_module('<i>\"&', torch.nn.Linear(2, 1))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for _ in range(3):\n    model(torch.ones(1, 2)).sum().backward()  # </pre><script>alert(1)</script>\n"
+        "    optimizer.step()\n",
+        encoding="utf-8",
+    )
+    with gradlint.guard(on_finding="collect") as guard:
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__name__": "train"})  # noqa: S102  our own
+    text = guard.report("html")
+    page = Page(text)
+    assert "<script" not in text
+    assert "</pre><script>alert(1)</script>" in page.text, "as text"
+    assert '<i>"&' in page.text, "the layer is named"
+    assert "<b>train & 'fit'.py" in page.text
 
 
 def test_modes_of_the_program_see_nothing_of_the_recording() -> None:
