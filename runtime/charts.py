@@ -63,7 +63,7 @@ def cells(rows: Sequence[str], columns: int, marks: Sequence[Mark], gap: int | N
                 above = 12 + 15 * flags.index(mark.flag)
                 left = min(x, WIDTH - 9 * len(mark.flag))
                 parts.append(f'<text class="flagged" x="{left:.1f}" y="{above}">{escape(mark.flag)}</text>')
-    return "".join(parts) + "</svg>"
+    return _framed(parts)
 
 
 def curves(series: Mapping[str, Sequence[tuple[int, float]]], x_name: str, floor: float | None = None) -> str:
@@ -106,7 +106,12 @@ def curves(series: Mapping[str, Sequence[tuple[int, float]]], x_name: str, floor
                 parts.append(
                     f'<circle class="bad" cx="{place(x, low)[0]:.1f}" cy="{top}" r="4"><title>{y}</title></circle>'
                 )
-    return "".join(parts) + "</svg>"
+    return _framed(parts)
+
+
+def _framed(parts: list[str]) -> str:
+    """A drawing that keeps its size where the page is narrow, and can be scrolled there."""
+    return f'<div class="chart" tabindex="0">{"".join(parts)}</svg></div>'
 
 
 def _svg(height: float) -> str:

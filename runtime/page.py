@@ -48,7 +48,8 @@ pre { margin: .2rem 0; padding: .5rem .7rem; overflow-x: auto; background: var(-
   border-radius: 6px; font: 13px/1.5 ui-monospace, monospace; tab-size: 4 }
 pre i { color: var(--faint); font-style: normal; user-select: none }
 pre mark { background: var(--mark); color: inherit; border-radius: 2px }
-svg { width: 100%; height: auto; display: block; font: 12px system-ui, sans-serif; overflow: visible }
+.chart { overflow-x: auto; padding: 2px 0 } code { overflow-wrap: anywhere }
+svg { width: 100%; min-width: 46rem; height: auto; display: block; font: 12px system-ui, sans-serif; overflow: visible }
 svg text { fill: var(--faint) } .label { text-anchor: end } .rule { stroke: var(--line) }
 .gap { stroke: var(--faint); stroke-dasharray: 3 3 }
 .forward { fill: var(--accent) } .backward { fill: var(--c2) } .grad { fill: var(--c3) } .step { fill: var(--c1) }
@@ -56,7 +57,8 @@ svg text { fill: var(--faint) } .label { text-anchor: end } .rule { stroke: var(
 .curve { fill: none; stroke-width: 2; stroke: var(--accent) }
 .c1 { stroke: var(--c1) } .c2 { stroke: var(--c2) } .c3 { stroke: var(--c3) }
 .key { color: var(--accent) } .key.c1 { color: var(--c1) } .key.c2 { color: var(--c2) } .key.c3 { color: var(--c3) }
-@media print { body { max-width: none } article { break-inside: avoid } }
+@media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } article { padding: .7rem .8rem } }
+@media print { svg { min-width: 0 } body { max-width: none } article { break-inside: avoid } }
 """
 
 
