@@ -156,16 +156,10 @@ def _registered(modules: Iterator[nn.Module] | list[nn.Module] | KnownModules) -
 
 def _lists_itself(module: nn.Module) -> bool:
     """Whether the class says itself what its parameters are."""
+    kind = type(module)
     return any(
-        getattr(type(module), name) is not getattr(nn.Module, name)
-        for name in ("parameters", "named_parameters", "state_dict")
-        if is_users(type(module))
+        getattr(kind, name) is not getattr(nn.Module, name) for name in ("parameters", "named_parameters", "state_dict")
     )
-
-
-def is_users(cls: type) -> bool:
-    """Whether a class is neither torch's nor that of a known framework."""
-    return any(not is_foreign(code.co_filename) for code in _codes(cls, "__init__"))
 
 
 def _held(container: Any, depth: int) -> Iterator[Any]:
@@ -205,10 +199,6 @@ def _methods(cls: type) -> Iterator[types.FunctionType]:
         for method in vars(base).values():
             if isinstance(method, types.FunctionType) and not is_foreign(method.__code__.co_filename):
                 yield method
-
-
-def _codes(cls: type, name: str) -> Iterator[types.CodeType]:
-    return (method.__code__ for method in _methods(cls) if method.__name__ == name)
 
 
 def _where_made(part: nn.Module, name: str, classes: tuple[type, ...]) -> Location | None:

@@ -165,10 +165,10 @@ class TrainingModeEvaluations:
             self._asked.append(_Asked(call.module))
 
     def forward_ended(self, call: ForwardCall) -> None:
-        if not call.module.training or _is_special(call):
-            return
         if torch.is_grad_enabled():
             self._calm()
+            return
+        if not call.module.training or _is_special(call):
             return
         calls = self._calls.get(id(call.module))
         if calls is None or calls.module() is not call.module:
