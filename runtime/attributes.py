@@ -17,7 +17,8 @@ import torch
 from torch import nn
 
 from gradlint.events import ModuleBuilt, TensorKept
-from gradlint.facts import FALSE, TRUE, known
+from gradlint.facts import FALSE, TRUE
+from gradlint.facts import known as fact
 from gradlint.finding import Location
 
 from .frames import is_foreign, path_of
@@ -42,9 +43,10 @@ class _Suspect:
 
     event: ModuleBuilt | TensorKept
     parameters: frozenset[int]  #: ids
+    siblings: frozenset[int]  #: ids of the parameters of the model that are trained along with it, or should be
     tensor: weakref.ref[torch.Tensor] | None = None  #: that is no parameter
     version: int = 0
-    steps: int = 0
+    steps: int = 0  #: that have trained the model
     was_written: bool = False  #: somebody changes the values by hand
 
     def look(self) -> None:
@@ -81,12 +83,12 @@ class PlainAttributes:
         owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
         self._suspects = [suspect for suspect in self._suspects if suspect.parameters.isdisjoint(owned)]
         for suspect in self._suspects:
-            suspect.steps += 1
-        self._decide([suspect for suspect in self._suspects if suspect.steps == PATIENCE])
+            suspect.steps += not suspect.siblings.isdisjoint(owned)
+        self._decide([suspect for suspect in self._suspects if suspect.steps >= PATIENCE])
 
     def finish(self, _: FrameSite) -> None:
-        """The guard ends: no optimizer has shown them."""
-        self._decide(self._suspects)
+        """The guard ends.  Of models that were not trained it is not known what is trained along with them."""
+        self._decide([suspect for suspect in self._suspects if suspect.steps or not suspect.siblings])
 
     def _decide(self, suspects: list[_Suspect]) -> None:
         if not suspects:
@@ -103,25 +105,28 @@ class PlainAttributes:
         if any(_lists_itself(part) for part in parts):
             return
         registered = _registered([whole])
+        siblings = frozenset(id(parameter) for parameter in whole.parameters() if parameter.requires_grad)
+        handed = frozenset().union(*(_handed(part) for part in parts))
         for part in parts:
             for name, value in list(vars(part).items()):
                 if name not in _OWN and isinstance(value, (list, tuple, dict)):
-                    self._container(part, name, value, registered)
+                    self._container(part, name, value, registered | handed, siblings)
                 elif name not in _OWN and isinstance(value, torch.Tensor):
-                    self._tensor(part, name, value, registered)
+                    self._tensor(part, name, value, registered | handed, siblings)
 
     def _container(
         self,
         part: nn.Module,
         name: str,
         container: list[Any] | tuple[Any, ...] | dict[Any, Any],
-        registered: frozenset[int],
+        known: frozenset[int],
+        siblings: frozenset[int],
     ) -> None:
         if len(container) < 2 and not isinstance(container, dict):
             return  # ``self.teacher = [teacher]`` hides a module on purpose
         held = [one for one in _held(container, DEPTH) if _trainable(one)]
         parameters = frozenset(id(parameter) for one in held for parameter in _trainable(one))
-        if not parameters or parameters & registered:
+        if not parameters or parameters & known:
             return
         place = _where_made(part, name, tuple({type(one) for one in held}))
         if place is not None:
@@ -129,13 +134,15 @@ class PlainAttributes:
             event = ModuleBuilt(
                 site=place, module=type(part).__name__, attribute=name, container=kind, registered=FALSE
             )
-            self._suspects.append(_Suspect(event, parameters))
+            self._suspects.append(_Suspect(event, parameters, siblings))
 
-    def _tensor(self, part: nn.Module, name: str, tensor: torch.Tensor, registered: frozenset[int]) -> None:
+    def _tensor(
+        self, part: nn.Module, name: str, tensor: torch.Tensor, known: frozenset[int], siblings: frozenset[int]
+    ) -> None:
         if not tensor.requires_grad or isinstance(tensor, nn.Parameter):
             return
         leaves = frozenset({id(tensor)} if tensor.is_leaf else _leaves(tensor))
-        if not leaves or leaves & registered:
+        if not leaves or leaves & known:
             return
         place = _where_set(part, name, computed=not tensor.is_leaf)
         if place is not None:
@@ -144,14 +151,21 @@ class PlainAttributes:
                 module=type(part).__name__,
                 attribute=name,
                 requires_grad=TRUE,
-                computed=known(not tensor.is_leaf),
+                computed=fact(not tensor.is_leaf),
                 registered=FALSE,
             )
-            self._suspects.append(_Suspect(event, leaves, weakref.ref(tensor), tensor._version))
+            self._suspects.append(_Suspect(event, leaves, siblings, weakref.ref(tensor), tensor._version))
 
 
 def _registered(modules: Iterator[nn.Module] | list[nn.Module] | KnownModules) -> frozenset[int]:
     return frozenset(id(parameter) for module in modules for parameter in module.parameters())
+
+
+def _handed(module: nn.Module) -> frozenset[int]:
+    """What the optimizers hold that a module keeps."""
+    optimizers = [value for value in vars(module).values() if isinstance(value, torch.optim.Optimizer)]
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    return frozenset(id(parameter) for group in groups for parameter in group["params"])
 
 
 def _lists_itself(module: nn.Module) -> bool:

@@ -20,6 +20,9 @@ MANY = 1024  #: aliases, above which those that are gone are forgotten
 #: Methods whose result is another view of the same memory.
 VIEWS = "__getitem__ detach diagonal expand flatten narrow permute ravel reshape select squeeze t transpose view"
 
+#: Methods that change in place how a tensor looks at its memory, and not the values in it.
+LOOKS = "as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_ requires_grad_ share_memory_"
+
 
 class Writes:
     """Where memory was last written in place by the user's own code, as far as the watched functions show it."""
@@ -80,7 +83,7 @@ class DataWrites:
         for name in VIEWS.split():
             found[getattr(torch.Tensor, name)] = self._viewed
         for name in dir(torch.Tensor):
-            if name.endswith("_") and not name.startswith("_") and name not in ("requires_grad_", "share_memory_"):
+            if name.endswith("_") and not name.startswith("_") and name not in LOOKS.split():
                 found[getattr(torch.Tensor, name)] = self._written(f".{name}()")
         for name in ("add", "sub", "mul", "div", "clamp", "where", "exp", "sigmoid", "matmul", "mm", "sum", "sqrt"):
             found[getattr(torch, name)] = self._written("out=")
@@ -95,7 +98,7 @@ class DataWrites:
             view = Tensor(
                 requires_grad=known(source.requires_grad),
                 is_leaf=known(source.is_leaf),
-                is_parameter=known(isinstance(source, torch.nn.Parameter)),
+                is_parameter=known(_is_trained(source)),
             )
             site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
             self._remember(_Alias(result, source, view, site), result)
@@ -116,7 +119,7 @@ class DataWrites:
             view = Tensor(
                 requires_grad=known(True),
                 is_leaf=known(tensor.is_leaf),
-                is_parameter=known(isinstance(tensor, torch.nn.Parameter)),
+                is_parameter=known(_is_trained(tensor)),
             )
             site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
             self._writes.add(tensor, site)
@@ -147,6 +150,11 @@ class DataWrites:
         if len(self._aliases) > MANY:
             self._aliases = {key: one for key, one in self._aliases.items() if one.alias() is not None}
         self._aliases[id(tensor)] = alias
+
+
+def _is_trained(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a parameter, or a leaf that is trained like one."""
+    return isinstance(tensor, torch.nn.Parameter) or (tensor.is_leaf and tensor.grad is not None)
 
 
 def _shares(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch.nn.functional as F  # noqa: N812  torch's own idiom
@@ -16,7 +17,7 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 
 from .frames import FrameSite, calling_frame
 from .judging import Judge
-from .spelling import call_at, function_text
+from .spelling import call_at, function_syntax, function_text
 
 #: name -> (position of training, position of the probability, its keyword, its default, whether it drops by default)
 FUNCTIONS: dict[str, tuple[int | None, int, str, float, bool]] = {
@@ -97,12 +98,36 @@ def _checked(frame: FrameType, site: FrameSite, module: nn.Module | None, keywor
             return unknown()
     current: FrameType | None = frame
     while current is not None:
-        if "training" in function_text(current.f_code):
+        if _decides_by_mode(current.f_code):
             return unknown()
         if _own_module(current) is not None:
             return FALSE
         current = current.f_back
     return unknown()
+
+
+@functools.lru_cache(maxsize=256)
+def _decides_by_mode(code: CodeType) -> bool:
+    """Whether a function does anything with the mode but hand it to what it calls."""
+    if "training" not in function_text(code):
+        return False
+    syntax = function_syntax(code)
+    if syntax is None:
+        return True
+    handed = {
+        id(value)
+        for call in ast.walk(syntax)
+        if isinstance(call, ast.Call)
+        for value in (*call.args, *(keyword.value for keyword in call.keywords))
+    }
+    return any(_names_mode(node) and id(node) not in handed for node in ast.walk(syntax))
+
+
+def _names_mode(node: ast.AST) -> bool:
+    name = getattr(node, "attr", None) or getattr(node, "id", None)
+    if isinstance(node, ast.arg):
+        name = node.arg
+    return isinstance(name, str) and "training" in name
 
 
 def _module(frame: FrameType | None) -> nn.Module | None:

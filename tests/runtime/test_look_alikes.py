@@ -333,6 +333,36 @@ def a_tensor_that_an_optimizer_was_given() -> None:
     fit(model, torch.optim.SGD([*model.parameters(), model.shift], lr=0.01))
 
 
+class Actor(nn.Module):
+    """Trains a tensor of its own by an optimizer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = network()
+        self.log_alpha = torch.tensor(0.1)
+        self.log_alpha.requires_grad = True
+        self.optimizer = torch.optim.Adam([self.log_alpha])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.net(x) * self.log_alpha.exp()
+        return output
+
+
+@loop
+def an_optimizer_among_the_attributes() -> None:
+    model = Actor()
+    fit(model, sgd(model.net))
+
+
+@loop
+def a_tensor_of_a_model_that_is_not_trained_yet() -> None:
+    model = Prompt(network())
+    optimizer = torch.optim.Adam([model.shift])
+    for x, _ in batches():
+        model(x).argmax(1)
+    assert optimizer.param_groups
+
+
 class Lazy(nn.Module):
     """Builds what it keeps when it first can, and what it fills each time."""
 
