@@ -20,6 +20,7 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 
 #: What running these programs does not show.
 OTHERWISE = {
+    "eval_mode_missing-tested in the mode it was trained in": "one call may belong to the training",
     "eval_mode_missing-a model just loaded": "one call that is compared with nothing is no evaluation yet",
     "dropout_without_training-layer built in the forward pass": "in training mode, such a layer looks like any other",
     "loss_requires_grad-a new tensor that requires grad": "nothing tells the guard that a Variable is made",
