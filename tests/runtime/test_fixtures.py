@@ -26,6 +26,7 @@ OTHERWISE = {
     "loss_requires_grad-a new tensor that requires grad": "nothing tells the guard that a Variable is made",
     "missing_zero_grad-function of opaque arguments": "nothing calls the function",
     "train_mode_not_restored-unknown model validated in the middle of an epoch": "nothing calls the function",
+    "missing_zero_grad-update by hand through data": "the guard sees the steps of optimizers only",
     "missing_zero_grad-update by hand under no_grad": "the guard sees the steps of optimizers only",
     "unregistered_parameter-random numbers as a weight": "the guard does not know where numbers come from",
     "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
