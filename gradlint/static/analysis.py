@@ -103,8 +103,9 @@ class _Analyzer:
             if module in targets or not names.isdisjoint(unit.words)  # of a caller, only what may reach a target
         ]
         referenced = self._referenced(modules, pending)
-        for unit in sorted(pending, key=lambda u: u.name in referenced):
-            self._definition(unit, None if unit.name in referenced else True)
+        # Of a class only the methods that nothing has called are entry points: the functions go first.
+        for unit in sorted(pending, key=lambda u: (u in referenced, isinstance(u, ClassUnit))):
+            self._definition(unit, None if unit in referenced else True)
         withdrawn = self.witness.withdrawn()
         findings = [
             self._undisputed(finding)
@@ -298,14 +299,22 @@ class _Analyzer:
 
     # --- what is referenced, what is told already
 
-    def _referenced(self, modules: list[Module], pending: list[FunctionUnit | ClassUnit]) -> set[str]:
-        """Names of functions that some other code of these modules mentions."""
-        names = {unit.name for unit in pending if isinstance(unit, FunctionUnit)}
-        found: set[str] = set()
+    def _referenced(self, modules: list[Module], pending: list[FunctionUnit | ClassUnit]) -> set[Unit]:
+        """Functions that other code mentions: of their own file, or of one that mentions theirs."""
+        named: dict[str, list[FunctionUnit]] = {}
+        for unit in pending:
+            if isinstance(unit, FunctionUnit):
+                named.setdefault(unit.name, []).append(unit)
+        found: set[Unit] = set()
         for module in modules:
-            for unit in _leaves(module.units):
-                own = unit.name if isinstance(unit, FunctionUnit) else None
-                found |= {name for name in names & unit.words if name != own}
+            leaves = list(_leaves(module.units))
+            words = frozenset[str]().union(*(leaf.words for leaf in leaves))
+            for leaf in leaves:
+                own = leaf.name if isinstance(leaf, FunctionUnit) else None
+                for name in named.keys() & leaf.words - {own}:
+                    found.update(
+                        f for f in named[name] if f.module is module or not words.isdisjoint(_names_of(f.module))
+                    )
         return found
 
     def _superseded(self, findings: list[Finding]) -> list[Finding]:
@@ -376,6 +385,11 @@ def _leaves(units: Iterable[Unit]) -> Iterator[Unit]:
             yield from _leaves(unit.body)
         else:
             yield unit
+
+
+def _names_of(module: Module) -> set[str]:
+    """What a file that imports from a module mentions at least one of: its name, or those of its packages."""
+    return {module.path.stem, *(folder.name for folder in list(module.path.parents)[:2])}
 
 
 def _reachable(values: Iterable[Value], w: World) -> set[int]:
