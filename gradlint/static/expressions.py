@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from gradlint.static.context import Context
+from gradlint.static.nodes import children
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -81,6 +82,7 @@ class Expressions:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._literals: dict[cst.CSTNode, Value] = {}
+        self._asks_mode: dict[int, bool] = {}
         self._table: dict[type, Callable[[Any, World, Context], Value]] = {
             cst.Name: self._name,
             cst.Attribute: self._attribute,
@@ -495,12 +497,18 @@ class Expressions:
 
     def mentions_mode(self, node: cst.CSTNode) -> bool:
         """Whether a condition asks for training or evaluation mode."""
+        known = self._asks_mode.get(id(node))
+        if known is None:
+            known = self._asks_mode[id(node)] = self._mentions_mode(node)
+        return known
+
+    def _mentions_mode(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Name):
             return node.value.lower() in _MODE_WORDS
         if isinstance(node, cst.Attribute):
             return node.attr.value.lower() in _MODE_WORDS
         if isinstance(node, (cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget)):
-            return any(self.mentions_mode(child) for child in node.children)
+            return any(map(self._mentions_mode, children(node)))
         return False
 
     def always_true(self, test: cst.BaseExpression) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.joining import join, reduce
+from gradlint.static.joining import disagreements, join, reduce
 from gradlint.static.sameness import forget, signature
 from gradlint.static.values import (
     NONE,
@@ -68,6 +68,7 @@ class Flow:
             cst.SimpleStatementSuite: self._line,
             cst.IndentedBlock: self._line,
         }
+        self._loops: dict[type, Callable[..., Outcome]] = {cst.For: self._for, cst.While: self._while}
         self._small: dict[type, Callable[..., list[World]]] = {
             cst.Expr: self._expression,
             cst.Assign: self._assign,
@@ -95,9 +96,10 @@ class Flow:
 
     def statements(self, node: cst.CSTNode, worlds: list[World], ctx: Context, out: Outcome) -> None:
         """Execute one statement in every world that reaches it, adding to ``out``."""
-        if isinstance(node, (cst.For, cst.While)):
+        loop = self._loops.get(type(node))  # isinstance is slow: nodes of libcst have an abstract metaclass
+        if loop is not None:
             self.m.tick()
-            result = self._for(node, worlds, ctx) if isinstance(node, cst.For) else self._while(node, worlds, ctx)
+            result = loop(node, worlds, ctx)
             out.normal += result.normal
             out.absorb(result)
         else:
@@ -112,15 +114,16 @@ class Flow:
 
     def statement(self, node: cst.CSTNode, w: World, ctx: Context, out: Outcome) -> None:
         """Execute one statement in one world, adding to ``out``."""
-        self.m.tick()
-        if isinstance(node, (cst.For, cst.While)):
+        kind = type(node)
+        if kind in self._loops:
             self.statements(node, [w], ctx, out)
             return
-        small = self._small.get(type(node))
+        self.m.tick()
+        small = self._small.get(kind)
         if small is not None:
             out.normal += small(node, w, ctx)
             return
-        compound = self._compound.get(type(node))
+        compound = self._compound.get(kind)
         if compound is not None:
             result = compound(node, w, ctx)
             out.normal += result.normal
@@ -368,6 +371,7 @@ class Flow:
         roots = list(ctx.frames())
         since = fresh()
         periodic = all(world.periodic for world in worlds)
+        different = {key for world in worlds[1:] for key, _, _ in disagreements(worlds[0], world)}
         for number in range(self.m.allowed_iterations()):
             here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh(), loop=(id(node), ctx.key))
             for world in worlds:
@@ -379,7 +383,7 @@ class Flow:
             for world in self.fewer(body.normal + body.continues):
                 world.periodic = periodic
                 self._forget(world, roots, since, here)
-                mark = signature(world, roots)
+                mark = signature(world, since, different)
                 if mark not in seen:
                     seen.add(mark)
                     ends.append(world)

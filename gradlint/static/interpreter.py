@@ -33,6 +33,7 @@ from gradlint.static.methods import Methods
 from gradlint.static.module_methods import ModuleMethods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
+from gradlint.static.nodes import children
 from gradlint.static.optimizers import Optimizers
 from gradlint.static.ownership import Ownership
 from gradlint.static.passes import Passes
@@ -570,12 +571,16 @@ def _raises(node: cst.CSTNode) -> bool:
 
 def _scan(node: cst.CSTNode, found: set[str]) -> None:
     """What kinds of constructs a body contains, not looking into nested definitions for ``yield``."""
-    for child in node.children:
-        if isinstance(child, (cst.Yield, cst.From)):
-            found.add("yield")
-        elif isinstance(child, (cst.For, cst.While, cst.CompFor)):
-            found.add("loop")
-        elif isinstance(child, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            found.add("def")
-            continue
-        _scan(child, found)
+    for child in children(node):
+        construct = _CONSTRUCTS.get(type(child))
+        if construct is not None:
+            found.add(construct)
+        if construct != "def":
+            _scan(child, found)
+
+
+_CONSTRUCTS: dict[type, str] = {
+    **dict.fromkeys([cst.Yield, cst.From], "yield"),
+    **dict.fromkeys([cst.For, cst.While, cst.CompFor], "loop"),
+    **dict.fromkeys([cst.FunctionDef, cst.Lambda, cst.ClassDef], "def"),
+}

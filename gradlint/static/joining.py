@@ -21,21 +21,22 @@ from gradlint.static.values import (
     Unknown,
     Value,
 )
-from gradlint.static.world import World, fresh
+from gradlint.static.world import History, World, fresh
 
 MAX_ALTERNATIVES = 4
 
 
 def disagreements(a: World, b: World) -> list[tuple[int, Object, Object]]:
     """The objects that both worlds have, each as it is in the one and in the other, where that is not the same."""
-    there, shared = b.heap.get, a.shared
-    found = [
-        (key, x, y)
-        for key, x in a.heap.items()
-        if (y := there(key)) is not x and (y := y or shared.get(key)) is not None
-    ]
-    if shared:
-        found += [(key, x, y) for key, y in b.heap.items() if key not in a.heap and (x := shared.get(key)) is not None]
+    here, there = a.heap.get, b.heap.get
+    found = []
+    for key in sorted(a.parted(b)[1]):
+        x, y = here(key), there(key)
+        if x is y:
+            continue
+        x, y = x or a.shared.get(key), y or a.shared.get(key)
+        if x is not None and y is not None:
+            found.append((key, x, y))
     return found
 
 
@@ -51,6 +52,9 @@ class _Join:
         self.out = World(a.shared)
         self.out.modules = {**b.modules, **a.modules}
         self.out.heap = {**b.heap, **a.heap}
+        before, changed = a.parted(b)
+        self.out.history = History(before)
+        self.out.history.keys |= changed
         self.pairs: dict[tuple[Value, Value], Value] = {}
 
     def run(self) -> World:
@@ -246,7 +250,7 @@ def join_results(results: AbstractSequence[tuple[World, Value]]) -> tuple[World,
 
 
 def _value_weight(x: Value | None, y: Value | None) -> int:
-    if x == y or x is None or y is None:
+    if x is y or x is None or y is None or x == y:
         return 0
     if isinstance(x, Ref) and isinstance(y, Ref):
         return 10
@@ -268,14 +272,22 @@ def _tensor_weight(x: Tensor, y: Tensor) -> int:
     return 20 if any(getattr(x, fact) != getattr(y, fact) for fact in _TENSOR_FACTS) else 0
 
 
+_UNSETTLED = (Unknown, Choice)
+"""Values that may have turned out to be different ones in two worlds."""
+
+
 def distance(a: World, b: World) -> int:
     """How much two worlds disagree about what matters; 0 when they may be joined without loss."""
     total = 0 if a.grad is b.grad else 50
+    bound = a.bound.keys() | b.bound.keys()
     for _, x, y in disagreements(a, b):
         if isinstance(x, Frame) and isinstance(y, Frame):
             for name, value in x.vars.items():
-                mine, theirs = a.resolve(value), y.vars.get(name)
-                if theirs is None or mine == (theirs := b.resolve(theirs)):
+                theirs = y.vars.get(name)
+                if theirs is None or (theirs is value and (type(value) not in _UNSETTLED or value.key not in bound)):  # type: ignore[union-attr]
+                    continue
+                mine, theirs = a.resolve(value), b.resolve(theirs)
+                if mine == theirs:
                     continue
                 left, right = a.get(mine, Tensor), b.get(theirs, Tensor)
                 if left is not None and right is not None:

@@ -29,10 +29,15 @@ from gradlint.static.values import (
 from gradlint.static.world import World
 
 
-def signature(world: World, roots: Iterable[int]) -> Hashable:
-    """A value that is equal for two worlds that cannot be told apart from ``roots`` (frames, by id).
+def signature(world: World, since: int, different: Iterable[int]) -> Hashable:
+    """A value that is equal for two worlds that cannot be told apart by anything that happened since ``since``.
 
-    Objects and unknown values are numbered in the order they are met, so that fresh ones compare equal.
+    Objects and unknown values made since then are numbered in the order they are met, so that fresh ones compare equal.
+
+    Args:
+        world: the world.
+        since: a number of :func:`~gradlint.static.world.fresh`.
+        different: older objects that were not the same in all worlds that are compared.
     """
     numbers: dict[Hashable, int] = {}
     queue: list[int] = []
@@ -48,6 +53,8 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
         if kind is Const:
             return value
         if kind is Ref:
+            if value.id <= since:  # type: ignore[union-attr]
+                return ("old", value.id)  # type: ignore[union-attr]
             if ("ref", value.id) not in numbers:  # type: ignore[union-attr]
                 queue.append(value.id)  # type: ignore[union-attr]
             return number(("ref", value.id))  # type: ignore[union-attr]
@@ -69,8 +76,9 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
         return tuple((key, frozenset((t.state, t.lineage) for t in value[key])) for key in sorted(value) if value[key])
 
     out: list[Hashable] = [world.grad]
-    for root in roots:
-        encode(Ref(root))
+    changed = {key for key, obj in world.heap.items() if obj.stamp > since and key <= since}
+    queue += sorted(changed.union(key for key in different if key in world.heap))
+    out.append(tuple(queue))
     position = 0
     while position < len(queue):
         key = queue[position]
@@ -121,6 +129,8 @@ def signature(world: World, roots: Iterable[int]) -> Hashable:
             out.append((tuple(map(encode, obj.items)), encode(obj.tail)))
         elif isinstance(obj, Mapping):
             out.append((tuple((encode(k), encode(v)) for k, v in obj.items.items()), encode(obj.tail)))
+    settled = [(name, value) for name, value in world.bound.items() if newest(name) <= since]
+    out.append(frozenset((name, encode(value)) for name, value in settled))
     return tuple(out)
 
 

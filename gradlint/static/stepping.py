@@ -10,6 +10,7 @@ import libcst as cst
 
 from gradlint import events
 from gradlint.static.context import Arguments, Context
+from gradlint.static.nodes import children
 from gradlint.static.ops import Op
 from gradlint.static.values import NONE, Const, Group, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
@@ -138,7 +139,7 @@ class Stepping:
             value = w.resolve(self.m.eval(test, w, ctx))
             return isinstance(value, Unknown) and _has_remainder(value.key)
         if isinstance(test, (cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.ComparisonTarget)):
-            return any(self.is_periodic(child, w, ctx) for child in test.children)
+            return any(self.is_periodic(child, w, ctx) for child in children(test))
         return False
 
 

@@ -131,6 +131,7 @@ class Unit:
         self.parent = parent
         self._rows = rows
         self._place = place
+        self._sites: dict[int, NodeSite] = {}
         self._tree: Tree | None = None
         self._node: cst.CSTNode | None = None
         if parsed is not None:
@@ -187,8 +188,11 @@ class Unit:
         return self._tree
 
     def site(self, node: cst.CSTNode) -> NodeSite:
-        """A node of this unit as a place."""
-        return NodeSite(self, node)
+        """A node of this unit as a place; always the same object for the same node."""
+        known = self._sites.get(id(node))
+        if known is None:
+            known = self._sites[id(node)] = NodeSite(self, node)
+        return known
 
     def locate(self, node: cst.CSTNode) -> Location:
         """Where a node of this unit stands, without the whitespace around it; the unit if it is not found."""

@@ -31,6 +31,20 @@ def fresh() -> int:
     return next(_counter)
 
 
+class History:
+    """Which objects were changed since a fork, and what was before it.
+
+    What was made since then counts only where another world may have made it, too.
+    """
+
+    __slots__ = ("depth", "keys", "parent")
+
+    def __init__(self, parent: History | None = None) -> None:
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.keys: set[int] = set()
+
+
 class World:
     """A heap, a grad mode, and what was assumed on the way."""
 
@@ -39,6 +53,7 @@ class World:
         "bound",
         "grad",
         "heap",
+        "history",
         "module_checked",
         "modules",
         "periodic",
@@ -58,6 +73,7 @@ class World:
         self.periodic = False  #: inside a branch that every k-th iteration takes
         self.unfollowed = False  #: something was called that could not be followed, and rules were not told
         self.token: object = object()
+        self.history = History()
 
     def copy(self) -> World:
         """A fork of this world.  Both share objects until either writes."""
@@ -71,7 +87,23 @@ class World:
         new.module_checked = self.module_checked
         new.periodic, new.unfollowed = self.periodic, self.unfollowed
         self.token, new.token = object(), object()
+        before = self.history
+        self.history, new.history = History(before), History(before)
         return new
+
+    def parted(self, other: World) -> tuple[History | None, set[int]]:
+        """Where this world and another were one for the last time, and the objects that may be different since then."""
+        mine: History | None = self.history
+        theirs: History | None = other.history
+        keys: set[int] = set()
+        while mine is not theirs:
+            if mine is not None and (theirs is None or mine.depth >= theirs.depth):
+                keys |= mine.keys
+                mine = mine.parent
+            elif theirs is not None:
+                keys |= theirs.keys
+                theirs = theirs.parent
+        return mine, keys
 
     def become(self, other: World) -> None:
         """Go on as ``other``, which must not be used any more."""
@@ -87,7 +119,10 @@ class World:
         """
         obj.owner = self.token
         obj.stamp = fresh()
-        key = key or (obj.stamp if place is None else self._placed(place))
+        if key or place is not None:  # a number just taken is one that no other world has
+            key = key or self._placed(place)
+            self.history.keys.add(key)
+        key = key or obj.stamp
         self.heap[key] = obj
         return Ref(key)
 
@@ -106,6 +141,7 @@ class World:
         for key, obj in objects.items():
             if key not in self.heap:
                 self.heap[key] = obj
+                self.history.keys.add(key)
 
     def write(self, key: int) -> Any:
         """The object ``key``, free to be changed in this world."""
@@ -116,6 +152,7 @@ class World:
             obj = obj.copy()
             obj.owner = self.token
             self.heap[key] = obj
+            self.history.keys.add(key)
         obj.stamp = fresh()
         return obj
 
