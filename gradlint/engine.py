@@ -28,11 +28,20 @@ class Report:
     targets: Sequence[Path]
     read: Reader
     findings: list[Finding] = field(default_factory=list)
-    left_out: int = 0  #: findings of rules that are off by default
+    left_out: dict[str, int] = field(default_factory=dict)  #: findings of rules that are off by default, by file
     files: int = 0
     troubles: list[str] = field(default_factory=list)  #: what could not be done, a line each
     notes: list[str] = field(default_factory=list)  #: shown under --verbose
     differs: bool = False  #: fixes would change a file, and were asked to be shown only
+
+    def take_over(self, earlier: Report, targets: Iterable[Path]) -> None:
+        """Take what an earlier report says of some targets, and what it could not do."""
+        names = {str(target) for target in targets}
+        self.findings += [finding for finding in earlier.findings if finding.location.filename in names]
+        self.left_out.update({name: count for name, count in earlier.left_out.items() if name in names})
+        self.files = earlier.files
+        self.troubles[:0] = [trouble for trouble in earlier.troubles if trouble not in self.troubles]
+        self.notes[:0] = [note for note in earlier.notes if note not in self.notes]
 
     def line(self, place: Location) -> str | None:
         """The source line where ``place`` begins; ``None`` when it cannot be had."""
@@ -43,6 +52,14 @@ class Report:
         except SourceError:
             return None
         return lines[place.row - 1] if place.row <= len(lines) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A report, and the files that have changed since."""
+
+    report: Report
+    changed: frozenset[Path]
 
 
 class Engine:
@@ -87,6 +104,7 @@ class Engine:
         targets: Sequence[Path],
         roots: Sequence[Path] = (),
         given: Mapping[Path, Callable[[], Source]] | None = None,
+        earlier: Earlier | None = None,
     ) -> Report:
         """Check ``targets`` (absolute paths of files).
 
@@ -94,18 +112,24 @@ class Engine:
             targets: the files whose findings are wanted; files they import are read where needed.
             roots: the folders that were named: imports are looked for below them.
             given: sources that are not to be read from the disk, such as standard input.
+            earlier: what was found in the same targets before some of them changed; what that cannot have altered is
+                taken from there.
         """
         reader = _MemoReader(given or {}, self.disk)
         report = Report(targets, reader)
         selections = {target: self.selection(self.configuration.of_folder(target.parent)) for target in targets}
         taking_part = frozenset[str]().union(*(chosen.shown | chosen.counted for chosen in selections.values()))
         rules = [rule for rule in self.rules if rule.code in taking_part and rule.listens()]
-        project = self._project(roots, reader) if rules else None
-        readable, found = self._read(targets, reader, report, project)
+        project = self._project(roots, reader) if rules or earlier is not None else None
+        due = targets if earlier is None or project is None else project.connected(earlier.changed, targets)
+        readable, found = self._read(due, reader, report, project)
+        beside = sorted(set(targets).difference(due))
         if project is not None and readable:
-            found += self._analyze(project, readable, roots, rules, reader, report)
+            found += self._analyze(project, readable, beside, roots, rules, reader, report)
         for finding in self._unsuppressed(found, readable, reader, selections):
             self._file(finding, selections, report)
+        if earlier is not None:
+            report.take_over(earlier.report, beside)
         report.findings.sort(key=lambda finding: finding.sort_key)
         self.progress(2 * len(targets), 2 * len(targets))
         return report
@@ -151,6 +175,7 @@ class Engine:
         self,
         project: Project,
         targets: Sequence[Path],
+        beside: Sequence[Path],
         roots: Sequence[Path],
         rules: Sequence[type[Rule]],
         reader: Reader,
@@ -160,7 +185,7 @@ class Engine:
         from gradlint.static.analysis import analyze
 
         try:
-            analysis = analyze(project, targets, rules)
+            analysis = analyze(project, targets, rules, beside)
         except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
             report.notes.append("".join(traceback.format_exception(error)).rstrip())
             if len(targets) == 1:
@@ -169,7 +194,7 @@ class Engine:
             return [
                 finding
                 for target in targets
-                for finding in self._analyze(self._project(roots, reader), [target], roots, rules, reader, report)
+                for finding in self._analyze(self._project(roots, reader), [target], [], roots, rules, reader, report)
             ]
         report.notes += analysis.notes
         report.troubles += analysis.crashes
@@ -206,7 +231,7 @@ class Engine:
         if finding.code in selection.shown:
             report.findings.append(finding)
         elif finding.code in selection.counted:
-            report.left_out += 1
+            report.left_out[str(path)] = report.left_out.get(str(path), 0) + 1
 
 
 def disk_reader(disk: Disk) -> Reader:

@@ -7,21 +7,20 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from gradlint.finding import Edit, Finding
+from gradlint.engine import Earlier, Report
+from gradlint.finding import Edit, Finding, Severity
 from gradlint.notebookedit import CellText
 from gradlint.source import Source, SourceError, source_from_bytes
 
-if TYPE_CHECKING:
-    from gradlint.engine import Report
-
 _NEWLINE = re.compile(r"\r\n?|\n")
-_PASSES = 10  #: after which whatever is left to mend stays
+_PASSES = 20  #: after which whatever is left to mend stays
 
 
 class Text(Protocol):
@@ -172,34 +171,72 @@ class Mended:
     applied: int = 0
 
 
-def mend(report: Report, check: Callable[[dict[Path, Callable[[], Source]]], Report], *, unsafe: bool) -> Mended:
+Checking = Callable[[Mapping[Path, Callable[[], Source]], Earlier], Report]
+
+
+def mend(report: Report, check: Checking, *, unsafe: bool) -> Mended:
     """Apply the fixes of findings and check again, until there is nothing more to fix.
+
+    A fix that brings an error with it, whatever it mends, is taken back.
 
     Args:
         report: what the files hold as they lie on disk.
-        check: checks them again, reading those it is given instead of those on disk.
+        check: checks them again, reading those it is given instead of those on disk; it is told what has changed
+            since which report.
         unsafe: apply also the fixes that may change more than the mistake.
     """
     mended = Mended(report)
+    refused: set[_Remark] = set()
+    most: int | None = None
     for _ in range(_PASSES):
-        by_path: dict[Path, list[Finding]] = {}
-        for finding in mended.report.findings:
-            if finding.fix is not None and (unsafe or finding.fix.is_safe):
-                by_path.setdefault(Path(finding.location.filename), []).append(finding)
-        changed = False
-        for path, findings in by_path.items():
-            source = mended.report.read(path)
-            result = rewritten(source, findings)
-            if result.data == source.data:
-                continue
-            mended.before.setdefault(path, source)
-            mended.after[path] = result.data
-            mended.applied += len(result.applied)
-            changed = True
+        wanted = [
+            finding
+            for finding in mended.report.findings
+            if finding.fix is not None
+            and (unsafe or finding.fix.is_safe)
+            and _remark(mended.report, finding) not in refused
+        ]
+        changed = _rewritten(mended.report, wanted[:most])
         if not changed:
             break
-        mended.report = check({path: partial(source_from_bytes, path, data) for path, data in mended.after.items()})
+        data = {**mended.after, **{path: result.data for path, result in changed.items()}}
+        given = {path: partial(source_from_bytes, path, text) for path, text in data.items()}
+        after = check(given, Earlier(mended.report, frozenset(changed)))
+        applied = [finding for result in changed.values() for finding in result.applied]
+        if _errors(after) <= _errors(mended.report):
+            for path in changed:
+                mended.before.setdefault(path, mended.report.read(path))
+            mended.after, mended.report = data, after
+            mended.applied += len(applied)
+            most = None
+        elif len(applied) > 1:
+            most = len(wanted[:most]) // 2
+        else:
+            refused |= {_remark(mended.report, finding) for finding in applied}
+            most = None
     return mended
+
+
+def _rewritten(report: Report, findings: Iterable[Finding]) -> dict[Path, Rewritten]:
+    """The files that change if what these findings want is done."""
+    by_path: dict[Path, list[Finding]] = {}
+    for finding in findings:
+        by_path.setdefault(Path(finding.location.filename), []).append(finding)
+    results = {path: rewritten(report.read(path), wanted) for path, wanted in by_path.items()}
+    return {path: result for path, result in results.items() if result.data != report.read(path).data}
+
+
+_Remark = tuple[str, str, str, str | None]
+
+
+def _remark(report: Report, finding: Finding) -> _Remark:
+    """A finding as it is known again when lines above it have changed."""
+    return finding.location.filename, finding.code, finding.message, report.line(finding.location)
+
+
+def _errors(report: Report) -> Counter[tuple[str, str]]:
+    """How many errors of each kind every file holds."""
+    return Counter((f.location.filename, f.code) for f in report.findings if f.severity is Severity.ERROR)
 
 
 def replace_file(path: Path, before: bytes, after: bytes) -> None:

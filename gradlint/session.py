@@ -14,7 +14,7 @@ import click
 
 from gradlint.configuration import Configuration
 from gradlint.discovery import Discovery
-from gradlint.engine import Engine, Report, disk_reader
+from gradlint.engine import Earlier, Engine, Report, disk_reader
 from gradlint.output.machine import as_json, github
 from gradlint.output.progress import ProgressBar
 from gradlint.output.style import Style, shown_path, wants_colour
@@ -102,8 +102,8 @@ def run(
 
         targets = list(report.targets)
 
-        def again(new: Given) -> Report:
-            return Engine(configuration, choice, progress).check(targets, roots, {**given, **new})
+        def again(new: Given, earlier: Earlier) -> Report:
+            return Engine(configuration, choice, progress).check(targets, roots, {**given, **new}, earlier)
 
         mended = mend(report, again, unsafe=fixing.unsafe)
         report = report if fixing.diff else mended.report
@@ -194,7 +194,7 @@ def _told(report: Report, output_format: str, style: Style, cwd: Path, *, statis
         told = "".join(f"{full(finding, style, cwd, report.line)}\n" for finding in report.findings)
     if quiet or output_format in ("json", "github"):
         return told
-    return told + summary(report.findings, report.files, report.left_out) + "\n"
+    return told + summary(report.findings, report.files, sum(report.left_out.values())) + "\n"
 
 
 def _details(report: Report, configuration: Configuration, cwd: Path, trouble: str, *, recalled: bool) -> str:

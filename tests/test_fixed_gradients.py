@@ -594,7 +594,7 @@ def test_a_fixed_program_computes_what_the_right_one_does(program: Program, tmp_
     before = engine.check([path], [tmp_path])
     assert before.findings
     assert all(finding.fix is not None for finding in before.findings)
-    after = mend(before, lambda given: engine.check([path], [tmp_path], given), unsafe=True)
+    after = mend(before, lambda given, earlier: engine.check([path], [tmp_path], given, earlier), unsafe=True)
     assert after.report.findings == []
     fixed, right = outcome(path, after.after[path]), outcome(path, program.text(program.right))
     assert same(fixed, right)

@@ -10,22 +10,26 @@ import json
 import runpy
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from gradlint.cli import main
 from gradlint.configuration import Configuration
-from gradlint.engine import Engine, Report, syntax_errors
+from gradlint.engine import Earlier, Engine, Report, syntax_errors
 from gradlint.finding import Applicability, Edit, Finding, Fix, Location, Severity
 from gradlint.fixing import Mended, mend, replace_file, rewritten
 from gradlint.rule import all_rules
 from gradlint.selection import Choice
 from gradlint.source import Source, read_source, source_from_bytes
+from gradlint.static import analysis
+from gradlint.static.project import Project
 
 
 def _fixtures() -> ModuleType:
@@ -51,8 +55,8 @@ def mended(folder: Path, paths: list[Path], *, unsafe: bool = True) -> tuple[Rep
     """What is found, and what becomes of it; nothing is written."""
     engine = ENGINE()
 
-    def check(given: dict[Path, Callable[[], Source]]) -> Report:
-        return engine.check(paths, [folder], given)
+    def check(given: Mapping[Path, Callable[[], Source]], earlier: Earlier | None = None) -> Report:
+        return engine.check(paths, [folder], given, earlier)
 
     report = check({})
     return report, mend(report, check, unsafe=unsafe)
@@ -253,6 +257,93 @@ def test_json_tells_the_edits(
         "message": "detach first",
         "edits": [{"content": ".detach()", "location": place, "end_location": place}],
     }
+
+
+MODEL = """\
+import torch.nn.functional as F
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 4)
+
+    def forward(self, x):
+        return F.dropout(self.fc(x))
+"""
+TRAIN = """\
+import torch
+
+from model import Net
+from plots import draw
+
+net = Net()
+for p in net.parameters():
+    p.data.clamp_(-1, 1)
+draw(net(torch.randn(2, 6)))
+"""
+PLOTS = """\
+def draw(values):
+    print(values.numpy())
+"""
+ALONE_STANDING = """\
+import torch
+
+draw = torch.ones(3, requires_grad=True)
+print((draw * 2).numpy())
+"""
+
+
+def test_only_what_a_fix_can_alter_is_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {"model": MODEL, "train": TRAIN, "plots": PLOTS, "other": ALONE_STANDING}.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    paths = sorted(tmp_path.glob("*.py"))
+    checked: list[list[str]] = []
+    analyze = analysis.analyze
+
+    def watched(project: Project, targets: Sequence[Path], *rest: Any) -> Any:
+        checked.append(sorted(path.name for path in targets))
+        return analyze(project, targets, *rest)
+
+    monkeypatch.setattr(analysis, "analyze", watched)
+    engine = ENGINE()
+    earlier = engine.check(paths, [tmp_path])
+    for changed, connected in (("other.py", ["other.py"]), ("model.py", ["model.py", "plots.py", "train.py"])):
+        path = tmp_path / changed
+        source = earlier.read(path)
+        data = rewritten(source, [f for f in earlier.findings if f.location.filename == str(path)]).data
+        assert data != source.data
+        given = {path: partial(source_from_bytes, path, data)}
+        checked.clear()
+        again = engine.check(paths, [tmp_path], given, Earlier(earlier, frozenset([path])))
+        assert checked == [connected]
+        anew = engine.check(paths, [tmp_path], given)
+        assert again.findings == anew.findings
+        assert (again.files, again.left_out) == (anew.files, anew.left_out)
+
+
+@pytest.mark.parametrize("number", range(1, 4))
+def test_a_fix_that_brings_an_error_is_taken_back(number: int, tmp_path: Path) -> None:
+    """Of several fixes, the one to blame is found, and the others stay."""
+    path = tmp_path / "a.py"
+    before = source_from_bytes(path, b"a = 1\nb = 2\nc = 3\n")
+    told = [replace(finding(path, (row, 5, 6, "0")), message=str(row)) for row in range(1, 4)]
+
+    def check(given: Mapping[Path, Callable[[], Source]], earlier: Earlier) -> Report:
+        assert earlier.changed == {path}
+        rows = given[path]().rows
+        left = [each for each in told if not rows[each.location.row - 1].endswith("0")]
+        if rows[number - 1].endswith("0"):
+            left.append(replace(told[0], code="GL999", fix=None, location=Location(str(path), number, 1)))
+        return Report([path], lambda _: given[path](), left)
+
+    done = mend(Report([path], lambda _: before, told), check, unsafe=True)
+    kept = [b"a = 0", b"b = 0", b"c = 0"]
+    kept[number - 1] = before.data.split(b"\n")[number - 1]
+    assert done.after == {path: b"\n".join(kept) + b"\n"}
+    assert done.applied == 2
+    assert [each.code for each in done.report.findings] == ["GL000"]
 
 
 def test_a_file_that_changed_meanwhile_is_not_replaced(tmp_path: Path) -> None:

@@ -50,13 +50,19 @@ class Analysis:
     crashes: list[str] = field(default_factory=list)  #: faults of gradlint itself, a line each; the rest was analysed
 
 
-def analyze(project: Project, targets: AbstractSequence[Path], rules: AbstractSequence[type[Rule]]) -> Analysis:
+def analyze(
+    project: Project,
+    targets: AbstractSequence[Path],
+    rules: AbstractSequence[type[Rule]],
+    beside: Iterable[Path] = (),
+) -> Analysis:
     """Check files.
 
     Args:
         project: the files that may be followed.
         targets: the files that findings are wanted for.
         rules: the rules to check.
+        beside: files that no import connects with the targets, and that are not checked: only what they mention counts.
 
     Returns:
         The findings in the targets, sorted.  Files that cannot be parsed are passed over.
@@ -66,7 +72,7 @@ def analyze(project: Project, targets: AbstractSequence[Path], rules: AbstractSe
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _Analyzer(project, targets, rules).run()
+        return _Analyzer(project, targets, rules, beside).run()
     finally:
         sys.setrecursionlimit(limit)
         if collecting:
@@ -74,9 +80,16 @@ def analyze(project: Project, targets: AbstractSequence[Path], rules: AbstractSe
 
 
 class _Analyzer:
-    def __init__(self, project: Project, targets: AbstractSequence[Path], rules: AbstractSequence[type[Rule]]) -> None:
+    def __init__(
+        self,
+        project: Project,
+        targets: AbstractSequence[Path],
+        rules: AbstractSequence[type[Rule]],
+        beside: Iterable[Path],
+    ) -> None:
         self.project = project
         self.targets = [Path(t) for t in targets]
+        self.beside = list(beside)
         self.rules = {rule.code: rule for rule in rules}
         self.witness = Witness(rules)
         self.reach = Reach(project)
@@ -88,7 +101,7 @@ class _Analyzer:
         self.crashes: list[str] = []
 
     def run(self) -> Analysis:
-        modules = list(self._modules())
+        modules = list(self._modules([*self.targets, *self.project.importers_of(self.targets)]))
         wanted = {str(Path(t).resolve()) for t in self.targets}
         targets = [module for module in modules if str(module.path.resolve()) in wanted]
         names = frozenset(name for module in targets for name in _names(module))
@@ -102,7 +115,7 @@ class _Analyzer:
             for unit in _definitions(module.units)
             if module in targets or not names.isdisjoint(unit.words)  # of a caller, only what may reach a target
         ]
-        referenced = self._referenced(modules, pending)
+        referenced = self._referenced([*modules, *self._modules(self.beside)], pending)
         # Of a class only the methods that nothing has called are entry points: the functions go first.
         for unit in sorted(pending, key=lambda u: (u in referenced, isinstance(u, ClassUnit))):
             self._definition(unit, None if unit in referenced else True)
@@ -120,9 +133,8 @@ class _Analyzer:
         violations = self.mended.get((finding.code, finding.location), ())
         return replace(finding, fix=None) if any(map(self.witness.disputes, violations)) else finding
 
-    def _modules(self) -> Iterator[Module]:
-        paths = list(dict.fromkeys([*self.targets, *self.project.importers_of(self.targets)]))
-        for path in paths:
+    def _modules(self, paths: Iterable[Path]) -> Iterator[Module]:
+        for path in dict.fromkeys(paths):
             try:
                 yield self.project.module(path)
             except SourceError:

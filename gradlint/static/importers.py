@@ -50,6 +50,34 @@ class Importers:
             found |= wanted
         return sorted(found)
 
+    def connected(self, paths: Iterable[Path], among: Iterable[Path], between: Iterable[Path]) -> list[Path]:
+        """The files among some that are connected with ``paths`` by imports, also by those in others ``between``."""
+        places = {absolute(path): path for path in among}
+        neighbours: dict[Path, set[Path]] = {place: set() for place in (*places, *map(absolute, between))}
+        for place in neighbours:
+            for other in self._imported_by(place):
+                if other in neighbours:
+                    neighbours[place].add(other)
+                    neighbours[other].add(place)
+        queue = [absolute(path) for path in paths]
+        reached = set(queue)
+        while queue:
+            for other in neighbours.get(queue.pop(), set()) - reached:
+                reached.add(other)
+                queue.append(other)
+        return [path for place, path in places.items() if place in reached]
+
+    def _imported_by(self, path: Path) -> Iterator[Path]:
+        """What a file imports, the packages on the way included."""
+        folder = path.parent
+        for level, module, items in self._imports_of(path):
+            parts = module.split(".") if module else []
+            names = [".".join(parts[:end]) for end in range(0 if level else 1, len(parts) + 1)]
+            for name in (*names, *(f"{module}.{item}" if module else item for item in items)):
+                found = self._layout.find_relative(level, name, folder) if level else self._layout.find(name, folder)
+                if found is not None:
+                    yield found
+
     def _leads_to(self, path: Path, wanted: set[Path], names: set[str]) -> bool:
         folder = path.parent
         for level, module, items in self._imports_of(path):

@@ -75,6 +75,13 @@ class Project:
         """
         return self._importers.of(paths, limit)
 
+    def connected(self, paths: Iterable[Path], among: Sequence[Path]) -> list[Path]:
+        """Those of some files that imports connect with one of ``paths``, in either direction, at any distance.
+
+        Findings in others do not depend on what stands in ``paths``.
+        """
+        return self._importers.connected(paths, among, self.importers_of(among))
+
     def _at(self, path: Path | None) -> Module | None:
         if path is None:
             return None
