@@ -352,3 +352,24 @@ def test_a_file_that_changed_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="changed"):
         replace_file(path, b"old\n", b"fixed\n")
     assert path.read_bytes() == b"new\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ("x = Variable(x)", []),
+        ("x, y = Variable(x), Variable(y)", []),
+        ("x, y = Variable(x), y", []),
+        ("x = Variable(x)  # as it was", ["x = x  # as it was"]),
+        ("z = Variable(x)", ["z = x"]),
+        ("x, y = Variable(y), Variable(x)", ["x, y = y, x"]),
+        ("x, y = Variable(x), Variable(y).float()", ["x, y = x, y.float()"]),
+    ],
+)
+def test_an_assignment_that_says_nothing_is_left_out(written: str, left: list[str], tmp_path: Path) -> None:
+    lines = ["from torch.autograd import Variable", "def f(x, y):", "    # first", f"    {written}", "    return x", ""]
+    path = tmp_path / "main.py"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    _, result = mended(tmp_path, [path])
+    lines[3:4] = [f"    {line}" for line in left]
+    assert result.after[path].decode() == "\n".join(lines)

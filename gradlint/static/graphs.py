@@ -47,6 +47,7 @@ class Graphs:
         self._own: dict[Hashable, int] = {}  #: by the key of the result of an unknown call: its own presumed segment
         self._presumed: set[int] = set()  #: all of those
         self._retained: dict[int, set[Site]] = {}  #: where backward passes retained a segment
+        self._kept_in: dict[int, tuple[Site, int]] = {}  #: by a segment, where its graph was kept, and when
         self._proven: set[int] = set()  #: presumed segments of what was walked, or came from a module by its name
 
     # --- following
@@ -145,9 +146,14 @@ class Graphs:
 
     def walks(self, root: Value, w: World) -> None:
         """A backward pass walks from ``root``: what was retained of its graph was needed."""
+        kept: dict[Site, int] = {}
         for key in self.reached(root, w):
             for site in self._retained.pop(key, ()):
                 self.m.witness.withdraw(events.GraphRetained, site)
+            if key in self._kept_in:
+                site, time = self._kept_in[key]
+                if kept.setdefault(site, time) != time:  # of several iterations: it is all that was kept
+                    self.m.witness.withdraw(events.ValueKept, site)
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
         """Values left the code that is followed: their graphs may be walked there."""
@@ -203,6 +209,8 @@ class Graphs:
             spent=known(freed_at is not None),
             walked_at=freed_at,
         )
+        time = fresh()
+        self._kept_in |= dict.fromkeys(self.reached(value, w), (site, time))
         if held:
             self.m.witness.send(event, w, ctx)
 

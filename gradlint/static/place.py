@@ -183,6 +183,17 @@ class Place:
         rows[0] = rows[0][column - 1 :]
         return "\n".join(rows)
 
+    def without_statement(self, node: cst.CSTNode) -> Change | None:
+        """Take out a statement with its rows; None if it is not alone there, or its block needs it."""
+        line = self.tree.parent(node)
+        block = self.tree.parent(line) if line is not None else None
+        row, column, end_row, end_column = self.span(node)
+        rows = self.source.rows
+        alone = not rows[row - 1][: column - 1].strip() and not rows[end_row - 1][end_column - 1 :].strip()
+        if not alone or not isinstance(block, cst.IndentedBlock) or len(block.body) < 2:
+            return None
+        return self.removed((row - 1, len(rows[row - 2]) + 1), (end_row, len(rows[end_row - 1]) + 1))
+
     def removed(self, start: tuple[int, int], end: tuple[int, int], content: str = "") -> Change:
         """Take out what stands between two positions, unless a comment is among it."""
         span = (*start, *end)

@@ -133,7 +133,28 @@ def unwrap(place: Place, intent: intents.Unwrap) -> Iterator[Change]:
         raise CannotError
     if intent.inner is not None and getattr(intent.inner, "node", None) is not given:
         raise CannotError
-    yield from give_way(place, call, given)
+    idle = _idle_assignment(place, call, intent.name)
+    yield from [idle] if idle is not None else give_way(place, call, given)
+
+
+def _idle_assignment(place: Place, call: cst.Call, name: str) -> Change | None:
+    """Leave out an assignment that would only say ``x = x``, or ``x, y = x, y``, without the calls of ``name``."""
+    assign = place.enclosing(call, cst.Assign)
+    if not name or assign is None or len(assign.targets) != 1:
+        return None
+    for target, value in zip(_parts(assign.targets[0].target), _parts(assign.value), strict=False):
+        plain: cst.BaseExpression | None = value
+        if isinstance(value, cst.Call):
+            plain = inputs(value) if is_called(place, value, name) else None
+        if plain is None or not plain.deep_equals(target):
+            return None
+    if len(_parts(assign.targets[0].target)) != len(_parts(assign.value)):
+        return None
+    return place.without_statement(assign)
+
+
+def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    return [element.value for element in node.elements] if isinstance(node, cst.Tuple) else [node]
 
 
 def give_way(place: Place, call: cst.Call, kept: cst.BaseExpression) -> Iterator[Change]:
