@@ -177,7 +177,7 @@ Checking = Callable[[Mapping[Path, Callable[[], Source]], Earlier], Report]
 def mend(report: Report, check: Checking, *, unsafe: bool) -> Mended:
     """Apply the fixes of findings and check again, until there is nothing more to fix.
 
-    A fix that brings an error with it, whatever it mends, is taken back.
+    A fix that brings an error with it, or mends nothing after all, is taken back.
 
     Args:
         report: what the files hold as they lie on disk.
@@ -203,7 +203,7 @@ def mend(report: Report, check: Checking, *, unsafe: bool) -> Mended:
         given = {path: partial(source_from_bytes, path, text) for path, text in data.items()}
         after = check(given, Earlier(mended.report, frozenset(changed)))
         applied = [finding for result in changed.values() for finding in result.applied]
-        if _errors(after) <= _errors(mended.report):
+        if _errors(after) <= _errors(mended.report) and _are_gone(applied, mended.report, after):
             for path in changed:
                 mended.before.setdefault(path, mended.report.read(path))
             mended.after, mended.report = data, after
@@ -232,6 +232,15 @@ _Remark = tuple[str, str, str, str | None]
 def _remark(report: Report, finding: Finding) -> _Remark:
     """A finding as it is known again when lines above it have changed."""
     return finding.location.filename, finding.code, finding.message, report.line(finding.location)
+
+
+def _are_gone(applied: Sequence[Finding], before: Report, after: Report) -> bool:
+    """Whether there are as many fewer of each mistake as were mended."""
+    mended, once, now = (
+        Counter((f.location.filename, f.code, f.message) for f in findings)
+        for findings in (applied, before.findings, after.findings)
+    )
+    return all(now[mistake] <= once[mistake] - count for mistake, count in mended.items())
 
 
 def _errors(report: Report) -> Counter[tuple[str, str]]:

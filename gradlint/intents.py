@@ -152,16 +152,18 @@ class ClearGradients(Intent):
     Args:
         step: where the gradients are applied.
         first: the first backward pass since they were applied before; several, if it is not always the same.
+        spent: where they were applied before.
     """
 
     step: Site
     first: frozenset[Site]
+    spent: frozenset[Site]
 
     def merged(self, other: Intent) -> Intent | None:
         """The first backward pass may be that of either."""
         if not isinstance(other, ClearGradients) or (other.at, other.step) != (self.at, self.step):
             return None
-        return replace(self, first=self.first | other.first)
+        return replace(self, first=self.first | other.first, spent=self.spent | other.spent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,13 +83,13 @@ class MissingZeroGrad(Rule):
                 ("more were added here", mixed if mixed != added else None),
                 ("and all are applied again here", event.site if event.site != spent else None),
             ),
-            mend=_mend(event, added, mixed),
+            mend=_mend(event, added, mixed, spent),
         )
 
 
-def _mend(step: Event, added: Site | None, mixed: Site | None) -> Mend | None:
-    if not isinstance(step, Step) or mixed is None:
+def _mend(step: Event, added: Site | None, mixed: Site | None, spent: Site | None) -> Mend | None:
+    if not isinstance(step, Step) or mixed is None or spent is None:
         return None
     if step.by_hand:
         return joint("drop them once they are applied", InsertBehind("{changed}.grad = None", at=step.site))
-    return unsafe("clear them first", ClearGradients(step.site, frozenset([mixed]), at=added))
+    return unsafe("clear them first", ClearGradients(step.site, frozenset([mixed]), frozenset([spent]), at=added))

@@ -259,6 +259,20 @@ def test_json_tells_the_edits(
     }
 
 
+def test_a_fix_that_mends_nothing_is_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    before = source_from_bytes(path, b"a = 1\nb = 2\n")
+    idle, good = finding(path, (1, 6, 6, "  ")), finding(path, (2, 5, 6, "0"))
+
+    def check(given: Mapping[Path, Callable[[], Source]], _earlier: Earlier) -> Report:
+        source = given[path]()
+        return Report([path], lambda _: source, [idle, *([good] if source.rows[1].endswith("2") else [])])
+
+    done = mend(Report([path], lambda _: before, [idle, good]), check, unsafe=True)
+    assert done.after == {path: b"a = 1\nb = 0\n"}
+    assert done.report.findings == [idle]
+
+
 MODEL = """\
 import torch.nn.functional as F
 from torch import nn

@@ -30,7 +30,8 @@ def clear_gradients(place: Place, intent: intents.ClearGradients) -> Iterator[Ch
             raise CannotError
         yield line_before(place, first or added, text)
     elif site.unit is place.unit:
-        yield _in_unit(place, added, step.statement(site.node), first, text)
+        alone = intent.spent == {site}
+        yield _in_unit(place, added, step.statement(site.node), first, text, alone)
     elif first is added and _follow(place, added, step):
         yield line_before(place, added, text)
     else:
@@ -83,8 +84,23 @@ def _follow(place: Place, added: cst.BaseStatement, step: Place) -> bool:
 
 
 def _in_unit(
-    place: Place, added: cst.BaseStatement, step: cst.BaseStatement, first: cst.BaseStatement | None, text: str
+    place: Place,
+    added: cst.BaseStatement,
+    step: cst.BaseStatement,
+    first: cst.BaseStatement | None,
+    text: str,
+    alone: bool,
 ) -> Change:
+    """The line in its place, where step and backward pass are in one function.
+
+    Args:
+        place: that of the backward pass.
+        added: its statement.
+        step: the statement of the step.
+        first: that of the first backward pass, if that stands in the same unit.
+        text: the line.
+        alone: no other step has applied the gradients before.
+    """
     block, at = _block(place, step)
     reached = _index_in(place, block, added)
     if reached is not None:
@@ -93,7 +109,7 @@ def _in_unit(
         return line_before(place, block[_start(place, block, reached, first)], text)
     outer, before = _block(place, added)
     later = _index_in(place, outer, step)
-    if first is not added or later is None or later < before:
+    if not alone or first is not added or later is None or later < before:
         raise CannotError
     return line_behind(place, step, text)
 
