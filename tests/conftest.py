@@ -33,7 +33,9 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             for error in syntax_errors(self.read(path)):
                 raise error
 
-    def analyze(project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]]) -> types.SimpleNamespace:
+    def analyze(
+        project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]], _beside: Sequence[Path]
+    ) -> types.SimpleNamespace:
         calls.append({"targets": list(targets), "rules": {rule.code for rule in rules}})
         by_code = {rule.code: rule for rule in rules}
         findings = []
