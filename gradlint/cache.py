@@ -137,8 +137,11 @@ class Cache:
         start = len(_HEAD) + 4
         if data[: len(_HEAD)] != _HEAD or zlib.crc32(data[start:]).to_bytes(4, "little") != data[len(_HEAD) : start]:
             return None
-        found = marshal.loads(data[start:])  # noqa: S302 -- it makes plain data, and the sum above tells damage
-        if found[0] != key:
+        try:
+            found = marshal.loads(data[start:])  # noqa: S302 -- it makes data of it and executes nothing
+        except (EOFError, TypeError, ValueError):
+            return None
+        if not isinstance(found, tuple) or found[:1] != (key,):
             return None
         if age > _DAY:  # what is used stays
             try:

@@ -82,6 +82,8 @@ def run(
     given: Given = {}
     roots = [] if STDIN in paths else [Path(os.path.abspath(path)) for path in paths]
     report = results.recall(disk_reader(configuration.disk))
+    if report is not None and fixing.wanted and any(finding.fix for finding in report.findings):
+        report = None  # a file that changes at this moment must not be given edits made for what it was
     recalled = report is not None
     if report is None:
         engine = Engine(configuration, choice, progress)
