@@ -23,7 +23,7 @@ _PORT = "port"
 class Channel:
     """Texts by key, shared by the guards of one name on all ranks; a single process is rank 0 of 1.
 
-    Every method but :meth:`close` may raise what the stores of torch raise, a :class:`RuntimeError`.
+    What fails in the stores of torch is raised, as a :class:`RuntimeError`.
 
     Args:
         name: the same on all ranks, and another one for each guard.
@@ -84,10 +84,6 @@ class Channel:
         for store in self._stores():
             with suppress(RuntimeError):
                 store.delete_key(key)
-
-    def close(self) -> None:
-        """Let go of what it holds."""
-        self._lasting = None
 
     def _stores(self) -> Iterator[Any]:
         if self._lasting is not None:

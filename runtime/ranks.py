@@ -171,8 +171,9 @@ def _within(seconds: float, action: Callable[[], object]) -> None:
             sys.stderr.write(f"gradlint: the ranks could not be asked ({type(failure).__name__}: {failure})\n")
 
     thread = threading.Thread(target=act, name="gradlint ranks", daemon=True)
-    thread.start()
-    thread.join(seconds)
+    with suppress(RuntimeError):  # python is on its way out and begins no more threads
+        thread.start()
+        thread.join(seconds)
 
 
 def _written(word: Word) -> str:
