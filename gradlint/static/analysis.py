@@ -93,7 +93,7 @@ class _Analyzer:
         self.rules = {rule.code: rule for rule in rules}
         self.witness = Witness(rules)
         self.reach = Reach(project)
-        self.machine = Interpreter(project, self.witness, self.reach)
+        self.machine = Interpreter(project, self.witness)
         self.triggers = Triggers(rules)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}

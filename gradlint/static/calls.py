@@ -199,8 +199,6 @@ class Calls:
             return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
         if ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION:
             return [(w, self.m.unknown_call(fn, args, w, ctx, site))]
-        if not self.m.follows(unit):
-            return [(w, self.m.passed_over(fn, args, w, site))]
         if receiver is None and fn.owner is not None and fn.kind == "" and args.positional:
             # Called through the class: ``Base.__init__(self, …)``.
             first = w.resolve(args.positional[0])

@@ -45,7 +45,6 @@ from gradlint.static.shapes import Shapes
 from gradlint.static.stepping import Stepping
 from gradlint.static.tensors import Tensors
 from gradlint.static.torch_table import METHODS
-from gradlint.static.triggers import EFFECTS
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.uses import Uses
 from gradlint.static.values import (
@@ -73,10 +72,9 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.project import Module, Project
-    from gradlint.static.reach import Reach
 
 MAX_STEPS = 30_000  #: statements executed for one entry point at most
-CLOSE = 2_000  #: statements executed for one entry point before calls without effects are passed over
+CLOSE = 2_000  #: statements executed for one entry point with every distinction kept
 ORDERLY = ((CLOSE, (MAX_WORLDS, 5)), (4 * CLOSE, (3, 3)), (math.inf, (1, 2)))
 """Where the order of events counts: up to so many statements, the worlds that are kept apart and the iterations."""
 UNORDERED = ((CLOSE // 4, (3, 2)), (math.inf, (1, 2)))
@@ -123,8 +121,7 @@ class BudgetExceededError(Exception):
 class Interpreter:
     """Executes the modules of a project abstractly and lets a witness watch."""
 
-    def __init__(self, project: Project, witness: Witness, reach: Reach) -> None:
-        self.reach = reach
+    def __init__(self, project: Project, witness: Witness) -> None:
         self.project = project
         self.witness = witness
         self.names = Names(self)
@@ -190,10 +187,6 @@ class Interpreter:
     @property
     def _pace(self) -> tuple[int, int]:
         return next(pace for steps, pace in (ORDERLY if self.ordered else UNORDERED) if self.steps < steps)
-
-    def follows(self, unit: FunctionUnit) -> bool:
-        """Whether a call of a function is worth following: always, until an entry point has run for long."""
-        return self.steps < CLOSE or bool(self.reach.features_of_call(unit) & EFFECTS)
 
     def eval(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
         """The value of an expression."""
@@ -343,23 +336,6 @@ class Interpreter:
             self.witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
             self.witness.read(inputs, w, ctx, site)
-        return self._result(callee, deps, args, w, site, method)
-
-    def passed_over(self, callee: Value, args: Arguments, w: World, site: Site) -> Value:
-        """Call something that does nothing to what it is given, without a look at what it returns."""
-        deps = frozenset().union(*(self._deps(w.resolve(value), w) for value in args))
-        return self._result(callee, deps, args, w, site, "")
-
-    def _deps(self, value: Value, w: World) -> frozenset[int]:
-        if isinstance(value, Unknown):
-            return value.deps
-        obj = w.get(value, Object)
-        if isinstance(obj, Instance) and isinstance(value, Ref) and obj.kind in ("module", "lightning", "loss"):
-            return self.modules.groups(value, w)
-        return obj.deps if isinstance(obj, Tensor) else frozenset()
-
-    def _result(self, callee: Value, deps: Iterable[int], args: Arguments, w: World, site: Site, method: str) -> Value:
-        """What a call gave of which nothing is known but what went into it."""
         result = Unknown(("call", fresh()), method, frozenset(deps))
         result = self.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         self.graphs.called(result, [*args, callee], w)

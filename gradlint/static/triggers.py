@@ -60,8 +60,6 @@ class Feature(IntFlag):
     CUDA = auto()
     REQUIRES_GRAD = auto()
     NUMBER = auto()
-    SHAPES = auto()  #: an activation that decides what a loss may be given
-    CUTS = auto()  #: something that takes a value out of the graph, or a mode that does
     MAKES = auto()  #: a tensor made of nothing
     MOVE = auto()
     NUMPY = auto()
@@ -82,21 +80,6 @@ class Feature(IntFlag):
     CONVERTED = auto()  #: a parameter that is converted where it is made
     BUILT = auto()  #: a class whose forward pass builds layers
 
-
-EFFECTS: Final = ~(
-    Feature.AUGMENTED
-    | Feature.IN_PLACE
-    | Feature.CONTAINER
-    | Feature.CONVERTED
-    | Feature.CUDA
-    | Feature.DISCARDED
-    | Feature.GUESSED
-    | Feature.MAKES
-    | Feature.NUMPY
-    | Feature.PICKLE
-    | Feature.PLAIN
-)
-"""What matters to those who call a function: all but what is told of the function itself."""
 
 NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.Backward: (Feature.BACKWARD,),
@@ -252,10 +235,6 @@ _mentions(Feature.SOFTMAX, _last(SOFTMAX_DIMS))
 _mentions(Feature.LOGARITHM, ["log"])
 _mentions(Feature.VARIABLE, ["Variable", "volatile"])
 _mentions(Feature.IN_PLACE, (name for name, op in METHODS.items() if op.inplace), BEHIND_A_DOT)
-_mentions(
-    Feature.SHAPES, (name for name, op in METHODS.items() if op.activation not in ("keeps", "clears")), BEHIND_A_DOT
-)
-_mentions(Feature.CUTS, [*(name for name, op in METHODS.items() if op.detaches or op.integral), *_last(GRAD_MODES)])
 _resolves(Feature.BACKWARD, ["torch.autograd.grad"])
 _resolves(Feature.DROPOUT, DROPOUTS)
 _resolves(Feature.OLD_INIT, DEPRECATED_INITS)

@@ -1,0 +1,120 @@
+"""What a check costs beside parsing alone, and beside other linters.
+
+Run from anywhere, with gradlint installed in the environment that runs it; nothing is fetched::
+
+    python tests/benchmarks/linter_cost.py FOLDER …
+    python tests/benchmarks/linter_cost.py --torchfix ENV/bin/torchfix --ruff ENV/bin/ruff --rounds 3 FOLDER …
+
+Every command runs in a process of its own, all of a round one after the other, and its user and system time and
+its peak memory are those the operating system counted.  Told are the medians of the rounds, as ratios:
+
+- ``cold``: a check without a cache, to reading and parsing with libcst the files that mention torch;
+- ``warm``: a check of which nothing has changed since the last one, to the same, and to ``ruff check`` warm;
+- ``file``: a cold check of a single file, the median of five spread over the folder, to TorchFix on that file;
+- ``memory``: the peak of the cold check, to that of TorchFix on the folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PARSE = """
+import sys, pathlib, libcst
+for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.py")):
+    data = path.read_bytes()
+    if b"torch" in data:
+        try:
+            libcst.parse_module(data)
+        except Exception as error:
+            print(path, error, file=sys.stderr)
+"""
+
+
+@dataclass
+class Cost:
+    """What a command cost, in each round."""
+
+    seconds: list[float] = field(default_factory=list)  #: of the CPU
+    megabytes: list[float] = field(default_factory=list)  #: at the peak
+
+    def measure(self, command: Sequence[str], *, cwd: str) -> None:
+        """Run a command; what it prints is dropped, and its exit code is its own business."""
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=cwd) as process:
+            _, _, usage = os.wait4(process.pid, 0)
+            process.returncode = 0
+        self.seconds.append(usage.ru_utime + usage.ru_stime)
+        self.megabytes.append(usage.ru_maxrss / 1024)
+
+    @property
+    def cpu(self) -> float:
+        """The median."""
+        return statistics.median(self.seconds)
+
+    @property
+    def peak(self) -> float:
+        """The median."""
+        return statistics.median(self.megabytes)
+
+
+def measure(folder: Path, tools: argparse.Namespace) -> dict[str, Cost]:
+    """The costs of all commands on one folder."""
+    files = sorted(path for path in folder.rglob("*.py") if b"torch" in path.read_bytes())
+    single = files[:: max(len(files) // 5, 1)][:5]
+    gradlint = [sys.executable, "-m", "gradlint", "check", "--isolated", "--exit-zero"]
+    costs: dict[str, Cost] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        cached = [*gradlint, "--cache-dir", str(Path(scratch, "gradlint"))]
+        commands: dict[str, list[list[str]]] = {
+            "parse": [[sys.executable, "-c", PARSE, str(folder)]],
+            "cold": [[*gradlint, "--no-cache", str(folder)]],
+            "warm": [[*cached, str(folder)]],
+            "file": [[*gradlint, "--no-cache", str(path)] for path in single],
+        }
+        if tools.ruff:
+            ruff = [tools.ruff, "check", "--isolated", "--exit-zero", "--quiet", "--select", "E9"]
+            commands["ruff cold"] = [[*ruff, "--no-cache", str(folder)]]
+            commands["ruff"] = [[*ruff, "--cache-dir", str(Path(scratch, "ruff")), str(folder)]]
+        if tools.torchfix:
+            commands["torchfix"] = [[tools.torchfix, "-j", "1", str(folder)]]
+            commands["torchfix file"] = [[tools.torchfix, "-j", "1", str(path)] for path in single]
+        for name in ("warm", "ruff"):
+            for command in commands.get(name, ()):
+                Cost().measure(command, cwd=scratch)  # fills the cache
+        for _ in range(tools.rounds):
+            for name, runs in commands.items():
+                for command in runs:
+                    costs.setdefault(name, Cost()).measure(command, cwd=scratch)
+    return costs
+
+
+def main() -> None:
+    """Print the ratios."""
+    parser = argparse.ArgumentParser(description="cost of a check, as ratios")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ruff", help="the command")
+    parser.add_argument("--torchfix", help="the command")
+    options = parser.parse_args()
+    for folder in options.folders:
+        costs = measure(folder.resolve(), options)
+        print(f"{folder}: parse {costs['parse'].cpu:.2f} s, {costs['cold'].peak:.0f} MB at the peak of a cold check")
+        ratios = [("cold / parse", "cold", "parse"), ("warm / parse", "warm", "parse")]
+        ratios += [("warm / ruff warm", "warm", "ruff"), ("cold / ruff cold", "cold", "ruff cold")]
+        ratios += [("cold / TorchFix", "cold", "torchfix"), ("file / TorchFix", "file", "torchfix file")]
+        for title, one, other in ratios:
+            if other in costs:
+                print(f"  {title:18} {costs[one].cpu / costs[other].cpu:8.3f}")
+        if "torchfix" in costs:
+            print(f"  memory / TorchFix  {costs['cold'].peak / costs['torchfix'].peak:8.3f}")
+
+
+if __name__ == "__main__":
+    main()
