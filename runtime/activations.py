@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812  torch's own idiom
 from gradlint.events import LogTaken, LossCalled, Tensor
 from gradlint.facts import Fact, known, unknown
 
-from .frames import FrameSite, calling_frame, user_site
+from .frames import FrameSite, calling_frame, site_of, user_site
 from .judging import Judge
 
 MANY = 4096  #: tensors, above which those that are gone are forgotten
@@ -100,7 +100,7 @@ class Activations:
             return
         shaped: Fact[str] = known(entry[1])
         view = Tensor(activation=shaped, activation_at=entry[2])
-        site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+        site = site_of(frame)
         self._judge.send(LogTaken(site=site, input=view, activation=shaped))
 
     def _lost(self, loss: str) -> Callable[..., None]:

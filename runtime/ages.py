@@ -69,7 +69,7 @@ class Ages:
     def forward_ended(self, call: ForwardCall) -> None:
         if inside_backward() or torch._C._functorch.peek_interpreter_stack():
             return
-        for tensor in tensors_in(call.output):
+        for tensor in call.tensors:
             node: Any = tensor.grad_fn
             if node is not None:
                 stamp = Stamp(self._steps)
@@ -78,7 +78,10 @@ class Ages:
 
     def step_begins(self, call: StepCall) -> None:
         self._steps += 1
-        self._updates[id(call.optimizer)] = Update(call, self._steps)
+        if self._stamps:
+            self._updates[id(call.optimizer)] = Update(call, self._steps)
+        else:
+            self._updates.clear()  # there is no graph that is older than any step
 
     @property
     def alive(self) -> int:
@@ -98,8 +101,24 @@ class Ages:
         stamp: Stamp | None = node.metadata.get(self._key)
         return stamp if stamp is not None and stamp.freed_at is not None else None
 
+    def walked(self, roots: Iterable[Any], site: FrameSite) -> None:
+        """A backward pass has freed the graph below these nodes, and with it the outputs it was made of."""
+        nodes = [node for node in roots if node is not None]
+        seen = set(nodes)
+        while nodes and self._stamps:
+            node = nodes.pop()
+            if self.spent_stamp(node) is not None:
+                continue  # an earlier pass has been here
+            self.freed(node, site)
+            for child, _ in node.next_functions:
+                if child is not None and child not in seen:
+                    seen.add(child)
+                    nodes.append(child)
+
     def stale(self, roots: Iterable[Any]) -> list[Update]:
         """The steps that changed parameters in a graph that was built before them, and is to be walked now."""
+        if not self._updates:
+            return []
         updates = [update for update in self._updates.values() if self._is_endangered(update)]
         if not updates:
             return []
@@ -117,7 +136,7 @@ class Ages:
         """The stamps in a graph, each with the nodes below it."""
         for node in _below(roots):
             stamp = node.metadata.get(self._key)
-            if stamp is not None and stamp in self._stamps:
+            if stamp is not None and stamp.freed_at is None:
                 yield stamp, list(_below([node]))
 
     def _needs(self, nodes: list[Any], update: Update) -> bool:

@@ -67,11 +67,17 @@ class Cohorts(Generic[S]):
             cohort.members = [member for member in cohort.members if id(member) not in gone]
         self._cohorts = [cohort for cohort in self._cohorts if cohort.members or cohort is self._fresh]
 
-    def send(self, event: Event, subjects: Iterable[S]) -> None:
+    def send(self, event: Event, subjects: list[S]) -> None:
         """Tell every protocol that ``event`` has happened to ``subjects``."""
         moved = False
-        for cohort, members in _by_cohort(subjects).items():
-            whole = cohort if len(members) == len(cohort.members) else self._split(cohort, members)
+        if len(self._cohorts) == 1 and len(subjects) == len(self._cohorts[0].members):
+            concerned = self._cohorts  # all that are followed have the same history, as in an ordinary training
+        else:
+            concerned = [
+                cohort if len(members) == len(cohort.members) else self._split(cohort, members)
+                for cohort, members in _by_cohort(subjects).items()
+            ]
+        for whole in concerned:
             before = whole.tokens
             whole.tokens, violated = self._move(before, event)
             moved = moved or whole.tokens is not before

@@ -14,10 +14,9 @@ from gradlint.events import RequiresGradSet, Tensor
 from gradlint.facts import known
 
 from .activations import LOSSES
-from .frames import FrameSite, calling_frame
+from .frames import FrameSite, calling_frame, site_of
 from .interception import ForwardCall
 from .judging import Judge
-from .tensors import tensors_in
 
 MANY = 256  #: tensors, above which those that are gone are forgotten
 
@@ -33,7 +32,7 @@ class Cuts:
     def forward_ended(self, call: ForwardCall) -> None:
         """A model was called; its outputs have no graph where gradients were disabled."""
         if not torch.is_grad_enabled() and any(one.requires_grad for one in call.module.parameters()):
-            for tensor in tensors_in(call.output):
+            for tensor in call.tensors:
                 _remember(self._without_grad, tensor, call.site)
 
     def before(self) -> dict[Any, Callable[..., None]]:
@@ -85,7 +84,7 @@ class Cuts:
 
 def _here() -> FrameSite | None:
     frame = calling_frame(sys._getframe(1))
-    return None if frame is None else FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+    return None if frame is None else site_of(frame)
 
 
 def _remember(

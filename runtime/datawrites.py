@@ -12,7 +12,7 @@ import torch
 from gradlint.events import DataWritten, Tensor
 from gradlint.facts import known
 
-from .frames import FrameSite, calling_frame
+from .frames import FrameSite, calling_frame, site_of
 from .judging import Judge
 
 MANY = 1024  #: aliases, above which those that are gone are forgotten
@@ -100,7 +100,7 @@ class DataWrites:
                 is_leaf=known(source.is_leaf),
                 is_parameter=known(_is_trained(source)),
             )
-            site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+            site = site_of(frame)
             self._remember(_Alias(result, source, view, site), result)
 
     def _viewed(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -121,7 +121,7 @@ class DataWrites:
                 is_leaf=known(tensor.is_leaf),
                 is_parameter=known(_is_trained(tensor)),
             )
-            site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+            site = site_of(frame)
             self._writes.add(tensor, site)
             self._judge.send(DataWritten(site=site, tensor=view, how=".data = …"))
 
@@ -133,7 +133,7 @@ class DataWrites:
             frame = calling_frame(sys._getframe(1))
             if frame is None:
                 return
-            site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+            site = site_of(frame)
             self._writes.add(written, site)
             alias = self._alias(written)
             if alias is not None:

@@ -15,7 +15,7 @@ from torch import nn
 from gradlint.events import DropoutCalled
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 
-from .frames import FrameSite, calling_frame
+from .frames import FrameSite, calling_frame, site_of
 from .judging import Judge
 from .spelling import call_at, function_syntax, function_text
 
@@ -54,7 +54,7 @@ class Dropouts:
             if frame is None:
                 return  # a layer of torch, or of a framework, that knows the mode
             module = _module(frame)
-            site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+            site = site_of(frame)
             key = site, None if module is None else module.training
             if key in self._judged:
                 return

@@ -85,7 +85,7 @@ class UnwalkedOutputs:
     def forward_ended(self, call: ForwardCall) -> None:
         if call.module.training or call.site in self._settled or not torch.is_grad_enabled() or _is_special(call):
             return
-        nodes = [tensor.grad_fn for tensor in tensors_in(call.output) if tensor.grad_fn is not None]
+        nodes = [tensor.grad_fn for tensor in call.tensors if tensor.grad_fn is not None]
         if not nodes:
             return
         place = self._places.setdefault(call.site, _Place())
@@ -182,7 +182,7 @@ class TrainingModeEvaluations:
         calls.given = [weakref.ref(tensor) for tensor in given]
         if calls.count >= TWICE and not any(asked.is_or_has(call.module) for asked in self._asked):
             self.insist()
-            for tensor in tensors_in(call.output):
+            for tensor in call.tensors:
                 self._outputs[id(tensor)] = weakref.ref(tensor), call.site
 
     def step_ended(self, call: StepCall) -> None:

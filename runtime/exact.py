@@ -14,8 +14,7 @@ import random
 import threading
 import weakref
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -28,7 +27,12 @@ from .frames import FrameSite, user_site
 from .interception import BackwardCall, StepCall
 from .judging import Judge
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+#: Bytes of an element, of types that can be read as 64-bit integers without further ado.
+_PLAIN = {torch.float64: 8, torch.int64: 8, torch.float32: 4, torch.int32: 4, torch.float16: 2, torch.bfloat16: 2}
 #: Operations that change what they save, on purpose and out of sight: running statistics, reserved memory.
 _CHANGES_WHAT_IT_SAVES = ("BatchNorm", "Rnn")
 
@@ -38,14 +42,14 @@ class Saved:
 
     __slots__ = ("checksum", "is_parameter", "sinks", "site", "steps", "tensor", "version")
 
-    def __init__(self, tensor: torch.Tensor, sinks: tuple[weakref.ref[SavedTensors], ...]) -> None:
+    def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor.detach()
         self.version = -1 if tensor.is_inference() else tensor._version
-        self.is_parameter = isinstance(tensor, torch.nn.Parameter)
-        self.sinks = sinks
-        self.steps = tuple(sink.steps if (sink := reference()) is not None else 0 for reference in sinks)
+        self.is_parameter = type(tensor) is not torch.Tensor and isinstance(tensor, torch.nn.Parameter)
+        self.sinks = _hooks.references
+        self.steps = [sink.steps for sink in _hooks.sinks]
         self.site = user_site(3)
-        self.checksum = checksum(self.tensor) if sinks else None
+        self.checksum = checksum(self.tensor) if self.sinks else None
 
 
 class _Hooks(threading.local):
@@ -53,6 +57,7 @@ class _Hooks(threading.local):
 
     def __init__(self) -> None:
         self.sinks: tuple[SavedTensors, ...] = ()
+        self.references: tuple[weakref.ref[SavedTensors], ...] = ()
         self.pushed = False
 
 
@@ -62,7 +67,7 @@ _hooks_of_torch: Any = torch._C._autograd
 
 def _pack(tensor: torch.Tensor) -> Saved:
     with _unseen():
-        return Saved(tensor, tuple(weakref.ref(sink) for sink in _hooks.sinks))
+        return Saved(tensor)
 
 
 def _unpack(saved: Saved) -> torch.Tensor:
@@ -93,14 +98,14 @@ def _checked(saved: Saved) -> torch.Tensor:
     return tensor
 
 
-@dataclass(slots=True)
-class _Comparison:
-    """A saved tensor that backward uses; ``differs`` is read when the pass is over."""
+class _Comparison(NamedTuple):
+    """A saved tensor that backward uses; its checksums are read when the pass is over."""
 
     saved: Saved
     operation: str
     steps: int
-    differs: torch.Tensor = field(repr=False)
+    before: torch.Tensor
+    now: torch.Tensor
 
 
 class SavedTensors:
@@ -132,14 +137,13 @@ class SavedTensors:
             return
         now = checksum(saved.tensor)
         if now is not None and saved.checksum is not None:
-            self._compared.append(_Comparison(saved, name, saved.steps[index], now != saved.checksum))
+            self._compared.append(_Comparison(saved, name, saved.steps[index], saved.checksum, now))
 
     def backward_ended(self, call: BackwardCall) -> None:
         compared, self._compared = self._compared, []
         if compared:
-            for comparison, differs in zip(compared, _read([one.differs for one in compared]), strict=True):
-                if differs:
-                    self._report(comparison, call)
+            for comparison in _different(compared):
+                self._report(comparison, call)
         if self._stepped:
             self._next_step()
 
@@ -182,6 +186,7 @@ class SavedTensors:
     def _watch(self, watching: bool) -> None:
         others = tuple(sink for sink in _hooks.sinks if sink is not self)
         _hooks.sinks = (*others, self) if watching else others
+        _hooks.references = tuple(weakref.ref(sink) for sink in _hooks.sinks)
         top = _hooks_of_torch._top_saved_tensors_default_hooks(False)
         if _hooks.sinks and not _hooks.pushed and top is None:
             _hooks_of_torch._push_saved_tensors_default_hooks(_pack, _unpack)
@@ -193,7 +198,12 @@ class SavedTensors:
 
 def checksum(tensor: torch.Tensor) -> torch.Tensor | None:
     """The sum of the bits, left on the device; None where there are none to read (sparse, fake, quantized, …)."""
-    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided or tensor.is_quantized:
+    if type(tensor) is not torch.Tensor:
+        return None
+    words = _words(tensor)
+    if words is not None:
+        return words.sum()
+    if tensor.layout is not torch.strided or tensor.is_quantized:
         return None
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
@@ -201,11 +211,30 @@ def checksum(tensor: torch.Tensor) -> torch.Tensor | None:
     size = flat.element_size()
     if flat.dtype is torch.bool:
         flat = flat.view(torch.int8)
-    words, rest = divmod(flat.numel(), 8 // size)
+    count, rest = divmod(flat.numel(), 8 // size)
     if flat.storage_offset() % (8 // size):
         return flat.view(_INTEGERS[size]).sum()
-    total = flat[: flat.numel() - rest].view(torch.int64).sum() if words else flat.new_zeros((), dtype=torch.int64)
+    total = flat[: flat.numel() - rest].view(torch.int64).sum() if count else flat.new_zeros((), dtype=torch.int64)
     return total + flat[flat.numel() - rest :].view(_INTEGERS[size]).sum() if rest else total
+
+
+def _words(tensor: torch.Tensor) -> torch.Tensor | None:
+    """An ordinary tensor as 64-bit integers where it lies; None where that takes more than reading it so."""
+    size = _PLAIN.get(tensor.dtype)
+    if size is None or tensor.layout is not torch.strided:
+        return None
+    per_word = 8 // size
+    if tensor.storage_offset() % per_word:
+        return None
+    if tensor.is_contiguous():
+        return None if tensor.numel() % per_word else tensor.view(-1).view(torch.int64)
+    strides = tensor.stride()
+    if strides[-1] != 1 and strides[0] == 1:
+        tensor = tensor.movedim(0, -1)
+        strides = tensor.stride()
+    if strides[-1] != 1 or 0 in strides or any(stride % per_word for stride in strides[:-1]):
+        return None
+    return None if tensor.shape[-1] % per_word else tensor.view(torch.int64)
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
@@ -219,12 +248,12 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(-1)
 
 
-def _read(flags: list[torch.Tensor]) -> list[bool]:
-    by_device: dict[torch.device, list[int]] = {}
-    for index, flag in enumerate(flags):
-        by_device.setdefault(flag.device, []).append(index)
-    values = [False] * len(flags)
-    for indices in by_device.values():
-        for index, value in zip(indices, torch.stack([flags[i] for i in indices]).tolist(), strict=True):
-            values[index] = value
-    return values
+def _different(compared: list[_Comparison]) -> Iterator[_Comparison]:
+    """Those whose checksums differ; each device is waited for once."""
+    by_device: dict[torch.device, list[_Comparison]] = {}
+    for comparison in compared:
+        by_device.setdefault(comparison.now.device, []).append(comparison)
+    for there in by_device.values():
+        differs = torch.stack([one.before for one in there]) != torch.stack([one.now for one in there])
+        for index in differs.nonzero().flatten().tolist():
+            yield there[index]

@@ -27,9 +27,11 @@ _DISPATCHING = (
     str(Path(torch.overrides.__file__)),
     str(Path(torch.nn.functional.__file__)),
 )
+MANY = 4096  #: sites, above which all are forgotten: a program may compile code without end
 _GENERATED = ("<frozen ", "<eval_with_key>", "<torch_package")
 
 _foreign: dict[str, bool] = {}  # by file name: whether its frames are passed over
+_sites: dict[tuple[int, int], FrameSite] = {}  # by id of the code, which each keeps alive, and instruction
 _paths: dict[str, str] = {}  # by file name: its path, from before the program changes its directory
 
 
@@ -111,10 +113,27 @@ def user_site(depth: int = 1) -> FrameSite:
         if foreign is None:
             foreign = is_foreign(code.co_filename)
         if not foreign:
-            return FrameSite(code, frame.f_lasti, frame.f_lineno)
+            return site_of(frame)
         last, frame = frame, frame.f_back
     assert last is not None
-    return FrameSite(last.f_code, last.f_lasti, last.f_lineno)
+    return site_of(last)
+
+
+def site_of(frame: FrameType) -> FrameSite:
+    """Where a frame is now.  What happens at one place again and again is given the same site."""
+    code = frame.f_code
+    key = id(code), frame.f_lasti
+    site = _sites.get(key)
+    if site is None:
+        if len(_sites) >= MANY:
+            _sites.clear()
+        site = _sites[key] = FrameSite(code, frame.f_lasti, frame.f_lineno)
+    return site
+
+
+def forget_sites() -> None:
+    """Keep no code alive any longer; sites that are in use stay what they are."""
+    _sites.clear()
 
 
 def calling_frame(frame: FrameType) -> FrameType | None:

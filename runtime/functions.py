@@ -103,6 +103,7 @@ class WatchedFunctions:
         self._steps = 0
         self._next = 0
         self._stepped = False
+        self._watching = False
         self._choose()
 
     def backward_ended(self, call: BackwardCall) -> None:
@@ -138,10 +139,12 @@ class WatchedFunctions:
             if self._steps >= self._next:
                 self._next = self._steps + 1 + random.randrange(2 * EVERY - 1)  # noqa: S311  a sample
             watch = self._steps + 1 == self._next
-        if watch and not _compiled_code_is_about():
+        watch = watch and not _compiled_code_is_about()
+        if watch:
             _put_in(self._mode)
-        else:
+        elif self._watching:
             _take_out(self._mode)
+        self._watching = watch
 
 
 class _Mode(TorchFunctionMode):

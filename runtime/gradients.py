@@ -7,21 +7,24 @@ id, because tensors compare elementwise.
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
+from torch import Tensor
 
 from gradlint.events import Backward, Cleared, Event, NeverReached, Step, WeightsUpdated
 from gradlint.facts import FALSE, TRUE, Fact, unknown
+from gradlint.finding import Site
 
 from .cohorts import Cohorts, Subject
 from .frames import FrameSite
 from .interception import BackwardCall, ForwardCall, StepCall
 from .judging import Judge
 from .modules import KnownModules
+from .tensors import unseen_by_modes
 
 if TYPE_CHECKING:
     from torch import nn
@@ -62,10 +65,11 @@ class Gradient(Subject):
 class _Steps:
     """The steps of one optimizer so far."""
 
-    __slots__ = ("count", "ended_at", "optimizer", "site", "unprepared")
+    __slots__ = ("count", "ended_at", "gradients", "optimizer", "site", "unprepared")
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = weakref.ref(optimizer)
+        self.gradients: list[Gradient] = []  # of the parameters it had when it was last seen
         self.count = 0
         self.site: FrameSite | None = None  # of the last one
         self.ended_at = 0  # by the clock of the history
@@ -87,6 +91,7 @@ class GradientHistory:
         self._order: list[Gradient] = []
         self._called: dict[int, weakref.ref[nn.Module]] = {}
         self._last_backward: Backward | None = None
+        self._accepted: dict[tuple[FrameSite, str], Step] = {}  # with gradients to apply
 
     def watch(self, parameters: Iterable[torch.Tensor]) -> list[Gradient]:
         """The gradients of these parameters; those not yet known are followed from now on."""
@@ -115,11 +120,12 @@ class GradientHistory:
             return
         self._clock += 1
         self._walked_at = self._clock
-        self._forget_dead()
-        self._find_clearings(self._order, call.site)
-        doubtful = _present(gradient for gradient in self._order if gradient.spent and not gradient.added)
-        for (gradient, _), norm in zip(doubtful, norms([grad for _, grad in doubtful]), strict=True):
-            gradient.doubt = norm
+        if not self._find_clearings(self._order, call.site):
+            self._forget_dead()
+        doubtful = _present([gradient for gradient in self._order if gradient.spent and not gradient.added])
+        if doubtful:
+            for (gradient, _), norm in zip(doubtful, norms([grad for _, grad in doubtful]), strict=True):
+                gradient.doubt = norm
 
     def backward_ended(self, call: BackwardCall) -> None:
         if not call.accumulates:
@@ -154,8 +160,10 @@ class GradientHistory:
                 gradient.clear()
             else:
                 gradient.remember(grad)
-                gradient.spent, gradient.added, gradient.doubt = True, False, None
-        self._send(Cleared(site=call.site), cleared)
+                gradient.spent = True
+                gradient.added = False
+                gradient.doubt = None
+        self._send_cleared(call.site, cleared)
         self._clock += 1
         self._of_optimizer(call.optimizer).ended_at = self._clock
 
@@ -163,16 +171,21 @@ class GradientHistory:
 
     def _of(self, optimizer: Optimizer) -> list[Gradient]:
         """The gradients an optimizer owns.  One met for the first time was filled by the last backward pass."""
+        steps = self._of_optimizer(optimizer)
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        known = [gradient.parameter() for gradient in steps.gradients]
+        if len(known) == len(parameters) and all(map(operator.is_, known, parameters)):
+            return steps.gradients
         gradients, filled = [], []
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                gradient, new = self._gradient(parameter)
-                gradients.append(gradient)
-                if new:
-                    gradient.changed_at = self._walked_at  # by all that is known
-                if new and parameter.grad is not None:
-                    gradient.remember(parameter.grad)
-                    filled.append(gradient)
+        for parameter in parameters:
+            gradient, new = self._gradient(parameter)
+            gradients.append(gradient)
+            if new:
+                gradient.changed_at = self._walked_at  # by all that is known
+            if new and parameter.grad is not None:
+                gradient.remember(parameter.grad)
+                filled.append(gradient)
+        steps.gradients = gradients
         if self._last_backward is not None:
             for gradient in filled:
                 gradient.reached_at = self._walked_at
@@ -208,12 +221,17 @@ class GradientHistory:
                 return unknown()
         return FALSE
 
-    def _find_clearings(self, gradients: list[Gradient], site: FrameSite) -> None:
-        """Before a backward pass or a step: which gradients were dropped, replaced or zeroed since last seen."""
+    def _find_clearings(self, gradients: list[Gradient], site: FrameSite) -> bool:
+        """Before a backward pass or a step: which gradients were dropped, replaced or zeroed since last seen.
+
+        Returns whether all parameters are still there.
+        """
         cleared, replaced = [], []
+        complete = True
         for gradient in gradients:
             parameter = gradient.parameter()
             if parameter is None:
+                complete = False
                 continue
             grad, before = parameter.grad, gradient.grad
             if before is None:
@@ -221,8 +239,6 @@ class GradientHistory:
                     gradient.remember(grad)  # assigned by hand
                     gradient.changed_at = self._clock + 1
                 continue
-            if before() is not grad or (grad is not None and version(grad) != gradient.version):
-                gradient.changed_at = self._clock + 1
             if grad is None:
                 gradient.grad = None
             elif before() is grad:
@@ -231,15 +247,18 @@ class GradientHistory:
                     continue
                 gradient.version = now
                 if not gradient.spent or gradient.added:
+                    gradient.changed_at = self._clock + 1
                     continue  # clipped or unscaled, it is still what was accumulated
             else:
                 gradient.remember(grad)
                 replaced.append(gradient)
+            gradient.changed_at = self._clock + 1
             gradient.clear()
             cleared.append(gradient)
-        self._send(Cleared(site=site), cleared)
+        self._send_cleared(site, cleared)
         if self._last_backward is not None:
             self._send(self._last_backward, replaced)  # by what somebody made of those of the last backward pass
+        return complete
 
     def _find_accumulations(self, gradients: list[Gradient], event: Backward) -> None:
         """After a backward pass, or in a hook within it: which gradients it has added to."""
@@ -263,19 +282,29 @@ class GradientHistory:
             reached.append(gradient)
         self._clock += bool(reached)
         self._send(event, reached)
-        self._send(Cleared(site=event.site), cleared)
+        self._send_cleared(event.site, cleared)
 
     def _step(self, call: StepCall, gradients: list[Gradient]) -> None:
         self._settle_doubts(gradients, call.site)
         prepared = self._prepared(call, gradients)
-        call.event = Step(site=call.site, optimizer=type(call.optimizer).__name__, prepared=prepared)
-        self._judge.send(call.event)
+        call.event = self._judged(call, prepared)
         self._of_optimizer(call.optimizer).unprepared &= prepared.is_false
         self._send(call.event, [gradient for gradient in gradients if gradient.grad is not None])
         # Where there is something to apply, what is not there for a part of the parameters is no loss.
         applied = [gradient for gradient in gradients if gradient.added]
         self._send(WeightsUpdated(site=call.site), applied or gradients)
         self._count(call, gradients)
+
+    def _judged(self, call: StepCall, prepared: Fact[bool]) -> Step:
+        """The step as an event, shown to its checks unless they have accepted its like."""
+        name = type(call.optimizer).__name__
+        key = call.site, name
+        event = self._accepted.get(key) if prepared is TRUE else None
+        if event is None:
+            event = Step(site=call.site, optimizer=name, prepared=prepared)
+            if self._judge.accepts(event) and prepared is TRUE:
+                self._accepted[key] = event
+        return event
 
     def _count(self, call: StepCall, gradients: list[Gradient]) -> None:
         """After several steps: which gradients have never been there?"""
@@ -314,20 +343,26 @@ class GradientHistory:
 
         Only here are values read from the device, and only on suspicion.
         """
-        present = _present(gradient for gradient in gradients if gradient.spent and gradient.added)
+        present = _present([gradient for gradient in gradients if gradient.spent and gradient.added])
+        if not present:
+            return
         was_zero = _zeros([(gradient, gradient.doubt) for gradient, _ in present if gradient.doubt is not None])
         now = norms([grad for _, grad in present])
         is_zero = _zeros([(gradient, norm) for (gradient, _), norm in zip(present, now, strict=True)])
         if was_zero or is_zero:
             for gradient in was_zero + is_zero:
                 gradient.clear()
-            self._send(Cleared(site=site), set(was_zero + is_zero))
+            self._send_cleared(site, list({id(gradient): gradient for gradient in was_zero + is_zero}.values()))
             if self._last_backward is not None:
                 self._send(self._last_backward, [gradient for gradient in was_zero if gradient not in is_zero])
 
-    def _send(self, event: Event, gradients: Iterable[Gradient]) -> None:
+    def _send(self, event: Event, gradients: list[Gradient]) -> None:
         if gradients:
             self._cohorts.send(event, gradients)
+
+    def _send_cleared(self, site: Site, gradients: list[Gradient]) -> None:
+        if gradients:
+            self._cohorts.send(Cleared(site=site), gradients)
 
     def _forget_dead(self) -> None:
         dead = [gradient for gradient in self._order if gradient.parameter() is None]
@@ -337,7 +372,7 @@ class GradientHistory:
             self._cohorts.drop(dead)
 
 
-def _present(gradients: Iterable[Gradient]) -> list[tuple[Gradient, torch.Tensor]]:
+def _present(gradients: list[Gradient]) -> list[tuple[Gradient, torch.Tensor]]:
     return [
         (gradient, grad)
         for gradient in gradients
@@ -347,9 +382,8 @@ def _present(gradients: Iterable[Gradient]) -> list[tuple[Gradient, torch.Tensor
 
 def version(tensor: torch.Tensor) -> int:
     """How often a tensor was changed in place; for a sharded one, its local part is what gradients are added to."""
-    local = tensor if type(tensor) is torch.Tensor else getattr(tensor, "_local_tensor", tensor)
     try:
-        return int(local._version)
+        return tensor._version if type(tensor) is Tensor else int(getattr(tensor, "_local_tensor", tensor)._version)
     except RuntimeError:  # inference tensors do not count
         return -1
 
@@ -358,7 +392,7 @@ def norms(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     """The norm of each tensor, left on its device; unseen by function and dispatch modes."""
     if not tensors:
         return []
-    with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
+    with torch.no_grad(), torch._C.DisableTorchFunction(), unseen_by_modes():
         values = [_values(getattr(tensor, "_local_tensor", tensor)) for tensor in tensors]
         return [torch.linalg.vector_norm(value) for value in values]
 
@@ -371,5 +405,5 @@ def _values(tensor: torch.Tensor) -> torch.Tensor:
 def _zeros(pairs: list[tuple[Gradient, torch.Tensor]]) -> list[Gradient]:
     if not pairs:
         return []
-    with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
+    with torch.no_grad(), torch._C.DisableTorchFunction(), unseen_by_modes():
         return [gradient for gradient, norm in pairs if norm.item() == 0]

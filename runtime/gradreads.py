@@ -11,7 +11,7 @@ import torch
 from gradlint.events import GradOfTensorRead, Tensor
 from gradlint.facts import known
 
-from .frames import FrameSite, calling_frame
+from .frames import calling_frame, site_of
 
 if TYPE_CHECKING:
     from .judging import Judge
@@ -43,5 +43,5 @@ class GradientReads:
                 is_leaf=known(tensor.is_leaf),
                 retains_grad=known(tensor.retains_grad),
             )
-            site = FrameSite(frame.f_code, frame.f_lasti, frame.f_lineno)
+            site = site_of(frame)
             self._judge.send(GradOfTensorRead(site=site, tensor=view))

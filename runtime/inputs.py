@@ -55,7 +55,7 @@ class InputGradients:
                 continue
             if tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None):
                 continue  # a hook is given the gradient
-            if not any(output.requires_grad for output in tensors_in(call.output)):
+            if not any(output.requires_grad for output in call.tensors):
                 return
             self._feed(tensor, call.site)
 

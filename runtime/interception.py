@@ -1,8 +1,9 @@
 """The one place where torch is patched: process-wide, once, for all active guards, and undone with the last one.
 
 Watched are the autograd engine's entry in ``torch.autograd`` (both ``backward()`` and ``grad()`` go through it, under
-whatever name they were imported), the global optimizer hooks and the global module hooks.  Instances carry
-nothing, so that models and optimizers can be copied and pickled inside a guard.
+whatever name they were imported), the global optimizer hooks, and the call of a module, of which the outermost one
+counts: global module hooks would send every layer of a model down a longer path.  Instances carry nothing, so that
+models and optimizers can be copied and pickled inside a guard.
 
 A guard is told what happens in the thread it was entered in: looking at a gradient while a backward pass of another
 thread accumulates into it is a data race.  Hooks that run in the engine's own threads belong to the pass they run in.
@@ -12,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,9 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules.module import (
-    _global_forward_hooks_with_kwargs,
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
@@ -34,7 +32,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from gradlint.events import Backward, Step
 from gradlint.finding import Finding
 
-from .frames import FrameSite, is_foreign, user_site
+from .frames import FrameSite, is_foreign, site_of, user_site
+from .tensors import tensors_in
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -82,6 +81,7 @@ class ForwardCall:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     output: Any
+    tensors: tuple[torch.Tensor, ...]  #: those in the output
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +117,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.setting_mode = False
-        self.outermost: int | None = None  # id of the module whose call is under way
+        self.outermost: object | None = None  # stands for the call of a module that is under way
         self.built: dict[int, tuple[weakref.ref[torch.nn.Module], FrameSite]] = {}  # modules, during that call
         self.applied: list[tuple[weakref.ref[torch.nn.Module], LayerCall]] = []  # those of them that were called
         self.steps: list[tuple[int, int, StepCall | None]] = []  # (optimizer id, frame id, call)
@@ -130,14 +130,11 @@ class _Patch:
     guards: tuple[Guard, ...] = ()
     handles: list[Any] = field(default_factory=list)
     running: list[BackwardCall] = field(default_factory=list)
-    silenced: Any = None  #: the filter for the warning that compiled modules give under global hooks
     before: Callable[..., Any] | None = None  #: the entry to the engine that ours replaces
     engine: Callable[..., Any] | None = None  #: ours
     methods: list[tuple[type, str, Callable[..., Any], Callable[..., Any]]] = field(default_factory=list)
     """Of classes of torch: the class, the name, the method that ours replaces, and ours."""
 
-
-_COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 _lock = threading.RLock()
 _patch = _Patch()
@@ -168,24 +165,26 @@ def inside_backward() -> bool:
 
 def _watching() -> tuple[Guard, ...]:
     """The guards of this thread."""
-    thread = threading.get_ident()
-    return tuple(guard for guard in _patch.guards if guard.thread == thread)
+    guards, thread = _patch.guards, threading.get_ident()
+    if len(guards) == 1:
+        return guards if guards[0].thread == thread else ()
+    return tuple(guard for guard in guards if guard.thread == thread)
 
 
 def _install() -> None:
+    # Every optimizer imports it, and it takes the call of a module that it finds for torch's own.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch._dynamo.utils")
     _patch.before = _autograd._engine_run_backward
     _patch.engine = _autograd._engine_run_backward = _entry(_patch.before)
     for scheduler in _SCHEDULERS:
         _replace(scheduler, "step", _schedule)
     _replace(torch.nn.Module, "train", _mode_setter)
     _replace(torch.nn.Module, "eval", _mode_setter)
-    warnings.filterwarnings("ignore", message=_COMPILED, category=UserWarning)
-    _patch.silenced = warnings.filters[0]
+    _replace(torch.nn.Module, "__call__", _caller)
     _patch.handles = [
         register_optimizer_step_pre_hook(_step_begins),
         register_optimizer_step_post_hook(_step_ended),
-        register_module_forward_pre_hook(_forward_begins),
-        register_module_forward_hook(_forward_ended, with_kwargs=True),
         register_module_parameter_registration_hook(_parameter_registered),
         register_module_module_registration_hook(_module_registered),
     ]
@@ -194,9 +193,6 @@ def _install() -> None:
 def _uninstall() -> None:
     for handle in _patch.handles:
         handle.remove()
-        _global_forward_hooks_with_kwargs.pop(handle.id, None)  # torch forgets to
-    with contextlib.suppress(ValueError):  # under warnings.catch_warnings() the filters were other ones
-        warnings.filters.remove(_patch.silenced)  # type: ignore[attr-defined]  # it is a list
     for owner, name, before, ours in _patch.methods:
         if owner.__dict__.get(name) is ours:
             setattr(owner, name, before)
@@ -307,7 +303,7 @@ def _step_begins(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, 
     while steps and not _is_running(steps[-1][1]):
         steps.pop()  # that step raised
     frame = id(sys._getframe(1))
-    if any(entry[0] == id(optimizer) for entry in steps):
+    if steps and any(entry[0] == id(optimizer) for entry in steps):
         steps.append((id(optimizer), frame, None))  # super().step(): still the same step
         return
     closure = (len(args) > 1 and args[1] is not None) or kwargs.get("closure") is not None
@@ -350,29 +346,45 @@ def _is_running(frame_id: int) -> bool:
     return False
 
 
-def _forward_begins(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-    if torch.compiler.is_compiling():
-        return
-    if _thread.outermost is None:
-        _thread.outermost = id(module)
+def _caller(before: Callable[..., Any]) -> Callable[..., Any]:
+    """The call of a module that tells the guards when the outermost one has returned."""
+
+    def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return before(self, *args, **kwargs)
+        if _thread.outermost is not None:
+            output = before(self, *args, **kwargs)
+            if _thread.built:
+                _layer_ended(self)
+            return output
+        guards = _watching()
+        if not guards:
+            return before(self, *args, **kwargs)
         if _thread.built:  # in a forward that raised
             _thread.built, _thread.applied = {}, []
+        _thread.outermost = mine = object()
+        try:
+            output = before(self, *args, **kwargs)
+        finally:
+            ended = _thread.outermost is mine  # no backward pass or step has been made within
+            if ended:
+                _thread.outermost = None
+        if ended:
+            _forward_ended(guards, self, args, kwargs, output)
+        return output
+
+    return call
 
 
-def _forward_ended(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-    if torch.compiler.is_compiling():
-        return
-    if _thread.outermost != id(module):
-        if _thread.built:
-            _layer_ended(module)
-        return
-    _thread.outermost = None
+def _forward_ended(
+    guards: tuple[Guard, ...], module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+) -> None:
     if _thread.built:
         _layers_dropped()
-    guards = _watching()
-    if guards:
-        call = ForwardCall(user_site(2), module, args, kwargs, output)
-        for guard in guards:
+    tensors = (output,) if isinstance(output, torch.Tensor) else tuple(tensors_in(output))
+    call = ForwardCall(user_site(3), module, args, kwargs, output, tensors)
+    for guard in guards:
+        if guard.active:
             guard.forward_ended(call)
 
 
@@ -402,8 +414,7 @@ def _module_built(frame: FrameType | None) -> None:
         frame = frame.f_back
     caller = None if building is None else building.f_back
     if built is not None and caller is not None and not is_foreign(caller.f_code.co_filename):
-        site = FrameSite(caller.f_code, caller.f_lasti, caller.f_lineno)
-        _thread.built[id(built)] = weakref.ref(built), site
+        _thread.built[id(built)] = weakref.ref(built), site_of(caller)
 
 
 def _layer_ended(module: torch.nn.Module) -> None:

@@ -53,7 +53,8 @@ class Judge:
         self._unwanted: dict[tuple[str, Site], Finding] = {}
         self.wants: Callable[[Finding], bool] = lambda _: True  #: whether to keep a finding when it is first seen
         self._undelivered: list[int] = []
-        self._last: tuple[int, Event] | None = None
+        self.turn = 0  #: counts what happens; an event is counted once in each
+        self._last: tuple[int, Event, int] | None = None
         self.recording: Recording | None = None  #: told of what is found and measured, for a report
         self._pending: dict[tuple[str, Site], tuple[Rule, Violation, Event]] = {}
         self._innocent: set[tuple[str, Site]] = set()
@@ -79,13 +80,21 @@ class Judge:
         """Show an event to the checks that listen to its type; the findings, new and known, that it gives."""
         if self.recording is not None and isinstance(event, GradientsMeasured):
             self.recording.measured(event)
-        found = []
+        return self._ask(event)[0]
+
+    def accepts(self, event: Event) -> bool:
+        """Show an event as :meth:`send` does; whether no check objects to it, and so to none that is equal."""
+        return not self._ask(event)[1]
+
+    def _ask(self, event: Event) -> tuple[list[Finding], bool]:
+        found, objected = [], False
         for rule, check in self._checks.get(type(event), ()):
             violations = list(check(event))
+            objected = objected or bool(violations)
             if getattr(check, "__gradlint_every_time__", False):
                 violations = self._each_time(rule, violations, event)
             found += [self.report(rule, violation, event) for violation in violations]
-        return found
+        return found, objected
 
     def _each_time(self, rule: Rule, violations: list[Violation], event: Event) -> list[Violation]:
         """What to report at a place that is to be wrong each time: nothing, before it was so twice."""
@@ -121,9 +130,10 @@ class Judge:
                 return finding
             index = self._keep(finding)
             self._known[key] = index
-        if self._last is None or self._last[0] != index or self._last[1] is not event:
+        last = (index, event, self.turn)
+        if self._last is None or self._last[::2] != last[::2] or self._last[1] is not event:
             self._counts[index] += 1
-            self._last = (index, event)
+            self._last = last
             if self.recording is not None:
                 self.recording.found(index)
         return self._findings[index]
@@ -141,6 +151,11 @@ class Judge:
     def findings(self) -> list[Finding]:
         """All findings so far, in the order in which they were first seen."""
         return [replace(finding, count=count) for finding, count in zip(self._findings, self._counts, strict=True)]
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a finding was first seen since :meth:`fresh` was last asked."""
+        return bool(self._undelivered)
 
     def fresh(self) -> list[Finding]:
         """The findings first seen since this was last asked."""

@@ -11,7 +11,6 @@ from gradlint.facts import FALSE
 from .cohorts import Cohorts, Subject
 from .interception import BackwardCall, ForwardCall, ModeCall, StepCall, inside_backward
 from .modules import depends_on_mode
-from .tensors import tensors_in
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 
 MANY = 256  #: modules, above which those that are gone are forgotten
+LOOK_AGAIN = 20  #: steps after which a module that did not depend on its mode is looked through again
 
 
 class _Mode(Subject):
@@ -56,8 +56,11 @@ class Modes:
         self._followed = judge.follows(EvalMode)
         self._cohorts: Cohorts[_Mode] = Cohorts(judge, self._followed)
         self._modes: dict[int, _Mode] = {}
+        self._steps = 0
+        self._indifferent: dict[int, weakref.ref[nn.Module]] = {}  # to the mode they are in, when last looked through
 
     def mode_set(self, call: ModeCall) -> None:
+        self._indifferent.clear()
         if not self._followed:
             return
         if not call.training:
@@ -95,7 +98,7 @@ class Modes:
         self._cohorts.send(event, [mode])
 
     def forward_ended(self, call: ForwardCall) -> None:
-        if inside_backward() or not any(tensor.requires_grad for tensor in tensors_in(call.output)):
+        if inside_backward() or not any(tensor.requires_grad for tensor in call.tensors):
             return
         self._calls[id(call.module)] = _LastCall(call.module, call.site)
         if len(self._calls) > MANY:
@@ -115,13 +118,19 @@ class Modes:
             self._stepped(call)
 
     def _stepped(self, call: StepCall) -> None:
+        self._steps += 1
         walked = [last for last in self._calls.values() if last.walked_at is not None and self._is_news(last)]
         if not walked:
             return
         owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
         for last in walked:
             module = last.module()
-            if module is None or not depends_on_mode(module) or not _has_any(module, owned):
+            if module is None:
+                continue
+            if not depends_on_mode(module):
+                self._indifferent[id(module)] = last.module
+                continue
+            if not _has_any(module, owned):
                 continue
             followed = bool(self._followed) and self._follow(last, module, call)
             if not last.training and not followed:
@@ -132,6 +141,9 @@ class Modes:
         if not last.training or not self._followed:
             return not last.training
         module = last.module()
+        indifferent = self._indifferent.get(id(module))
+        if indifferent is not None and indifferent() is module and self._steps % LOOK_AGAIN:
+            return False
         mode = self._modes.get(id(module))
         return mode is None or mode.module() is not module or not (mode.training and mode.trained)
 

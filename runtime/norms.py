@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from gradlint.events import GradientsMeasured
+
+from .tensors import unseen_by_modes
 
 if TYPE_CHECKING:
     from .frames import FrameSite
@@ -62,29 +63,29 @@ class GradientNorms:
         self._settle()
         if call.closure or getattr(optimizer, "found_inf", None) is not None:
             return  # gradients that are not there yet, or that the step itself may refuse
-        parameters = [
-            parameter
+        found = [
+            (parameter, grad)
             for group in optimizer.param_groups
             for parameter in group["params"]
-            if parameter.grad is not None and parameter.grad.layout is torch.strided
+            if (grad := parameter.grad) is not None and grad.layout is torch.strided
         ]
-        if parameters and self._backward is not None:
-            self._measure(parameters, step, self._backward)
+        if found and self._backward is not None:
+            self._measure(found, step, self._backward)
 
     def finish(self, _: FrameSite) -> None:
         """Read what has arrived."""
         self._settle(wait=True)
 
-    def _measure(self, parameters: list[torch.Tensor], step: int, site: FrameSite) -> None:
-        keys = [id(parameter) for parameter in parameters]
-        for parameter, name in zip(parameters, self._name(parameters), strict=True):
-            self._names[id(parameter)] = name
+    def _measure(self, found: list[tuple[torch.Tensor, torch.Tensor]], step: int, site: FrameSite) -> None:
+        keys = [id(parameter) for parameter, _ in found]
+        if any(key not in self._names for key in keys):
+            self._names.update(zip(keys, self._modules.names(parameter for parameter, _ in found), strict=True))
         by_device: dict[torch.device, list[int]] = {}
-        for index, parameter in enumerate(parameters):
-            by_device.setdefault(parameter.grad.device, []).append(index)  # type: ignore[union-attr]  # filtered above
-        with torch.no_grad(), _disable_current_modes():
+        for index, (_, grad) in enumerate(found):
+            by_device.setdefault(grad.device, []).append(index)
+        with torch.no_grad(), unseen_by_modes():
             for device, indices in by_device.items():
-                values = _norms([_local(parameters[i].grad) for i in indices])
+                values = _norms([_local(found[i][1]) for i in indices])
                 ready = None
                 if device.type == "cuda":
                     there = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
@@ -94,11 +95,6 @@ class GradientNorms:
                 chosen = [keys[i] for i in indices]
                 names = [self._names[key] for key in chosen]
                 self._pending.append(_Measurement(site, step, chosen, names, values, ready))
-
-    def _name(self, parameters: list[torch.Tensor]) -> list[str]:
-        if all(id(parameter) in self._names for parameter in parameters):
-            return [self._names[id(parameter)] for parameter in parameters]
-        return self._modules.names(parameters)
 
     def _settle(self, wait: bool = False) -> None:
         pending, self._pending = self._pending, []
@@ -110,18 +106,23 @@ class GradientNorms:
                 measured.ready.synchronize()
             history: dict[str, tuple[float, ...]] = {}
             for key, name, value in zip(measured.keys, measured.names, measured.values.tolist(), strict=True):
-                kept = self._kept.setdefault(key, deque(maxlen=KEPT))
+                kept = self._kept.get(key)
+                if kept is None:
+                    kept = self._kept[key] = deque(maxlen=KEPT)
                 kept.append(value)
                 history[name] = tuple(kept)
             self._judge.send(GradientsMeasured(site=measured.site, step=measured.step, norms=history))
 
 
 def _local(grad: Any) -> torch.Tensor:
-    local: torch.Tensor = getattr(grad, "_local_tensor", grad)
-    return local.detach()
+    local: torch.Tensor = grad if type(grad) is torch.Tensor else getattr(grad, "_local_tensor", grad)
+    return local.detach() if local.requires_grad else local
 
 
 def _norms(grads: list[torch.Tensor]) -> torch.Tensor:
     """The norms, in single precision at least: a sum of squares soon leaves the range of half precision."""
+    dtypes = {grad.dtype for grad in grads}
+    if dtypes == {torch.float32}:
+        return torch.stack(torch._foreach_norm(grads))
     plain = [grad if grad.dtype in (torch.float32, torch.float64) else grad.float() for grad in grads]
     return torch.stack([norm.to(torch.float32) for norm in torch._foreach_norm(plain)])

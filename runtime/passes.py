@@ -1,21 +1,25 @@
 """Backward passes as events: what their roots were, and where their graphs had been freed.
 
-After a pass that frees its graph every node it could reach is stamped, up to nodes that are stamped already.  The
-stamp is a number: what outlives the guard in a graph the user keeps refers to nothing.
+While all passes are made at one place, that place has freed whatever turns out to be freed.  From the first pass at
+another place on, and at the very first passes, whose graphs may have been there before the guard was, every node a
+freeing pass could reach is stamped, up to nodes that are stamped already.  The stamp is a number: what outlives the
+guard in a graph the user keeps refers to nothing.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from gradlint.events import Backward, BackwardAsked, SavedTensorChanged, Tensor
-from gradlint.facts import TRUE, known
+from gradlint.facts import FALSE, TRUE, known
 from gradlint.finding import Finding
 
 from .ages import Ages, Update
@@ -25,6 +29,8 @@ from .frames import FrameSite
 from .interception import BackwardCall
 from .judging import Judge
 
+STAMPED = 4  #: passes whose graphs are stamped in any case
+
 FREED = "backward through the graph a second time"
 NO_GRAPH = "does not require grad and does not have a grad_fn"
 CHANGED = re.compile(
@@ -32,6 +38,7 @@ CHANGED = re.compile(
 )
 
 _guards = itertools.count(1)
+_EDGE = Tensor(freed=FALSE)
 _AccumulateGrad: type = type(torch.autograd.graph.get_gradient_edge(torch.zeros((), requires_grad=True)).node)
 
 
@@ -47,29 +54,46 @@ class BackwardPasses:
         self._key = f"gradlint.{next(_guards)}"
         self._serials: dict[FrameSite, int] = {}
         self._sites: list[FrameSite] = []
+        self._freeing = 0  # passes that freed their graphs
+        self._born: int = torch._C._autograd._get_sequence_nr()  # nodes of later graphs have higher numbers
+        self._views: dict[tuple[bool, bool, str, bool], Tensor] = {}
+        self._accepted: dict[tuple[FrameSite, int, bool, bool, bool], Backward] = {}  # no check objects to them
 
     def backward_begins(self, call: BackwardCall) -> None:
         self._stale = self._ages.stale(map(_node, call.roots))
         silent = [update for update in self._stale if update.silent]
-        call.event = _event(call, stale_at=silent[-1].site if silent else None)
         root = call.roots[0] if call.roots else None
+        alike = None if silent or root is None else self._accepted.get(self._kind(call))
+        call.event = alike or self._event(call, stale_at=silent[-1].site if silent else None)
         if isinstance(root, torch.Tensor) and root.requires_grad and root.grad_fn is None:
             view = self._cuts.described(root, call.event.root)
             self._judge.send(BackwardAsked(site=call.site, root=view))
 
     def backward_ended(self, call: BackwardCall) -> None:
         if call.error is None:
-            assert call.event is not None
-            self._judge.send(call.event)
+            self._judge_pass(call)
             if not call.retain:
-                self._stamp(call.roots, call.site)
+                self._remember_freed(call)
         else:
             call.explained += self._explain(call, str(call.error))
+
+    def _judge_pass(self, call: BackwardCall) -> None:
+        event = call.event
+        assert event is not None
+        if not call.roots or event.root.stale_at is not None:
+            self._judge.send(event)
+            return
+        kind = self._kind(call)
+        if self._accepted.get(kind) is not event and self._judge.accepts(event):
+            self._accepted[kind] = event
+
+    def _kind(self, call: BackwardCall) -> tuple[FrameSite, int, bool, bool, bool]:
+        return call.site, id(self._view(call.roots[0])), call.retain, call.create, call.accumulates
 
     def _explain(self, call: BackwardCall, error: str) -> list[Finding]:
         """What an error of the engine is about."""
         if FREED in error:
-            call.event = _event(call, freed=True, freed_at=self._freed_at(call.roots))
+            call.event = self._event(call, freed=True, freed_at=self._freed_at(call.roots))
             return self._judge.send(call.event)
         assert call.event is not None
         if NO_GRAPH in error:
@@ -78,7 +102,7 @@ class BackwardPasses:
         if changed := CHANGED.search(error):
             shape = tuple(int(size) for size in changed["shape"].split(", ") if size)
             if steps := [update for update in self._stale if update.may_have_changed(shape)]:
-                return self._judge.send(_event(call, stale_at=steps[-1].site))
+                return self._judge.send(self._event(call, stale_at=steps[-1].site))
             return self._judge.send(
                 SavedTensorChanged(
                     site=call.site,
@@ -90,13 +114,55 @@ class BackwardPasses:
             )
         return []
 
-    def _stamp(self, roots: Iterable[Any], site: FrameSite) -> None:
-        serial = self._serials.get(site)
+    def _event(
+        self,
+        call: BackwardCall,
+        freed: bool = False,
+        freed_at: FrameSite | None = None,
+        stale_at: FrameSite | None = None,
+    ) -> Backward:
+        root = self._view(call.roots[0]) if call.roots else Tensor()
+        if freed or stale_at is not None or not call.roots:
+            root = replace(root, freed=known(freed), freed_at=freed_at, stale_at=stale_at)
+        return Backward(
+            site=call.site,
+            root=root,
+            retain_graph=known(call.retain),
+            create_graph=known(call.create),
+            accumulates=call.accumulates,
+        )
+
+    def _view(self, root: Any) -> Tensor:
+        """What there is to say about a root whose graph is there; made once for all that are alike."""
+        if not isinstance(root, torch.Tensor):
+            return _EDGE
+        key = root.requires_grad, root.is_leaf, root.device.type, root.numel() == 1
+        view = self._views.get(key)
+        if view is None:
+            requires_grad, is_leaf, device, scalar = key
+            view = self._views[key] = Tensor(
+                requires_grad=known(requires_grad),
+                is_leaf=known(is_leaf),
+                device=known(device),
+                scalar=known(scalar),
+                freed=FALSE,
+            )
+        return view
+
+    def _remember_freed(self, call: BackwardCall) -> None:
+        self._freeing += 1
+        serial = self._serials.get(call.site)
         if serial is None:
-            serial = self._serials[site] = len(self._sites)
-            self._sites.append(site)
+            serial = self._serials[call.site] = len(self._sites)
+            self._sites.append(call.site)
+        nodes = [node for node in map(_node, call.roots) if node is not None]
+        if len(self._sites) > 1 or self._freeing <= STAMPED:
+            self._stamp(nodes, serial)
+        else:
+            self._ages.walked(nodes, call.site)
+
+    def _stamp(self, nodes: list[Any], serial: int) -> None:
         key = self._key
-        nodes = [node for node in map(_node, roots) if node is not None]
         while nodes:
             node = nodes.pop()
             if type(node) is _AccumulateGrad:
@@ -105,49 +171,29 @@ class BackwardPasses:
             if key in metadata:
                 continue
             metadata[key] = serial
-            self._ages.freed(node, site)
+            self._ages.freed(node, self._sites[serial])
             nodes += [child for child, _ in node.next_functions if child is not None]
 
     def _freed_at(self, roots: Iterable[Any]) -> FrameSite | None:
         """Where the nearest part of the graph was freed."""
         seen = {node for node in map(_node, roots) if node is not None}
         nodes = deque(seen)
+        oldest = sys.maxsize
         while nodes:
             node = nodes.popleft()
-            if type(node) is not _AccumulateGrad and self._key in node.metadata:
-                serial: int = node.metadata[self._key]
-                return self._sites[serial]
+            if type(node) is not _AccumulateGrad:
+                if self._key in node.metadata:
+                    serial: int = node.metadata[self._key]
+                    return self._sites[serial]
+                oldest = min(oldest, node._sequence_nr())
             for child, _ in node.next_functions:
                 if child is not None and child not in seen:
                     seen.add(child)
                     nodes.append(child)
-        return None
+        # Freed before there were stamps; unless a part of it was made, and perhaps freed, before there was a guard.
+        return self._sites[0] if self._freeing > STAMPED and oldest >= self._born else None
 
 
 def _node(root: Any) -> Any:
     """The node of a tensor, or of a ``GradientEdge``."""
     return root.node if hasattr(root, "node") else root.grad_fn
-
-
-def _event(
-    call: BackwardCall, freed: bool = False, freed_at: FrameSite | None = None, stale_at: FrameSite | None = None
-) -> Backward:
-    root = call.roots[0] if call.roots else None
-    view = Tensor(freed=known(freed), freed_at=freed_at, stale_at=stale_at)
-    if isinstance(root, torch.Tensor):
-        view = Tensor(
-            requires_grad=known(root.requires_grad),
-            is_leaf=known(root.is_leaf),
-            device=known(root.device.type),
-            scalar=known(root.numel() == 1),
-            freed=known(freed),
-            freed_at=freed_at,
-            stale_at=stale_at,
-        )
-    return Backward(
-        site=call.site,
-        root=view,
-        retain_graph=known(call.retain),
-        create_graph=known(call.create),
-        accumulates=call.accumulates,
-    )

@@ -73,6 +73,7 @@ class Recording:
         self.first: list[Happening] = []
         self.latest: deque[Happening] = deque(maxlen=LAST)
         self.norms: dict[Site, Series[dict[str, float]]] = {}  #: by backward pass
+        self._number = 0  # of the next event
         self._losses: dict[FrameSite, Series[Any]] = {}
         self._now: Happening | None = None
         self.ages: Ages | None = None  #: knows how many graphs are alive
@@ -121,13 +122,17 @@ class Recording:
     @property
     def losses(self) -> dict[FrameSite, list[tuple[int, float]]]:
         """By backward pass: its roots as numbers, by their ordinal.  Waits for a device that has them."""
-        return {site: [(x, float(value)) for x, value in series.points] for site, series in self._losses.items()}
+        return {
+            site: [(x, float(value)) for x, value in series.points]
+            for site, series in self._losses.items()
+            if series.points
+        }
 
     def _happened(self, kind: Kind, site: FrameSite) -> None:
-        number = sum(self.counts.values())
         self.counts[kind] += 1
         self.seconds = time.perf_counter() - self.begun
-        self._now = Happening(number, self.seconds, kind, site)
+        self._now = Happening(self._number, self.seconds, kind, site)
+        self._number += 1
         if len(self.first) < FIRST:
             self.first.append(self._now)
         else:
@@ -147,18 +152,26 @@ class Recording:
             self.on_device = torch.cuda.is_initialized()
 
     def _take_loss(self, root: Any, site: FrameSite) -> None:
-        if type(root) is not torch.Tensor or root.numel() != 1 or not root.is_floating_point():
+        series = self._losses.get(site)
+        if series is None:
+            series = self._losses[site] = Series()
+        if not series.wants() or not _readable(root):
             return
-        if root.device.type == "meta" or (root.is_cuda and torch.cuda.is_current_stream_capturing()):
-            return
-        if torch._C._len_torch_dispatch_stack() or is_functorch_wrapped_tensor(root):
-            return  # to read it would be seen by a mode of the user's, or is not possible
-        series = self._losses.setdefault(site, Series())
-        if not series.wants():
-            return
-        with torch.no_grad():
-            value = root.item() if root.device.type == "cpu" else root.detach().clone()  # a device is not waited for
+        if root.is_cpu:
+            value = root.item()
+        else:
+            with torch.no_grad():
+                value = root.detach().clone()  # a device is not waited for
         series.add(self.counts["backward"], value)
+
+
+def _readable(root: Any) -> bool:
+    """Whether a root is a number, and to read it is possible and seen by no mode of the user's."""
+    if type(root) is not torch.Tensor or root.numel() != 1 or not root.is_floating_point() or root.is_meta:
+        return False
+    if root.is_cuda and torch.cuda.is_current_stream_capturing():
+        return False
+    return not torch._C._len_torch_dispatch_stack() and not is_functorch_wrapped_tensor(root)
 
 
 def memory_used() -> int | None:

@@ -22,7 +22,7 @@ from gradlint.finding import Finding
 
 from . import OnFinding, interception
 from .errors import explain, note
-from .frames import user_site
+from .frames import forget_sites, user_site
 from .interception import BackwardCall, ForwardCall, LayerCall, ModeCall, ScheduleCall, StepCall
 from .judging import Judge, selected
 from .modules import KnownModules
@@ -89,7 +89,7 @@ class Guard:
         self._modules = KnownModules()
         self.thread = 0  #: the thread that is watched
         self._depth = 0
-        self._handlers: dict[str, list[Callable[[Any], None]]] = {}
+        self._handlers: dict[str, tuple[Callable[[Any], None], ...]] = {}
         self._ranks = Ranks(rank_timeout)
         self._gathered: list[Finding] | None = None
         self._world = ALONE
@@ -159,6 +159,7 @@ class Guard:
             self._notify("finish", user_site(2))
             self._judge.finish()
             self._ranks.look()
+            forget_sites()
             self._depth = 0
             self._handlers = {}
         try:
@@ -210,7 +211,7 @@ class Guard:
         witnesses = needed(self._judge, self._recording, self._modules, things, self._exact, self._say_failed)
         witnesses.append(self._ranks)
         self._handlers = {
-            name: [handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None]
+            name: tuple(handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None)
             for name in _HANDLERS
         }
 
@@ -252,15 +253,15 @@ class Guard:
         self._observe("layer_dropped", call)
 
     def _observe(self, name: str, call: object, raising: bool = True) -> None:
-        if not self._handlers.get(name):
-            return
         with self._lock:
             self._notify(name, call)
-        self._deliver(raising)
+        if self._judge.has_news:
+            self._deliver(raising)
 
     def _notify(self, name: str, call: object) -> None:
+        self._judge.turn += 1
         with torch._C.DisableTorchFunction():  # the user's own modes do not see what a guard looks at
-            for handler in list(self._handlers.get(name, ())):
+            for handler in self._handlers.get(name, ()):
                 try:
                     handler(call)
                 except Exception as error:  # noqa: BLE001  whatever goes wrong in a witness, the training goes on
@@ -270,7 +271,7 @@ class Guard:
         """A witness failed: do without it, and say so once."""
         witness = handler.__self__
         for name, handlers in self._handlers.items():
-            self._handlers[name] = [other for other in handlers if other.__self__ is not witness]  # type: ignore[attr-defined]  # all are bound methods
+            self._handlers[name] = tuple(other for other in handlers if other.__self__ is not witness)  # type: ignore[attr-defined]  # all are bound methods
         self._say_failed(type(witness).__name__, error)
 
     def _explain(self, error: BaseException) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch._ops import _len_torch_dispatch_stack_pre_dispatch
+from torch.utils._python_dispatch import _disable_current_modes
 
 
 def tensors_in(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
@@ -18,3 +22,10 @@ def tensors_in(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
     elif depth and isinstance(value, dict):
         for part in value.values():
             yield from tensors_in(part, depth - 1)
+
+
+def unseen_by_modes() -> AbstractContextManager[object]:
+    """What runs in it is seen by no dispatch mode of the user's."""
+    if torch._C._len_torch_dispatch_stack() or _len_torch_dispatch_stack_pre_dispatch():
+        return _disable_current_modes()
+    return contextlib.nullcontext()

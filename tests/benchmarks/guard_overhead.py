@@ -2,11 +2,11 @@
 
 Run it from anywhere, with gradlint and torch installed:
 
-    python tests/benchmarks/guard_overhead.py [--rounds 40] [--only resnet gpt mlp] [--exact 1|0.05] [--anomaly]
+    python tests/benchmarks/guard_overhead.py [--rounds 40] [--only resnet gpt mlp] [--ways default exact …]
 
-Each round measures one unguarded and one guarded block of steps, in random order; printed are the median CPU time of
-an unguarded step, the ratio of the medians, and a 95 % confidence interval of that ratio, bootstrapped over the
-paired rounds.  With --anomaly, torch.autograd.set_detect_anomaly is measured in the guard's place.
+Each round measures a block of steps without a guard and one in each of the ways, in random order; printed are the
+median CPU time of an unguarded step, the ratio of the medians, and a 95 % confidence interval of that ratio,
+bootstrapped over the rounds.
 """
 
 from __future__ import annotations
@@ -121,40 +121,48 @@ def ratio(pairs: list[tuple[float, float]]) -> float:
     return statistics.median(guarded for guarded, _ in pairs) / statistics.median(plain for _, plain in pairs)
 
 
+#: What to measure: the guard as it is by default, with every saved tensor compared, and torch's own anomaly mode.
+WAYS: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "default": lambda: gradlint.guard(on_finding="collect"),
+    "exact": lambda: gradlint.guard(on_finding="collect", exact=True),
+    "exact-1/20": lambda: gradlint.guard(on_finding="collect", exact=1 / 20),
+    "detect_anomaly": lambda: torch.autograd.set_detect_anomaly(True, check_nan=True),
+}
+MODELS: dict[str, tuple[Callable[[], Step], int]] = {"resnet": (resnet, 10), "gpt": (gpt, 10), "mlp": (mlp, 200)}
+
+
+def compare(run: Step, steps: int, ways: list[str], rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """For each way, pairs of what a step takes with and without it; each round takes all in random order."""
+    measure(run, steps, None)
+    pairs: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        order: list[str | None] = [None, *ways]
+        random.shuffle(order)
+        seconds = {way: measure(run, steps, None if way is None else WAYS[way]()) for way in order}
+        for way in ways:
+            pairs[way].append((seconds[way], seconds[None]))
+    return pairs
+
+
 def main() -> None:
     """Measure and print."""
-    models = {"resnet": (resnet, 10), "gpt": (gpt, 10), "mlp": (mlp, 200)}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--only", nargs="+", choices=models, default=list(models))
-    parser.add_argument("--exact", type=float, default=0.0)
-    parser.add_argument("--anomaly", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-
-    def guard() -> AbstractContextManager[object]:
-        if options.anomaly:
-            return torch.autograd.set_detect_anomaly(True, check_nan=True)
-        return gradlint.guard(on_finding="collect", exact=options.exact or False)
-
     for name in options.only:
-        build, steps = models[name]
-        run = build()
-        measure(run, steps, None)
-        pairs = []
-        for _ in range(options.rounds):
-            if random.random() < 0.5:  # noqa: S311  a coin
-                plain = measure(run, steps, None)
-                pairs.append((measure(run, steps, guard()), plain))
-            else:
-                guarded = measure(run, steps, guard())
-                pairs.append((guarded, measure(run, steps, None)))
-        low, high = interval(pairs)
-        plain = statistics.median(plain for _, plain in pairs)
-        sys.stdout.write(
-            f"{name:7} {plain * 1e3:8.2f} ms a step   ratio {ratio(pairs):.3f}   95 % in [{low:.3f}, {high:.3f}]\n"
-        )
+        build, steps = MODELS[name]
+        for way, pairs in compare(build(), steps, options.ways, options.rounds).items():
+            low, high = interval(pairs)
+            plain = statistics.median(plain for _, plain in pairs)
+            sys.stdout.write(
+                f"{name:7} {plain * 1e3:8.2f} ms a step   {way:14} ratio {ratio(pairs):.3f}"
+                f"   95 % in [{low:.3f}, {high:.3f}]\n"
+            )
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -176,6 +176,48 @@ def test_a_hidden_state_carried_over_iterations() -> None:
     assert "earlier iteration" in guard.findings[0].related[0].message
 
 
+def test_a_graph_freed_after_many_passes_at_one_place() -> None:
+    model = network()
+    with watch() as guard:
+        for _ in range(10):
+            loss = model(batches()[0][0]).square().mean()
+            kept = loss.grad_fn.next_functions[0][0]  # type: ignore[union-attr]  # the graph of `loss`, without its root
+            loss.backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            torch.autograd.backward(torch.autograd.graph.GradientEdge(kept, 0), torch.ones(3, 2))
+    (finding,) = guard.findings
+    assert (finding.code, finding.location.row) == ("GL203", line(-2))
+    assert [other.location.row for other in finding.related] == [line(-5)]
+
+
+def test_the_pass_that_freed_a_graph_is_told_from_others() -> None:
+    model, other = network(), network()
+    with watch() as guard:
+        for _ in range(10):
+            first = model(batches()[0][0]).square().mean()
+            first.backward()
+            second = other(batches()[0][0]).square().mean()
+            second.backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            (first * 2).backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            (second * 2).backward()
+    assert [finding.related[0].location.row for finding in guard.findings] == [line(-7), line(-5)]
+
+
+def test_a_graph_that_may_have_been_freed_before_the_guard_began() -> None:
+    model = network()
+    freed = model(batches()[0][0]).square().mean()
+    freed.backward()
+    with watch() as guard:
+        for _ in range(10):
+            model(batches()[0][0]).square().mean().backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            freed.backward()
+    (finding,) = guard.findings
+    assert (finding.code, finding.related) == ("GL203", ())
+
+
 def test_a_graph_freed_by_autograd_grad() -> None:
     weight = torch.ones(3, requires_grad=True)
     with watch() as guard:

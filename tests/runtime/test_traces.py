@@ -25,9 +25,10 @@ from torch.optim import optimizer as optimizer_hooks
 from torch.overrides import TorchFunctionMode
 
 import gradlint
-from gradlint.runtime import Guard, interception
+from gradlint.runtime import Guard, frames, interception
 
 ENGINE = torch.autograd._engine_run_backward
+METHODS = {name: vars(nn.Module)[name] for name in ("__call__", "train", "eval")}
 
 
 def network() -> nn.Sequential:
@@ -56,6 +57,8 @@ def traces() -> list[object]:
         *module_hooks._global_forward_hooks,
         *module_hooks._global_forward_hooks_with_kwargs,
         *([] if torch.autograd._engine_run_backward is ENGINE else ["engine"]),
+        *(name for name, method in METHODS.items() if vars(nn.Module)[name] is not method),
+        *frames._sites,
         *(["saved"] if torch._C._autograd._top_saved_tensors_default_hooks(False) else []),
         *(["grad"] if "grad" in torch.Tensor.__dict__ else []),
         *(["filter"] if any("global hooks" in str(entry[1]) for entry in warnings.filters) else []),
