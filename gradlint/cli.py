@@ -116,6 +116,7 @@ def cli() -> None:
 @click.option("--stdin-filename", type=click.Path(path_type=Path), metavar="NAME", help="What - is called.")
 @click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help="How to tell the findings. [default: text]")
 @click.option("--statistics", is_flag=True, help="Tell how often each rule was broken, instead of the findings.")
+@click.option("--jobs", "-j", type=click.IntRange(1), metavar="N", help="Processes to use. [default: one for each CPU]")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 in spite of findings.")
 @click.option("--no-cache", is_flag=True, help="Neither use results of earlier runs nor keep this one's.")
 @_cache_dir_option
@@ -154,6 +155,7 @@ def check(ctx: click.Context, /, **options: Any) -> int:
         force_exclude=options["force_exclude"],
         stdin_filename=options["stdin_filename"],
         fixing=Fixing(fix=options["fix"], unsafe=options["unsafe_fixes"], diff=options["diff"]),
+        jobs=options["jobs"],
         statistics=options["statistics"],
         quiet=options["quiet"],
         verbose=options["verbose"],

@@ -58,6 +58,22 @@ class Consulted:
         if max(seen.st_mtime_ns, seen.st_ctime_ns) < asked - _SETTLED:
             self.stats.setdefault(path, (seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino))
 
+    def take_over(self, other: Consulted) -> None:
+        """Add what another process asked; where both asked and heard different answers, neither can be relied on."""
+        self.complete &= other.complete
+        for mine, theirs in (
+            (self.files, other.files),
+            (self.folders, other.folders),
+            (self.installed, other.installed),
+            (self.kinds, other.kinds),
+            (self.links, other.links),
+        ):
+            answers: dict[str, Any] = mine
+            self.complete &= all(answers.setdefault(path, answer) == answer for path, answer in theirs.items())
+        self.searches += [search for search in other.searches if search not in self.searches]
+        for path, seen in other.stats.items():
+            self.stats.setdefault(path, seen)
+
     def holds(self) -> bool:
         """Whether every answer would be the same; time stamps that changed for nothing are renewed."""
         look = os.stat

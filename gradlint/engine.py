@@ -69,6 +69,7 @@ class Engine:
         configuration: the settings of each file's folder.
         choice: what the command line says about rules.
         progress: called with the number of files done and their total.
+        jobs: how many processes to use at most; None to decide by the number of files.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Engine:
         configuration: Configuration,
         choice: Choice | None = None,
         progress: Callable[[int, int], None] | None = None,
+        jobs: int | None = None,
     ) -> None:
         from gradlint.rule import all_rules
 
@@ -83,6 +85,7 @@ class Engine:
         self.disk = configuration.disk
         self.choice = choice or Choice()
         self.progress = progress or (lambda _done, _total: None)
+        self.jobs = jobs
         self.rules = all_rules()
         self._selections: dict[Choice, Selection] = {}
 
@@ -182,10 +185,10 @@ class Engine:
         report: Report,
     ) -> list[Finding]:
         """Findings in all of ``targets``; where the analysis itself fails, in as many of them as possible."""
-        from gradlint.static.analysis import analyze
+        from gradlint.parallel import analyze_by, jobs_for
 
         try:
-            analysis = analyze(project, targets, rules, beside)
+            analysis = analyze_by(self.jobs or jobs_for(len(targets)), project, targets, rules, beside)
         except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
             report.notes.append("".join(traceback.format_exception(error)).rstrip())
             if len(targets) == 1:
@@ -196,8 +199,8 @@ class Engine:
                 for target in targets
                 for finding in self._analyze(self._project(roots, reader), [target], [], roots, rules, reader, report)
             ]
-        report.notes += analysis.notes
-        report.troubles += analysis.crashes
+        report.notes += sorted(analysis.notes)  # in an order that does not tell which process they come from
+        report.troubles += sorted(analysis.crashes)
         return analysis.findings
 
     def _unsuppressed(

@@ -65,6 +65,7 @@ def run(
     force_exclude: bool = False,
     stdin_filename: Path | None = None,
     fixing: Fixing = Fixing(),
+    jobs: int | None = None,
     statistics: bool = False,
     quiet: bool = False,
     verbose: bool = False,
@@ -86,7 +87,7 @@ def run(
         report = None  # a file that changes at this moment must not be given edits made for what it was
     recalled = report is not None
     if report is None:
-        engine = Engine(configuration, choice, progress)
+        engine = Engine(configuration, choice, progress, jobs)
         engine.selection(settings)  # a misspelled selector is told even where no file is found
         discovery = Discovery(configuration, troubles.append, force_exclude=force_exclude)
         if STDIN in paths:
@@ -105,7 +106,7 @@ def run(
         targets = list(report.targets)
 
         def again(new: Given, earlier: Earlier) -> Report:
-            return Engine(configuration, choice, progress).check(targets, roots, {**given, **new}, earlier)
+            return Engine(configuration, choice, progress, jobs).check(targets, roots, {**given, **new}, earlier)
 
         mended = mend(report, again, unsafe=fixing.unsafe)
         report = report if fixing.diff else mended.report

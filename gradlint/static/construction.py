@@ -219,8 +219,13 @@ class Construction:
                 self.m.witness.send(event, w, ctx, alternative=name)
                 return
 
-    def read_out(self, container: Sequence | Mapping, w: World) -> None:
-        """Any one of what a container holds was read: which of its layers get registered is not followed then."""
+    def read_out(self, container: Sequence | Mapping, w: World, ctx: Context) -> None:
+        """Any one of what a container holds was read: which of its layers get registered is not followed then.
+
+        The forward pass reads them to apply them.
+        """
+        if ctx.in_forward:
+            return
         for value, _ in held(container, w):
             for each in value.alternatives if isinstance(value, Choice) else (value,):
                 each = w.resolve(each)

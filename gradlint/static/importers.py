@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gradlint.consulted import FOLDER
@@ -53,19 +53,32 @@ class Importers:
     def connected(self, paths: Iterable[Path], among: Iterable[Path], between: Iterable[Path]) -> list[Path]:
         """The files among some that are connected with ``paths`` by imports, also by those in others ``between``."""
         places = {absolute(path): path for path in among}
-        neighbours: dict[Path, set[Path]] = {place: set() for place in (*places, *map(absolute, between))}
+        neighbours = self._neighbours((*places, *map(absolute, between)))
+        reached = _reached(map(absolute, paths), neighbours)
+        return [path for place, path in places.items() if place in reached]
+
+    def components(self, paths: Iterable[Path]) -> list[list[Path]]:
+        """Files in groups that no import connects; in order, as the files of each group."""
+        places = {absolute(path): path for path in paths}
+        neighbours = self._neighbours(places)
+        groups: list[list[Path]] = []
+        seen: set[Path] = set()
+        for place in places:
+            if place not in seen:
+                reached = _reached([place], neighbours)
+                seen |= reached
+                groups.append([path for other, path in places.items() if other in reached])
+        return groups
+
+    def _neighbours(self, places: Iterable[Path]) -> dict[Path, set[Path]]:
+        """For each of some files, those of them that it imports or that import it."""
+        neighbours: dict[Path, set[Path]] = {place: set() for place in places}
         for place in neighbours:
             for other in self._imported_by(place):
                 if other in neighbours:
                     neighbours[place].add(other)
                     neighbours[other].add(place)
-        queue = [absolute(path) for path in paths]
-        reached = set(queue)
-        while queue:
-            for other in neighbours.get(queue.pop(), set()) - reached:
-                reached.add(other)
-                queue.append(other)
-        return [path for place, path in places.items() if place in reached]
+        return neighbours
 
     def _imported_by(self, path: Path) -> Iterator[Path]:
         """What a file imports, the packages on the way included."""
@@ -121,6 +134,16 @@ class Importers:
         if top not in self._below:
             self._below[top] = _files_below(top, self._layout.disk)
         return self._below[top]
+
+
+def _reached(starts: Iterable[Path], neighbours: Mapping[Path, set[Path]]) -> set[Path]:
+    queue = list(starts)
+    reached = set(queue)
+    while queue:
+        for other in neighbours.get(queue.pop(), set()) - reached:
+            reached.add(other)
+            queue.append(other)
+    return reached
 
 
 def _imports_in(data: bytes, *, notebook: bool) -> Iterator[tuple[int, str, tuple[str, ...]]]:

@@ -28,8 +28,8 @@ class Project:
         self, roots: Sequence[Path], *, read: Callable[[Path], Source] = read_source, disk: Disk | None = None
     ) -> None:
         self._read = read
-        self._disk = disk or Disk()
-        self._layout = Layout(roots, self._disk)
+        self.disk = disk or Disk()
+        self._layout = Layout(roots, self.disk)
         self._importers = Importers(self._layout)
         self._modules: dict[str, Module | SourceError] = {}  # by real path
 
@@ -44,7 +44,7 @@ class Project:
         Raises:
             SourceError: it cannot be read, or is not Python.
         """
-        key = self._disk.real(absolute(path))
+        key = self.disk.real(absolute(path))
         known = self._modules.get(key)
         if known is None:
             try:
@@ -82,6 +82,17 @@ class Project:
         """
         return self._importers.connected(paths, among, self.importers_of(among))
 
+    def components(self, paths: Sequence[Path]) -> list[list[Path]]:
+        """Files in groups that no import connects, in order.  No file that is not given may import one of them."""
+        return self._importers.components(paths)
+
+    def size(self, path: Path) -> int:
+        """The number of rows of a file; 0 if it cannot be read."""
+        try:
+            return len(self.module(path).source.rows)
+        except SourceError:
+            return 0
+
     def _at(self, path: Path | None) -> Module | None:
         if path is None:
             return None
@@ -108,7 +119,7 @@ class Project:
         return module
 
     def _namespace(self, folder: Path) -> Module:
-        key = self._disk.real(absolute(folder))
+        key = self.disk.real(absolute(folder))
         known = self._modules.get(key)
         if not isinstance(known, Module):
             known = Module(Source(folder, ""), folder.name, folder.name, is_package=True, folder=folder)

@@ -62,7 +62,7 @@ class Python:
         if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= MAX_UNROLLED:
             return Items([Const(letter) for letter in value.value], self.never)
         if isinstance(obj, Sequence):
-            self.m.construction.read_out(obj, w)
+            self.m.construction.read_out(obj, w, ctx)
         return Items(None, lambda world, here: self.element(value, world, here))
 
     def never(self, w: World, ctx: Context) -> Value:
@@ -154,7 +154,7 @@ class Python:
         if isinstance(obj, Sequence):
             return self._sequence_item(obj, index, w, ctx)
         if isinstance(obj, Mapping):
-            return self._mapping_item(obj, index, w)
+            return self._mapping_item(obj, index, w, ctx)
         if isinstance(obj, Instance):
             return self.m.modules.get_item(owner, obj, index, w, ctx, site)
         if isinstance(owner, Choice):
@@ -198,13 +198,13 @@ class Python:
         parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
         if not parts:
             return Unknown(("item", fresh()))
-        self.m.construction.read_out(obj, w)
+        self.m.construction.read_out(obj, w, ctx)
         joined = parts[0]
         for part in parts[1:]:
             joined = self.m.join_values(joined, part, w)
         return joined
 
-    def _mapping_item(self, obj: Mapping, index: Index, w: World) -> Value:
+    def _mapping_item(self, obj: Mapping, index: Index, w: World, ctx: Context) -> Value:
         if isinstance(index, (Const, External)) and index in obj.items:
             return w.resolve(obj.items[index])
         if isinstance(index, Const):
@@ -214,7 +214,7 @@ class Python:
         parts = [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
         if not parts:
             return Unknown(("item", fresh()))
-        self.m.construction.read_out(obj, w)
+        self.m.construction.read_out(obj, w, ctx)
         joined = parts[0]
         for part in parts[1:]:
             joined = self.m.join_values(joined, part, w)

@@ -68,10 +68,10 @@ def measure(folder: Path, tools: argparse.Namespace) -> dict[str, Cost]:
     """The costs of all commands on one folder."""
     files = sorted(path for path in folder.rglob("*.py") if b"torch" in path.read_bytes())
     single = files[:: max(len(files) // 5, 1)][:5]
-    gradlint = [sys.executable, "-m", "gradlint", "check", "--isolated", "--exit-zero"]
+    gradlint = [sys.executable, "-m", "gradlint", "check", "--isolated", "--exit-zero", "--jobs", "1"]
     costs: dict[str, Cost] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        cached = [*gradlint, "--cache-dir", str(Path(scratch, "gradlint"))]
+        cached = [*gradlint, "--cache-dir", str(Path(scratch, "results"))]
         commands: dict[str, list[list[str]]] = {
             "parse": [[sys.executable, "-c", PARSE, str(folder)]],
             "cold": [[*gradlint, "--no-cache", str(folder)]],
@@ -81,7 +81,7 @@ def measure(folder: Path, tools: argparse.Namespace) -> dict[str, Cost]:
         if tools.ruff:
             ruff = [tools.ruff, "check", "--isolated", "--exit-zero", "--quiet", "--select", "E9"]
             commands["ruff cold"] = [[*ruff, "--no-cache", str(folder)]]
-            commands["ruff"] = [[*ruff, "--cache-dir", str(Path(scratch, "ruff")), str(folder)]]
+            commands["ruff"] = [[*ruff, "--cache-dir", str(Path(scratch, "ruff-results")), str(folder)]]
         if tools.torchfix:
             commands["torchfix"] = [[tools.torchfix, "-j", "1", str(folder)]]
             commands["torchfix file"] = [[tools.torchfix, "-j", "1", str(path)] for path in single]
