@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradlint.consulted import Consulted
-from gradlint.static.analysis import Analysis, analyze
 
 if TYPE_CHECKING:
     from gradlint.rule import Rule
+    from gradlint.static.analysis import Analysis
     from gradlint.static.project import Project
 
 MANY = 24  #: files, below which a process of its own does not pay
@@ -38,11 +38,13 @@ def analyze_by(
 
     Where processes cannot be forked, or where files that are not checked import some that are, there is only one.
     """
+    from gradlint.static.analysis import analyze
+
     shares = _shares(jobs, project, targets) if jobs > 1 and "fork" in multiprocessing.get_all_start_methods() else []
     if len(shares) < 2:
         return analyze(project, targets, rules, beside)
     context = multiprocessing.get_context("fork")
-    others = [[*beside, *(path for path in targets if path not in set(share))] for share in shares]
+    others = [[*beside, *sorted(set(targets).difference(share))] for share in shares]
     helpers = [
         _Helper(context, project, share, rules, rest) for share, rest in zip(shares[1:], others[1:], strict=True)
     ]
@@ -52,14 +54,16 @@ def analyze_by(
         if outcome is None:  # it was killed, for want of memory perhaps
             found.append(analyze(project, share, rules, rest))
             continue
-        analysis, consulted = outcome
+        result, consulted = outcome
         project.disk.consulted.take_over(consulted)
-        found.append(analysis)
-    return Analysis(
-        sorted((finding for each in found for finding in each.findings), key=lambda finding: finding.sort_key),
-        [note for each in found for note in each.notes],
-        [crash for each in found for crash in each.crashes],
-    )
+        found.append(result)
+    first, *rest_found = found
+    for each in rest_found:
+        first.findings += each.findings
+        first.notes += each.notes
+        first.crashes += each.crashes
+    first.findings.sort(key=lambda finding: finding.sort_key)
+    return first
 
 
 def _shares(jobs: int, project: Project, targets: Sequence[Path]) -> list[list[Path]]:
@@ -73,7 +77,8 @@ def _shares(jobs: int, project: Project, targets: Sequence[Path]) -> list[list[P
         smallest = sizes.index(min(sizes))
         shares[smallest] += group
         sizes[smallest] += size
-    return [sorted(share, key=targets.index) for share in shares if share]
+    place = {path: number for number, path in enumerate(targets)}
+    return [sorted(share, key=place.__getitem__) for share in shares if share]
 
 
 class _Helper:
@@ -105,4 +110,6 @@ class _Helper:
 def _work(
     sender: Connection, project: Project, share: Sequence[Path], rules: Sequence[type[Rule]], beside: Sequence[Path]
 ) -> None:
+    from gradlint.static.analysis import analyze
+
     sender.send((analyze(project, share, rules, beside), project.disk.consulted))

@@ -15,6 +15,7 @@ from gradlint.cache import Cache
 from gradlint.cli import main
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
+from gradlint.static import analysis
 
 FIXTURES = Path(__file__).parent / "fixtures"
 EXAMPLE = Path(__file__).parent / "example_project"
@@ -60,8 +61,8 @@ def test_the_work_is_shared(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None
         parents.append((os.getpid(), list(targets)))
         return genuine(project, targets, *_rest)  # type: ignore[arg-type]
 
-    genuine = parallel.analyze
-    monkeypatch.setattr(parallel, "analyze", analyze)
+    genuine = analysis.analyze
+    monkeypatch.setattr(analysis, "analyze", analyze)
     targets = sorted(tree.rglob("*.py"))
     report = Engine(Configuration(isolated=True), jobs=3).check(targets, [tree])
     assert report.findings
