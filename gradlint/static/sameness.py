@@ -39,99 +39,116 @@ def signature(world: World, since: int, different: Iterable[int]) -> Hashable:
         since: a number of :func:`~gradlint.static.world.fresh`.
         different: older objects that were not the same in all worlds that are compared.
     """
-    numbers: dict[Hashable, int] = {}
-    queue: list[int] = []
+    return _Signature(world, since).of(different)
 
-    def number(key: Hashable) -> int:
-        return numbers.setdefault(key, len(numbers))
 
-    def encode(value: Value | None) -> Hashable:
+class _Signature:
+    def __init__(self, world: World, since: int) -> None:
+        self.world = world
+        self.since = since
+        self.numbers: dict[Hashable, int] = {}
+        self.queue: list[int] = []
+
+    def of(self, different: Iterable[int]) -> Hashable:
+        heap, since = self.world.heap, self.since
+        changed = {key for key, obj in heap.items() if obj.stamp > since and key <= since}
+        self.queue += sorted(changed.union(key for key in different if key in heap))
+        out: list[Hashable] = [self.world.grad, tuple(self.queue)]
+        position = 0
+        while position < len(self.queue):
+            out.append(self.object(self.world.find(self.queue[position])))
+            position += 1
+        settled = [(name, value) for name, value in self.world.bound.items() if newest(name) <= since]
+        out.append(frozenset((name, self.value(value)) for name, value in settled))
+        return tuple(out)
+
+    def number(self, key: Hashable) -> int:
+        return self.numbers.setdefault(key, len(self.numbers))
+
+    def value(self, value: Value | None) -> Hashable:
         if value is None:
             return None
-        value = world.resolve(value)
+        value = self.world.resolve(value)
         kind = type(value)
         if kind is Const:
             return value
         if kind is Ref:
-            if value.id <= since:  # type: ignore[union-attr]
-                return ("old", value.id)  # type: ignore[union-attr]
-            if ("ref", value.id) not in numbers:  # type: ignore[union-attr]
-                queue.append(value.id)  # type: ignore[union-attr]
-            return number(("ref", value.id))  # type: ignore[union-attr]
+            return self.pointer(value.id)  # type: ignore[union-attr]
         if kind is Unknown:
-            return ("?", number(value.key))  # type: ignore[union-attr]
+            return ("?", self.number(value.key))  # type: ignore[union-attr]
         if kind is Choice:
-            return tuple(encode(v) for v in value.alternatives)  # type: ignore[union-attr]
+            return tuple(map(self.value, value.alternatives))  # type: ignore[union-attr]
         if kind is Function:
             return (value.unit, value.grad)  # type: ignore[union-attr]
         if kind is Bound:
-            return (encode(value.receiver), value.name)  # type: ignore[union-attr]
+            return (self.value(value.receiver), value.name)  # type: ignore[union-attr]
         if kind is Super:
-            return encode(value.receiver)  # type: ignore[union-attr]
+            return self.value(value.receiver)  # type: ignore[union-attr]
         if kind is Partial:
-            return (encode(value.function), *map(encode, value.args))  # type: ignore[union-attr]
+            return (self.value(value.function), *map(self.value, value.args))  # type: ignore[union-attr]
         return getattr(value, "name", None) or getattr(value, "unit", None)
 
-    def tokens(value: dict[str, Any]) -> Hashable:
-        return tuple((key, frozenset((t.state, t.lineage) for t in value[key])) for key in sorted(value) if value[key])
+    def pointer(self, key: int) -> Hashable:
+        if key <= self.since:
+            return ("old", key)
+        if ("ref", key) not in self.numbers:
+            self.queue.append(key)
+        return self.number(("ref", key))
 
-    out: list[Hashable] = [world.grad]
-    changed = {key for key, obj in world.heap.items() if obj.stamp > since and key <= since}
-    queue += sorted(changed.union(key for key in different if key in world.heap))
-    out.append(tuple(queue))
-    position = 0
-    while position < len(queue):
-        key = queue[position]
-        position += 1
-        obj = world.find(key)
+    def object(self, obj: Object | None) -> Hashable:
+        value = self.value
         if isinstance(obj, Frame):
-            out.append(tuple((name, encode(obj.vars[name])) for name in sorted(obj.vars)))
             if obj.parent is not None:
-                encode(Ref(obj.parent))
-        elif isinstance(obj, Tensor):
-            for group in sorted(obj.groups | obj.deps):
-                encode(Ref(group))
-            freed = [getattr(world.find(s), "freed", None) for s in sorted(obj.segments | obj.reaches)]
-            out.append(
-                (
-                    obj.requires_grad,
-                    obj.is_leaf,
-                    obj.is_parameter,
-                    obj.device,
-                    obj.size,
-                    obj.integral,
-                    obj.activation,
-                    obj.open,
-                    obj.is_gradient,
-                    True in freed,
-                    None in freed,
-                    False in freed,
-                    frozenset(number(("ref", g)) for g in obj.groups),
-                    frozenset(number(("ref", g)) for g in obj.deps),
-                    obj.data_of is None,
-                    obj.cut is None,
-                    obj.asked_at is None,
-                    obj.presumed,
-                    obj.retains,
-                    obj.stale_at,
-                    any(getattr(world.find(s), "spoilt_at", None) is not None for s in obj.segments),
-                    tokens(obj.tokens),
-                )
-            )
-        elif isinstance(obj, Group):
-            out.append((obj.requires_grad, tokens(obj.tokens)))
-        elif isinstance(obj, Instance):
+                self.pointer(obj.parent)
+            return tuple((name, value(obj.vars[name])) for name in sorted(obj.vars))
+        if isinstance(obj, Tensor):
+            return self.tensor(obj)
+        if isinstance(obj, Group):
+            return (obj.requires_grad, _states(obj.tokens))
+        if isinstance(obj, Instance):
             for group in sorted(obj.groups):
-                encode(Ref(group))
-            attrs = tuple((name, encode(obj.attrs[name])) for name in sorted(obj.attrs))
-            out.append((obj.name, obj.kind, obj.training, obj.device, tokens(obj.tokens), attrs))
-        elif isinstance(obj, Sequence):
-            out.append((tuple(map(encode, obj.items)), encode(obj.tail)))
-        elif isinstance(obj, Mapping):
-            out.append((tuple((encode(k), encode(v)) for k, v in obj.items.items()), encode(obj.tail)))
-    settled = [(name, value) for name, value in world.bound.items() if newest(name) <= since]
-    out.append(frozenset((name, encode(value)) for name, value in settled))
-    return tuple(out)
+                self.pointer(group)
+            attrs = tuple((name, value(obj.attrs[name])) for name in sorted(obj.attrs))
+            return (obj.name, obj.kind, obj.training, obj.device, _states(obj.tokens), attrs)
+        if isinstance(obj, Sequence):
+            return (tuple(map(value, obj.items)), value(obj.tail))
+        if isinstance(obj, Mapping):
+            return (tuple((value(k), value(v)) for k, v in obj.items.items()), value(obj.tail))
+        return None
+
+    def tensor(self, obj: Tensor) -> Hashable:
+        find = self.world.find
+        for group in sorted(obj.groups | obj.deps):
+            self.pointer(group)
+        freed = [getattr(find(s), "freed", None) for s in sorted(obj.segments | obj.reaches)]
+        return (
+            obj.requires_grad,
+            obj.is_leaf,
+            obj.is_parameter,
+            obj.device,
+            obj.size,
+            obj.integral,
+            obj.activation,
+            obj.open,
+            obj.is_gradient,
+            True in freed,
+            None in freed,
+            False in freed,
+            frozenset(self.number(("ref", g)) for g in obj.groups),
+            frozenset(self.number(("ref", g)) for g in obj.deps),
+            obj.data_of is None,
+            obj.cut is None,
+            obj.asked_at is None,
+            obj.presumed,
+            obj.retains,
+            obj.stale_at,
+            any(getattr(find(s), "spoilt_at", None) is not None for s in obj.segments),
+            _states(obj.tokens),
+        )
+
+
+def _states(tokens: dict[str, Any]) -> Hashable:
+    return tuple((key, frozenset((t.state, t.lineage) for t in tokens[key])) for key in sorted(tokens) if tokens[key])
 
 
 def _pointers(value: Value, w: World) -> Iterator[int]:

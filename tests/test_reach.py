@@ -1,0 +1,95 @@
+"""What is passed over by its names alone could not have come to anything."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gradlint.rule import all_rules
+from gradlint.static import EVENTS
+from gradlint.static.analysis import analyze
+from gradlint.static.chains import Chain, chains_in
+from gradlint.static.project import Project
+from gradlint.static.reach import Reach
+from gradlint.static.triggers import NEEDS, Feature, Triggers
+
+RULES = [rule for rule in all_rules() if rule.listens()]
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def chains(text: str) -> set[str]:
+    return {".".join(chain.parts) + "()" * chain.called for chain in chains_in(text)}
+
+
+def test_chains_are_read_off_a_text() -> None:
+    assert chains("y = self.fc.weight.data.zero_()") == {"y", "self.fc.weight.data.zero_()"}
+    assert chains("f(x)\n  .detach().numpy ()") == {"f()", "x", ".detach()", ".numpy()"}
+    assert chains("super(Net, self).forward(x)") == {"super.forward()", "x"}
+
+
+def test_comments_and_strings_hold_no_chains() -> None:
+    text = "'''\nx.data\n'''\n# loss.backward()\na = r'x.numpy()' + \"x.item()\""
+    assert chains(text) == {"a"}
+
+
+def test_braces_of_f_strings_do() -> None:
+    assert chains("print(f'{loss.item():.3f} {{no.data}}')") >= {"print()", "loss.item()"}
+
+
+@pytest.mark.parametrize(("text", "name"), [("F.dropout", "torch.nn.functional.dropout"), ("self.dropout", None)])
+def test_chains_are_resolved_by_what_was_imported(text: str, name: str | None) -> None:
+    assert Chain(tuple(text.split(".")), called=True).resolved({"F": "torch.nn.functional"}) == name
+
+
+def reach(folder: Path, **files: str) -> tuple[Project, Reach]:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    project = Project([folder])
+    return project, Reach(project)
+
+
+def test_features_are_those_of_all_that_a_name_leads_to(tmp_path: Path) -> None:
+    project, reached = reach(
+        tmp_path,
+        helpers="import torch\n\ndef finish(loss):\n    loss.backward()\n\ndef other(x):\n    return x.data\n",
+        train="import helpers as h\n\ndef step(loss):\n    h.finish(loss)\n\ndef look(x):\n    return x + 1\n",
+    )
+    step, look = (unit for unit in project.module(tmp_path / "train.py").units if hasattr(unit, "name"))
+    assert reached.features(step) & Feature.BACKWARD
+    assert not reached.features(step) & Feature.DATA
+    assert not reached.features(look) & (Feature.BACKWARD | Feature.DATA)
+
+
+def test_units_that_lead_to_each_other_share_their_features(tmp_path: Path) -> None:
+    project, reached = reach(tmp_path, loop="def a(x):\n    b(x)\n\ndef b(x):\n    a(x)\n    x.step()\n")
+    a, b = project.module(tmp_path / "loop.py").units
+    assert reached.features(a) == reached.features(b)
+    assert reached.features(a) & Feature.STEP
+
+
+def test_only_events_of_the_static_witness_have_needs() -> None:
+    assert NEEDS.keys() <= EVENTS
+
+
+def test_nothing_comes_of_nothing() -> None:
+    triggers = Triggers(RULES)
+    assert not triggers.any(Feature(0))
+    assert triggers.any(Feature.BACKWARD)
+    assert triggers.ordered(Feature.BACKWARD)
+    assert not triggers.ordered(Feature.LOSS)
+
+
+@pytest.mark.parametrize("slug", ["unregistered_modules", "missing_super_init", "numpy_on_grad", "graph_freed"])
+def test_passing_over_costs_no_finding(slug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, *sections = re.split(r"^# case: ", (FIXTURES / f"{slug}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    files = []
+    for number, section in enumerate(each for each in sections if "# file: " not in each):
+        files.append(tmp_path / f"case_{number}.py")
+        files[-1].write_text(section.partition("\n")[2], encoding="utf-8")
+    found = analyze(Project([tmp_path]), files, RULES).findings
+    monkeypatch.setattr(Triggers, "any", lambda *_: True)
+    monkeypatch.setattr(Triggers, "ordered", lambda *_: True)
+    assert [f.sort_key for f in analyze(Project([tmp_path]), files, RULES).findings] == [f.sort_key for f in found]
+    assert found
