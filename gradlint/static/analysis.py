@@ -117,7 +117,7 @@ class _Analyzer:
         ]
         referenced = self._referenced([*modules, *self._modules(self.beside)], pending)
         # Of a class only the methods that nothing has called are entry points: the functions go first.
-        for unit in sorted(pending, key=lambda u: (u in referenced, isinstance(u, ClassUnit))):
+        for unit in sorted(pending, key=lambda u: (isinstance(u, ClassUnit), u in referenced)):
             self._definition(unit, None if unit in referenced else True)
         withdrawn = self.witness.withdrawn()
         findings = [
