@@ -21,7 +21,7 @@ from gradlint.static.joining import join, reduce
 from gradlint.static.project import Module, Project
 from gradlint.static.reach import Reach
 from gradlint.static.triggers import Feature, Triggers
-from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit, leaves
 from gradlint.static.values import (
     Class,
     Const,
@@ -319,9 +319,9 @@ class _Analyzer:
                 named.setdefault(unit.name, []).append(unit)
         found: set[Unit] = set()
         for module in modules:
-            leaves = list(_leaves(module.units))
-            words = frozenset[str]().union(*(leaf.words for leaf in leaves))
-            for leaf in leaves:
+            parts = list(leaves(module.units))
+            words = frozenset[str]().union(*(part.words for part in parts))
+            for leaf in parts:
                 own = leaf.name if isinstance(leaf, FunctionUnit) else None
                 for name in named.keys() & leaf.words - {own}:
                     found.update(
@@ -388,14 +388,6 @@ def _names(module: Module) -> Iterator[str]:
 def _definitions(units: Iterable[Unit]) -> Iterator[FunctionUnit | ClassUnit]:
     for unit in units:
         if isinstance(unit, (FunctionUnit, ClassUnit)):
-            yield unit
-
-
-def _leaves(units: Iterable[Unit]) -> Iterator[Unit]:
-    for unit in units:
-        if isinstance(unit, ClassUnit):
-            yield from _leaves(unit.body)
-        else:
             yield unit
 
 

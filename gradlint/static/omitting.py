@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 
 from gradlint import intents
 from gradlint.static.place import CannotError, Change, Place
 from gradlint.static.rewriting import give_way, inputs, is_called
-from gradlint.static.units import ClassUnit, NodeSite, Unit
+from gradlint.static.units import NodeSite, leaves
 
 _DROPPABLE = ("dim", "dtype")
 
@@ -111,7 +111,7 @@ def _mentions(place: Place, named: cst.BaseExpression) -> Iterator[tuple[Place, 
         name = named.value
     else:
         raise CannotError
-    for unit in _leaves(place.module.units):
+    for unit in leaves(place.module.units):
         if name not in unit.words:
             continue
         here = Place(NodeSite(unit, unit.node))
@@ -126,11 +126,3 @@ def _mentions(place: Place, named: cst.BaseExpression) -> Iterator[tuple[Place, 
                 yield here, node
             else:
                 queue += node.children
-
-
-def _leaves(units: Iterable[Unit]) -> Iterator[Unit]:
-    for unit in units:
-        if isinstance(unit, ClassUnit):
-            yield from _leaves(unit.body)
-        else:
-            yield unit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -464,3 +464,12 @@ def units_of(block: cst.BaseSuite | cst.Module, module: Module, tree: Tree, pare
         tree.units[id(node)] = unit
         units.append(unit)
     return tuple(units)
+
+
+def leaves(units: Iterable[Unit]) -> Iterator[Unit]:
+    """The functions and statements of a body, those of its classes in their place."""
+    for unit in units:
+        if isinstance(unit, ClassUnit):
+            yield from leaves(unit.body)
+        else:
+            yield unit
