@@ -194,7 +194,7 @@ class Attributes:
             special = name in ("data", "grad", "requires_grad")
             if special and self.m.changes.set_attribute_of_unknown(owner, name, value, w, ctx, site):
                 return
-            w.bound[("attribute", owner.key, name)] = value
+            w.remember(("attribute", owner.key, name), value)
         elif isinstance(owner, Namespace):
             frame = w.modules.get(owner.module)
             if frame is not None:

@@ -255,7 +255,7 @@ class Python:
             self.m.modules.set_item(owner, obj, index, value, w, ctx, site)
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
-            w.bound[("item", owner.key, key)] = value
+            w.remember(("item", owner.key, key), value)
 
     def update(self, ref: Ref, other: Value, w: World, ctx: Context) -> None:
         """``ref.update(other)`` for a dict."""

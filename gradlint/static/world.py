@@ -169,6 +169,18 @@ class World:
                 return obj
         return None
 
+    def remember(self, key: Hashable, value: Value) -> None:
+        """Let what has this key, and was unknown, be ``value``, unless that is made of the unknown itself."""
+        value = self.resolve(value)
+        if not self._made_of(value, key):
+            self.bound[key] = value
+
+    def _made_of(self, value: Value, key: Hashable) -> bool:
+        value = self.resolve(value)
+        if type(value) is Choice:
+            return value.key == key or any(self._made_of(each, key) for each in value.alternatives)
+        return type(value) is Unknown and value.key == key
+
     def resolve(self, value: Value) -> Value:
         """``value``, or what it has turned out to be in this world."""
         while True:
