@@ -24,9 +24,8 @@ def main() -> int:
             stream.write(text)
             stream.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
-    return code
+        code = 2
+    os._exit(code)  # nothing is open that python would have to close, which costs a tenth of such a run
 
 
 def _told(arguments: list[str]) -> tuple[str, str, int] | None:

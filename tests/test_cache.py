@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -373,16 +374,6 @@ def test_the_oldest_make_room(gradlint: Gradlint, tmp_path: Path, monkeypatch: p
     assert not draft.exists()
 
 
-WARM = """
-import runpy, sys
-sys.argv[1:] = {arguments!r}
-try:
-    runpy.run_module("gradlint", run_name="__main__", alter_sys=True)
-except SystemExit as end:
-    code = end.code
-print("\\n".join(sorted(sys.modules)), file=sys.stderr)
-sys.exit(code)
-"""
 HEAVY = {"ast", "click", "dataclasses", "inspect", "libcst", "pathspec", "tokenize", "torch", "typing_extensions"}
 
 
@@ -390,9 +381,9 @@ def test_a_warm_run_imports_nothing_heavy(tmp_path: Path) -> None:
     shutil.copytree(HERE / "example_project", tmp_path / "project")
 
     def run(*arguments: str) -> tuple[int, str, set[str]]:
-        command = [sys.executable, "-c", WARM.format(arguments=list(arguments))]
+        command = [sys.executable, "-v", "-m", "gradlint", *arguments]
         done = subprocess.run(command, cwd=tmp_path / "project", capture_output=True, text=True, encoding="utf-8")
-        return done.returncode, done.stdout, set(done.stderr.split("\n"))
+        return done.returncode, done.stdout, set(re.findall(r"^import '([\w.]+)'", done.stderr, re.MULTILINE))
 
     cold = run(".")
     assert cold[0] == 1

@@ -1,6 +1,7 @@
 """What a check costs beside parsing alone, and beside other linters.
 
-Run from anywhere, with gradlint installed in the environment that runs it; nothing is fetched::
+Run from anywhere, with gradlint installed in the environment that runs it, not editable, because the finder of an
+editable install slows every start of Python down; nothing is fetched::
 
     python tests/benchmarks/linter_cost.py FOLDER …
     python tests/benchmarks/linter_cost.py --torchfix ENV/bin/torchfix --ruff ENV/bin/ruff --rounds 3 FOLDER …
@@ -10,6 +11,7 @@ its peak memory are those the operating system counted.  Told are the medians of
 
 - ``cold``: a check without a cache, to reading and parsing with libcst the files that mention torch;
 - ``warm``: a check of which nothing has changed since the last one, to the same, and to ``ruff check`` warm;
+- ``python``: an interpreter that starts and ends, which is the least a warm check can cost, to the same;
 - ``file``: a cold check of a single file, the median of five spread over the folder, to TorchFix on that file;
 - ``memory``: the peak of the cold check, to that of TorchFix on the folder.
 """
@@ -68,7 +70,9 @@ def measure(folder: Path, tools: argparse.Namespace) -> dict[str, Cost]:
     """The costs of all commands on one folder."""
     files = sorted(path for path in folder.rglob("*.py") if b"torch" in path.read_bytes())
     single = files[:: max(len(files) // 5, 1)][:5]
-    gradlint = [sys.executable, "-m", "gradlint", "check", "--isolated", "--exit-zero", "--jobs", "1"]
+    script = Path(sys.executable).with_name("gradlint")
+    gradlint = [str(script)] if script.exists() else [sys.executable, "-m", "gradlint"]
+    gradlint += ["check", "--isolated", "--exit-zero", "--jobs", "1"]
     costs: dict[str, Cost] = {}
     with tempfile.TemporaryDirectory() as scratch:
         cached = [*gradlint, "--cache-dir", str(Path(scratch, "results"))]
@@ -76,6 +80,7 @@ def measure(folder: Path, tools: argparse.Namespace) -> dict[str, Cost]:
             "parse": [[sys.executable, "-c", PARSE, str(folder)]],
             "cold": [[*gradlint, "--no-cache", str(folder)]],
             "warm": [[*cached, str(folder)]],
+            "python": [[sys.executable, "-c", "pass"]],
             "file": [[*gradlint, "--no-cache", str(path)] for path in single],
         }
         if tools.ruff:
@@ -107,7 +112,8 @@ def main() -> None:
         costs = measure(folder.resolve(), options)
         print(f"{folder}: parse {costs['parse'].cpu:.2f} s, {costs['cold'].peak:.0f} MB at the peak of a cold check")
         ratios = [("cold / parse", "cold", "parse"), ("warm / parse", "warm", "parse")]
-        ratios += [("warm / ruff warm", "warm", "ruff"), ("cold / ruff cold", "cold", "ruff cold")]
+        ratios += [("warm / ruff warm", "warm", "ruff"), ("python / ruff warm", "python", "ruff")]
+        ratios += [("cold / ruff cold", "cold", "ruff cold")]
         ratios += [("cold / TorchFix", "cold", "torchfix"), ("file / TorchFix", "file", "torchfix file")]
         for title, one, other in ratios:
             if other in costs:
