@@ -14,6 +14,7 @@ from pathlib import Path
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
+from gradlint.static.callers import Callers
 from gradlint.static.context import Arguments, Context
 from gradlint.static.fixes import agreed, fix_of
 from gradlint.static.interpreter import BudgetExceededError, Interpreter
@@ -104,8 +105,12 @@ class _Analyzer:
         modules = list(self._modules([*self.targets, *self.project.importers_of(self.targets)]))
         wanted = {str(Path(t).resolve()) for t in self.targets}
         targets = [module for module in modules if str(module.path.resolve()) in wanted]
-        names = frozenset(name for module in targets for name in _names(module))
-        scripts = {module: self.reach.features_of_body(module) for module in modules}
+        callers = Callers(self.reach, targets)
+        scripts = {
+            module: self.reach.features_of_body(module)
+            for module in modules
+            if module in targets or callers.among(_statements(module.units))
+        }
         for act in (self._module, self._main):
             for module, features in scripts.items():
                 self._entry(f"{module.path}", features, partial(act, module))
@@ -113,7 +118,7 @@ class _Analyzer:
             unit
             for module in modules
             for unit in _definitions(module.units)
-            if module in targets or not names.isdisjoint(unit.words)  # of a caller, only what may reach a target
+            if module in targets or callers.among([unit])
         ]
         referenced = self._referenced([*modules, *self._modules(self.beside)], pending)
         # Of a class only the methods that nothing has called are entry points: the functions go first.
@@ -378,11 +383,8 @@ def _within(inner: Location, outer: Location) -> bool:
     )
 
 
-def _names(module: Module) -> Iterator[str]:
-    """The names by which code of other files reaches into a module."""
-    yield module.path.parent.name if module.path.name == "__init__.py" else module.path.stem
-    for unit in _definitions(module.units):
-        yield unit.name
+def _statements(units: Iterable[Unit]) -> Iterator[StatementUnit]:
+    return (unit for unit in units if isinstance(unit, StatementUnit))
 
 
 def _definitions(units: Iterable[Unit]) -> Iterator[FunctionUnit | ClassUnit]:

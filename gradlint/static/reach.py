@@ -212,9 +212,7 @@ class _Scope:
         text = unit.text
         if text.startswith(("import ", "from ", '"', "'")):
             return ()
-        bound = {word for groups in _BOUND.findall(text) for group in groups for word in _WORD.findall(group)}
-        bound.update(word for group in _LOOP.findall(text) for word in _WORD.findall(group))
-        bound.update(chain.parts[0] for chain in chains_in(text))
+        bound = assigned_in(text) | {chain.parts[0] for chain in chains_in(text)}
         return bound - self.foreign.names.keys() - self.links.keys()
 
     def node(self, unit: Unit) -> _Node:
@@ -248,7 +246,7 @@ class _Scope:
                 found |= self._reach.features_of_call(unit.methods[name])
         bases = _BASES.search(unit.text)
         for chain in chains_in(bases[1]) if bases is not None else ():
-            for base in self._targets(chain):
+            for base in self.targets(chain):
                 if base is not unit:
                     found |= self._reach.features(base)
         return found
@@ -258,11 +256,11 @@ class _Scope:
         for chain in chains:
             for part in chain.parts:
                 found.update(self.defined.get(part, ()))
-            found.update(self._targets(chain))
+            found.update(self.targets(chain))
         found.discard(unit)
         return found
 
-    def _targets(self, chain: Chain) -> tuple[Unit, ...]:
+    def targets(self, chain: Chain) -> tuple[Unit, ...]:
         """What a chain of names leads to, by the first of them that is known."""
         place = 0 if chain.parts[0] else 1
         first = chain.parts[place]
@@ -332,12 +330,19 @@ class _Scope:
             return False
         if makes_tensor(chain, self.foreign):
             return True
-        for unit in self._targets(chain):
+        for unit in self.targets(chain):
             if isinstance(unit, FunctionUnit):
                 there = self._reach.scope(unit.module)
                 if any(makes_tensor(each, there.foreign) for each in chains_in(unit.text)):
                     return True
         return False
+
+
+def assigned_in(text: str) -> set[str]:
+    """The names that a statement may bind."""
+    bound = {word for groups in _BOUND.findall(text) for group in groups for word in _WORD.findall(group)}
+    bound.update(word for group in _LOOP.findall(text) for word in _WORD.findall(group))
+    return bound
 
 
 def _reached(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> set[str]:
