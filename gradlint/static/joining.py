@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as AbstractSequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
 
 from gradlint.static.values import (
     HOOKED,
@@ -24,19 +26,22 @@ from gradlint.static.values import (
 from gradlint.static.world import History, World, fresh
 
 MAX_ALTERNATIVES = 4
+_KEY = itemgetter(0)
+T = TypeVar("T")
 
 
 def disagreements(a: World, b: World) -> list[tuple[int, Object, Object]]:
     """The objects that both worlds have, each as it is in the one and in the other, where that is not the same."""
     here, there = a.heap.get, b.heap.get
     found = []
-    for key in sorted(a.parted(b)[1]):
+    for key in a.parted(b)[1]:
         x, y = here(key), there(key)
         if x is y:
             continue
         x, y = x or a.shared.get(key), y or a.shared.get(key)
         if x is not None and y is not None:
             found.append((key, x, y))
+    found.sort(key=_KEY)
     return found
 
 
@@ -227,7 +232,12 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
 
 def join_tokens(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
     """Each protocol's tokens of either side; a side without any is still at the start, and says nothing."""
-    return {key: x.get(key, frozenset()) | y.get(key, frozenset()) for key in [*x, *(k for k in y if k not in x)]}
+    out = x.copy()
+    for key, tokens in y.items():
+        known = out.get(key)
+        if known is not tokens:  # most often they are one object
+            out[key] = tokens if known is None else known | tokens
+    return out
 
 
 def join(a: World, b: World) -> World:
@@ -276,62 +286,84 @@ _UNSETTLED = (Unknown, Choice)
 """Values that may have turned out to be different ones in two worlds."""
 
 
+def agree(a: World, b: World) -> bool:
+    """Whether two worlds may be joined without loss."""
+    return next(_weights(a, b), 0) == 0
+
+
 def distance(a: World, b: World) -> int:
-    """How much two worlds disagree about what matters; 0 when they may be joined without loss."""
-    total = 0 if a.grad is b.grad else 50
-    bound = a.bound.keys() | b.bound.keys()
+    """How much two worlds disagree about what matters; 0 when they agree."""
+    return sum(_weights(a, b))
+
+
+def _weights(a: World, b: World) -> Iterator[int]:
+    """How much each thing matters that two worlds disagree about."""
+    if a.grad is not b.grad:
+        yield 50
     for _, x, y in disagreements(a, b):
-        if isinstance(x, Frame) and isinstance(y, Frame):
-            for name, value in x.vars.items():
-                theirs = y.vars.get(name)
-                if theirs is None or (theirs is value and (type(value) not in _UNSETTLED or value.key not in bound)):  # type: ignore[union-attr]
-                    continue
-                mine, theirs = a.resolve(value), b.resolve(theirs)
-                if mine == theirs:
-                    continue
-                left, right = a.get(mine, Tensor), b.get(theirs, Tensor)
-                if left is not None and right is not None:
-                    total += _tensor_weight(left, right)
-                else:
-                    total += _value_weight(mine, theirs)
-        elif isinstance(x, Group) and isinstance(y, Group):
-            total += 0 if x.tokens == y.tokens and x.requires_grad is y.requires_grad else 100
-        elif isinstance(x, Tensor) and isinstance(y, Tensor):
-            total += _tensor_weight(x, y)
-        elif isinstance(x, Instance) and isinstance(y, Instance):
-            total += _dict_weight(x.attrs, y.attrs)
-            total += 0 if (x.training, x.device, x.groups) == (y.training, y.device, y.groups) else 30
-            total += 0 if x.tokens == y.tokens else 30
-        elif isinstance(x, Mapping) and isinstance(y, Mapping):
-            total += _dict_weight(x.items, y.items)
+        kind = type(x)
+        if kind is not type(y):
+            continue
+        weight = 0
+        if kind is Frame:
+            weight = _frame_weight(x, y, a, b)  # type: ignore[arg-type]
+        elif kind is Group:
+            weight = 0 if x.tokens == y.tokens and x.requires_grad is y.requires_grad else 100  # type: ignore[attr-defined]
+        elif kind is Tensor:
+            weight = _tensor_weight(x, y)  # type: ignore[arg-type]
+        elif kind is Instance:
+            weight = _instance_weight(x, y)  # type: ignore[arg-type]
+        elif kind is Mapping:
+            weight = _dict_weight(x.items, y.items)  # type: ignore[attr-defined]
+        if weight:
+            yield weight
+
+
+def _frame_weight(x: Frame, y: Frame, a: World, b: World) -> int:
+    total = 0
+    here, there = a.bound, b.bound
+    for name, value in x.vars.items():
+        theirs = y.vars.get(name)
+        if theirs is None:
+            continue
+        if theirs is value and (
+            type(value) not in _UNSETTLED or (value.key not in here and value.key not in there)  # type: ignore[union-attr]
+        ):
+            continue
+        mine, theirs = a.resolve(value), b.resolve(theirs)
+        if mine == theirs:
+            continue
+        left, right = a.get(mine, Tensor), b.get(theirs, Tensor)
+        if left is not None and right is not None:
+            total += _tensor_weight(left, right)
+        else:
+            total += _value_weight(mine, theirs)
     return total
+
+
+def _instance_weight(x: Instance, y: Instance) -> int:
+    total = _dict_weight(x.attrs, y.attrs)
+    total += 0 if (x.training, x.device, x.groups) == (y.training, y.device, y.groups) else 30
+    return total + (0 if x.tokens == y.tokens else 30)
 
 
 def reduce(worlds: list[World], limit: int) -> list[World]:
     """At most ``limit`` worlds: those that agree are joined, then the most similar ones."""
     if len(worlds) < 2:
         return worlds
-    apart: dict[tuple[World, World], int] = {}
-
-    def between(i: int, j: int) -> int:
-        pair = (kept[i], kept[j])
-        if pair not in apart:
-            apart[pair] = distance(*pair)
-        return apart[pair]
-
     kept: list[World] = []
     for world in worlds:
         for index, other in enumerate(kept):
             if other is world:
                 break
-            apart[other, world] = distance(other, world)
-            if apart[other, world] == 0:
+            if agree(other, world):
                 kept[index] = join(other, world)
                 break
         else:
             kept.append(world)
+    closest = _Closest(distance)
     while len(kept) > limit:
-        _, i, j = min((between(i, j), i, j) for i in range(len(kept)) for j in range(i + 1, len(kept)))
+        i, j = closest.pair(kept)
         kept[i] = join(kept[i], kept[j])
         del kept[j]
     return kept
@@ -340,29 +372,54 @@ def reduce(worlds: list[World], limit: int) -> list[World]:
 def reduce_results(results: list[tuple[World, Value]], limit: int) -> list[tuple[World, Value]]:
     """As :func:`reduce`, for the worlds and values in which a call may end."""
     kept: list[tuple[World, Value]] = []
-    for world, value in results:
-        for index, (other, result) in enumerate(kept):
-            if _result_distance(other, result, world, value) == 0:
-                kept[index] = join_results([(other, result), (world, value)])
+    closest = _Closest(_result_distance)
+
+    def join_closest() -> None:
+        i, j = closest.pair(kept)
+        kept[i] = join_results([kept[i], kept[j]])
+        del kept[j]
+
+    for end in results:
+        for index, other in enumerate(kept):
+            if _value_distance(other, end) == 0 and agree(other[0], end[0]):
+                kept[index] = join_results([other, end])
                 break
         else:
-            kept.append((world, value))
+            kept.append(end)
             if len(kept) > 2 * limit:
-                _join_closest(kept)
+                join_closest()
     while len(kept) > limit:
-        _join_closest(kept)
+        join_closest()
     return kept
 
 
-def _join_closest(results: list[tuple[World, Value]]) -> None:
-    pairs = ((i, j) for i in range(len(results)) for j in range(i + 1, len(results)))
-    _, i, j = min((_result_distance(*results[i], *results[j]), i, j) for i, j in pairs)
-    results[i] = join_results([results[i], results[j]])
-    del results[j]
+def _result_distance(left: tuple[World, Value], right: tuple[World, Value]) -> int:
+    return _value_distance(left, right) + distance(left[0], right[0])
 
 
-def _result_distance(a: World, x: Value, b: World, y: Value) -> int:
+def _value_distance(left: tuple[World, Value], right: tuple[World, Value]) -> int:
+    (a, x), (b, y) = left, right
     x, y = a.resolve(x), b.resolve(y)
-    left, right = a.get(x, Tensor), b.get(y, Tensor)
-    weight = _tensor_weight(left, right) if left and right else _value_weight(x, y)
-    return weight + distance(a, b)
+    mine, theirs = a.get(x, Tensor), b.get(y, Tensor)
+    return _tensor_weight(mine, theirs) if mine and theirs else _value_weight(x, y)
+
+
+class _Closest(Generic[T]):
+    """Finds which of several are the least apart; what was measured once is not measured again."""
+
+    def __init__(self, distance: Callable[[T, T], int]) -> None:
+        self._distance = distance
+        self._known: dict[tuple[int, int], int] = {}
+        self._alive: list[T] = []  #: so that no other takes over the identity of one that was measured
+
+    def pair(self, items: AbstractSequence[T]) -> tuple[int, int]:
+        """The places of the two, the first ones where several are as close."""
+        self._alive += items
+        _, i, j = min((self._between(items[i], items[j]), i, j) for j in range(len(items)) for i in range(j))
+        return i, j
+
+    def _between(self, x: T, y: T) -> int:
+        key = id(x), id(y)
+        if key not in self._known:
+            self._known[key] = self._distance(x, y)
+        return self._known[key]

@@ -30,6 +30,7 @@ class Memory:
         self._arrays: dict[
             Hashable, tuple[int, ...]
         ] = {}  #: tensors by the identity of the arrays that share with them
+        self._saved: set[int] = set()  #: storages that some backward pass needed, in any world
         self._from_numpy: set[int] = set()
         self._amended: set[Site] = set()
 
@@ -60,6 +61,7 @@ class Memory:
         for key in result.segments - before if result is not None else ():
             segment: Segment = w.write(key)
             segment.result, segment.saved = ref.id, frozenset(kept)
+            self._saved |= kept
 
     def _perhaps_saved(self, inputs: list[Value], ref: Ref, w: World) -> None:
         """What an operation keeps is not known."""
@@ -100,6 +102,7 @@ class Memory:
             segment = w.find(key)
             if isinstance(segment, Segment) and result.id in segment.saved:
                 w.write(key).saved = segment.saved - {result.id} | {root}
+                self._saved.add(root)
 
     # --- changes
 
@@ -122,10 +125,13 @@ class Memory:
         op = METHODS.get(how)
         if op is not None and op.saves in ("output", "both") and tensors.requires_grad(Ref(key), w) and w.grad:
             segment = w.new(Segment(result=key, saved=frozenset([root]))).id
+            self._saved.add(root)
             w.write(key).segments |= {segment}
 
     def spoil(self, root: int, how: str, w: World, site: Site) -> None:
         """What uses this storage and is needed by a backward pass is lost to it."""
+        if root not in self._saved:
+            return
         for key, segment in list(w.heap.items()):
             if isinstance(segment, Segment) and root in segment.saved and _is_intact(segment):
                 new: Segment = w.write(key)

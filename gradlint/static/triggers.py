@@ -155,8 +155,12 @@ class Triggers:
         known = self._known.get(features)
         if known is None:
             protocols = (protocol for rule in self._rules for protocol in rule.protocols)
-            ordered = bool(features & Feature.BACKWARD) or any(_may_violate(each, features) for each in protocols)
-            found = ordered or any(_may_happen(event, features) for rule in self._rules for event in rule.checks)
+            ordered = bool(features & Feature.BACKWARD)
+            found = (
+                ordered
+                or any(_may_violate(each, features) for each in protocols)
+                or any(_may_happen(event, features) for rule in self._rules for event in rule.checks)
+            )
             known = self._known[features] = found, ordered
         return known
 

@@ -37,6 +37,24 @@ class _Votes:
     vetoed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What an event at a place does to the tokens of a subject."""
+
+    after: Tokens
+    perhaps: Tokens  #: where it may not have happened
+    verdicts: tuple[tuple[Token, bool], ...]  #: each token, and whether it was violated
+    violates: bool
+
+    @classmethod
+    def of(cls, protocol: Protocol, before: Tokens, event: events.Event) -> _Move:
+        """Advance each token."""
+        moves = [(token, *protocol.advance(token, event)) for token in before]
+        after = frozenset(token for _, token, _ in moves)
+        violates = any(violated for _, _, violated in moves)
+        return cls(after, after | before, tuple((token, violated) for token, _, violated in moves), violates)
+
+
 class Witness:
     """Feeds the rules of one analysis."""
 
@@ -44,6 +62,7 @@ class Witness:
         self.rules = [rule() for rule in rules]
         self._checks: dict[type[events.Event], list[tuple[Rule, str]]] = {}
         self._protocols: dict[type[events.Event], list[tuple[Rule, Protocol, str]]] = {}
+        self._starts: dict[str, Tokens] = {}
         for rule in self.rules:
             for event, names in rule.checks.items():
                 self._checks.setdefault(event, []).extend((rule, name) for name in names)
@@ -51,6 +70,8 @@ class Witness:
                 for event in protocol.events:
                     key = f"{rule.code}.{protocol.name}"
                     self._protocols.setdefault(event, []).append((rule, protocol, key))
+                self._starts[f"{rule.code}.{protocol.name}"] = frozenset([protocol.start])
+        self._moves: dict[Hashable, dict[Tokens, _Move]] = {}  #: by protocol, type of event and place
         self._votes: dict[Hashable, _Votes] = {}
         self._owners: dict[Hashable, Rule] = {}
         self.muted = False  #: code is executed to learn what it sets, not for what it does
@@ -88,23 +109,21 @@ class Witness:
             votes.violations.append(violation)
 
     def _advance(self, rule: Rule, protocol: Protocol, slot: str, event: events.Event, w: World, ctx: Context) -> None:
-        start = frozenset([protocol.start])
-        cohorts: dict[Tokens, tuple[Tokens, list[tuple[Token, bool]]]] = {}
+        start = self._starts[slot]
+        moves = self._moves.setdefault((slot, type(event), event.site), {})
+        judged = type(event) in protocol.judged
         for subject, certain in event.touches.items():
             if not isinstance(subject, int) or not isinstance(w.find(subject), (Group, Instance)):
                 continue
             group: Group | Instance = w.write(subject)
             before = group.tokens.get(slot, start)
-            step = cohorts.get(before)
-            if step is None:
-                moves = [(token, *protocol.advance(token, event)) for token in before]
-                after = frozenset(token for _, token, _ in moves)
-                step = cohorts[before] = (after, [(token, violated) for token, _, violated in moves])
-            after, verdicts = step
-            group.tokens[slot] = after if certain else after | before
+            move = moves.get(before)
+            if move is None:
+                move = moves[before] = _Move.of(protocol, before, event)
+            group.tokens[slot] = move.after if certain else move.perhaps
             # Worlds in which nothing is wrong vote too, wherever another might be wrong.
-            if (certain and any(violated for _, violated in verdicts)) or type(event) in protocol.judged:
-                for token, violated in verdicts:
+            if judged or (certain and move.violates):
+                for token, violated in move.verdicts:
                     key = (slot, event.site, ctx.key, subject, token.lineage)
                     self._vote(key, rule, protocol.tell(rule, token, event) if violated and certain else None)
 
