@@ -1,8 +1,7 @@
 """Values saved for backward, compared bit by bit with what backward finds: exact, and opt-in.
 
-Every tensor an operation saves gets a checksum, taken again where backward uses it: the sum of its bits read as
-64-bit integers, which unlike a XOR has no constant it confuses with zero (it is blind to a permutation).  Sums stay on
-their device until the pass is over.
+Every tensor an operation saves gets a checksum, taken again where backward uses it.  On a device, sums stay there until
+the pass is over.
 
 Hooks on saved tensors switch PyTorch's own in-place check off, so the version is compared here too, and the same error
 raised.  ``torch.func.grad`` refuses to work under such hooks, which is one reason why this is opt-in.
@@ -22,6 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from gradlint.events import SavedTensorChanged, Tensor
 from gradlint.facts import FALSE, known
 
+from .checksums import checksum, is_readable, words
 from .datawrites import Writes
 from .frames import FrameSite, user_site
 from .interception import BackwardCall, StepCall
@@ -30,26 +30,34 @@ from .judging import Judge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-#: Bytes of an element, of types that can be read as 64-bit integers without further ado.
-_PLAIN = {torch.float64: 8, torch.int64: 8, torch.float32: 4, torch.int32: 4, torch.float16: 2, torch.bfloat16: 2}
 #: Operations that change what they save, on purpose and out of sight: running statistics, reserved memory.
 _CHANGES_WHAT_IT_SAVES = ("BatchNorm", "Rnn")
+
+
+class _Clock:
+    """Counts the steps that any guard has seen."""
+
+    now = 0
 
 
 class Saved:
     """A tensor saved for backward: detached, because the tensor itself would keep its own graph alive for good."""
 
-    __slots__ = ("checksum", "is_parameter", "sinks", "site", "steps", "tensor", "version")
+    __slots__ = ("checksum", "is_parameter", "saved_at", "sinks", "site", "tensor", "version", "words")
 
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.tensor = tensor.detach()
-        self.version = -1 if tensor.is_inference() else tensor._version
-        self.is_parameter = type(tensor) is not torch.Tensor and isinstance(tensor, torch.nn.Parameter)
-        self.sinks = _hooks.references
-        self.steps = [sink.steps for sink in _hooks.sinks]
-        self.site = user_site(3)
-        self.checksum = checksum(self.tensor) if self.sinks else None
+    tensor: torch.Tensor
+    version: int  #: -1 for a tensor that does not count its changes
+    is_parameter: bool
+    sinks: tuple[weakref.ref[SavedTensors], ...]
+    saved_at: int  #: by the clock
+    site: FrameSite
+    words: torch.Tensor | None  #: its memory as integers, to be summed once more
+    checksum: int | torch.Tensor | None  #: a tensor on devices that are not to be waited for
+
+    def summed(self) -> int | torch.Tensor | None:
+        """The checksum of what the tensor holds now."""
+        total = checksum(self.tensor) if self.words is None else self.words.sum()
+        return total if total is None or not total.is_cpu else int(total.item())
 
 
 class _Hooks(threading.local):
@@ -66,13 +74,28 @@ _hooks_of_torch: Any = torch._C._autograd
 
 
 def _pack(tensor: torch.Tensor) -> Saved:
+    site = user_site(2)
+    if _is_unseen(tensor):
+        return _save(tensor, site)
     with _unseen():
-        return Saved(tensor)
+        return _save(tensor, site)
 
 
 def _unpack(saved: Saved) -> torch.Tensor:
+    if _is_unseen(saved.tensor):
+        return _checked(saved)
     with _unseen():
         return _checked(saved)
+
+
+def _is_unseen(tensor: torch.Tensor) -> bool:
+    """Whether nobody else is told what is done with a tensor: no mode of the user's, no class of its own."""
+    kind = type(tensor)
+    return (
+        (kind is torch.Tensor or kind is torch.nn.Parameter)
+        and not torch._C._len_torch_function_stack()
+        and not torch._C._len_torch_dispatch_stack()
+    )
 
 
 def _unseen() -> AbstractContextManager[object]:
@@ -80,6 +103,21 @@ def _unseen() -> AbstractContextManager[object]:
     if torch._C._len_torch_dispatch_stack():
         return _disable_current_modes()
     return torch._C.DisableTorchFunction()
+
+
+def _save(tensor: torch.Tensor, site: FrameSite) -> Saved:
+    saved = Saved()
+    saved.tensor = detached = tensor.detach()
+    saved.version = -1 if tensor.is_inference() else tensor._version
+    saved.is_parameter = type(tensor) is not torch.Tensor and isinstance(tensor, torch.nn.Parameter)
+    saved.sinks = _hooks.references
+    saved.saved_at = _Clock.now
+    saved.site = site
+    saved.words = saved.checksum = None
+    if saved.sinks and is_readable(detached):
+        saved.words = words(detached)
+        saved.checksum = saved.summed()
+    return saved
 
 
 def _checked(saved: Saved) -> torch.Tensor:
@@ -91,21 +129,19 @@ def _checked(saved: Saved) -> torch.Tensor:
             f"expected version {saved.version} instead. Hint: it was saved for backward at {saved.site.locate()}."
         )
     if saved.checksum is not None:
-        for index, reference in enumerate(saved.sinks):
-            sink = reference()
-            if sink is not None and sink.active:
-                sink.compare(saved, index)
+        sinks = [sink for reference in saved.sinks if (sink := reference()) is not None and sink.active]
+        if sinks and (type(now := saved.summed()) is not int or now != saved.checksum):
+            for sink in sinks:
+                sink.compare(saved, now)
     return tensor
 
 
 class _Comparison(NamedTuple):
-    """A saved tensor that backward uses; its checksums are read when the pass is over."""
+    """A saved tensor that backward uses, and is or may be another one; sums on a device are read after the pass."""
 
     saved: Saved
     operation: str
-    steps: int
-    before: torch.Tensor
-    now: torch.Tensor
+    now: int | torch.Tensor
 
 
 class SavedTensors:
@@ -125,19 +161,16 @@ class SavedTensors:
         self._compared: list[_Comparison] = []
         self._stepped = False
         self._last_step: FrameSite | None = None
-        self.steps = 0
+        self._stepped_at = 0  # by the clock
         self.active = True
         self._watch(self._countdown == 0)
 
-    def compare(self, saved: Saved, index: int) -> None:
-        """Backward is about to use ``saved``."""
+    def compare(self, saved: Saved, now: int | torch.Tensor | None) -> None:
+        """Backward is about to use ``saved``, which is another one now, or may be."""
         operation = torch._C._current_autograd_node()
         name = operation.name() if operation is not None else ""
-        if any(part in name for part in _CHANGES_WHAT_IT_SAVES):
-            return
-        now = checksum(saved.tensor)
-        if now is not None and saved.checksum is not None:
-            self._compared.append(_Comparison(saved, name, saved.steps[index], saved.checksum, now))
+        if now is not None and not any(part in name for part in _CHANGES_WHAT_IT_SAVES):
+            self._compared.append(_Comparison(saved, name, now))
 
     def backward_ended(self, call: BackwardCall) -> None:
         compared, self._compared = self._compared, []
@@ -148,7 +181,8 @@ class SavedTensors:
             self._next_step()
 
     def step_ended(self, call: StepCall) -> None:
-        self.steps += 1
+        _Clock.now += 1
+        self._stepped_at = _Clock.now
         self._last_step = call.site
         self._stepped = True
         if call.within is None:
@@ -161,7 +195,7 @@ class SavedTensors:
 
     def _report(self, comparison: _Comparison, call: BackwardCall) -> None:
         saved = comparison.saved
-        by_step = saved.is_parameter and comparison.steps != self.steps
+        by_step = saved.is_parameter and self._stepped_at > saved.saved_at
         tensor = Tensor(is_parameter=known(saved.is_parameter), device=known(saved.tensor.device.type))
         self._judge.send(
             SavedTensorChanged(
@@ -196,64 +230,16 @@ class SavedTensors:
             _hooks.pushed = False
 
 
-def checksum(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The sum of the bits, left on the device; None where there are none to read (sparse, fake, quantized, …)."""
-    if type(tensor) is not torch.Tensor:
-        return None
-    words = _words(tensor)
-    if words is not None:
-        return words.sum()
-    if tensor.layout is not torch.strided or tensor.is_quantized:
-        return None
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor.resolve_conj())
-    flat = _flat(tensor)
-    size = flat.element_size()
-    if flat.dtype is torch.bool:
-        flat = flat.view(torch.int8)
-    count, rest = divmod(flat.numel(), 8 // size)
-    if flat.storage_offset() % (8 // size):
-        return flat.view(_INTEGERS[size]).sum()
-    total = flat[: flat.numel() - rest].view(torch.int64).sum() if count else flat.new_zeros((), dtype=torch.int64)
-    return total + flat[flat.numel() - rest :].view(_INTEGERS[size]).sum() if rest else total
-
-
-def _words(tensor: torch.Tensor) -> torch.Tensor | None:
-    """An ordinary tensor as 64-bit integers where it lies; None where that takes more than reading it so."""
-    size = _PLAIN.get(tensor.dtype)
-    if size is None or tensor.layout is not torch.strided:
-        return None
-    per_word = 8 // size
-    if tensor.storage_offset() % per_word:
-        return None
-    if tensor.is_contiguous():
-        return None if tensor.numel() % per_word else tensor.view(-1).view(torch.int64)
-    strides = tensor.stride()
-    if strides[-1] != 1 and strides[0] == 1:
-        tensor = tensor.movedim(0, -1)
-        strides = tensor.stride()
-    if strides[-1] != 1 or 0 in strides or any(stride % per_word for stride in strides[:-1]):
-        return None
-    return None if tensor.shape[-1] % per_word else tensor.view(torch.int64)
-
-
-def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements in one dimension, in the order in which they lie in memory where that is possible."""
-    for dimension, stride in enumerate(tensor.stride()):
-        if stride == 0 and tensor.shape[dimension] > 1:
-            return _flat(tensor.narrow(dimension, 0, 1))
-    if not tensor.is_contiguous():
-        strides = tensor.stride()
-        tensor = tensor.permute(sorted(range(len(strides)), key=strides.__getitem__, reverse=True)).contiguous()
-    return tensor.view(-1)
-
-
 def _different(compared: list[_Comparison]) -> Iterator[_Comparison]:
     """Those whose checksums differ; each device is waited for once."""
-    by_device: dict[torch.device, list[_Comparison]] = {}
-    for comparison in compared:
-        by_device.setdefault(comparison.now.device, []).append(comparison)
+    by_device: dict[torch.device, list[tuple[_Comparison, torch.Tensor, torch.Tensor]]] = {}
+    for one in compared:
+        before, now = one.saved.checksum, one.now
+        if isinstance(before, torch.Tensor) and isinstance(now, torch.Tensor):
+            by_device.setdefault(now.device, []).append((one, before, now))
+        else:
+            yield one
     for there in by_device.values():
-        differs = torch.stack([one.before for one in there]) != torch.stack([one.now for one in there])
+        differs = torch.stack([before for _, before, _ in there]) != torch.stack([now for _, _, now in there])
         for index in differs.nonzero().flatten().tolist():
-            yield there[index]
+            yield there[index][0]

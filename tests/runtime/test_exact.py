@@ -15,7 +15,8 @@ from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 
 import gradlint
 from gradlint.runtime import Guard
-from gradlint.runtime.exact import SavedTensors, checksum
+from gradlint.runtime.checksums import checksum
+from gradlint.runtime.exact import SavedTensors
 
 
 def line(offset: int = 0) -> int:

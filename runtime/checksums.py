@@ -1,0 +1,142 @@
+"""Checksums of tensors: the sum of their bits, read as integers.
+
+As wide as the layout allows, the integers are read where they lie.  Unlike a XOR, a sum has no constant that it confuses
+with zero; it is blind to a permutation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+
+Reading = Callable[[torch.Tensor], torch.Tensor | None]
+
+MANY = 4096  #: layouts, above which all are forgotten: shapes may change from step to step
+FEW = 4096  #: elements, of which each is read by itself where they do not fill 64 bits
+
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+#: Types that can be read as integers without further ado.
+_PLAIN = frozenset(
+    {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8}
+    | {torch.uint8, torch.bool}
+)
+
+_readings: dict[tuple[object, ...], Reading] = {}  # by layout
+
+
+def is_readable(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has bits of its own to read: it is not sparse, nested, wrapped, nor without a memory."""
+    return (
+        type(tensor) is torch.Tensor
+        and tensor.layout is torch.strided
+        and not (tensor.is_meta or tensor.is_nested or tensor.is_quantized)
+        and (torch._C._functorch.peek_interpreter_stack() is None or not is_functorch_wrapped_tensor(tensor))
+    )
+
+
+def checksum(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The sum of the bits, without dimensions and left on the device; None where there are none to read."""
+    if not is_readable(tensor):
+        return None
+    seen = words(tensor)
+    return _sum(tensor) if seen is None else seen.sum()
+
+
+def words(tensor: torch.Tensor) -> torch.Tensor | None:
+    """A view of a readable tensor as integers, whose sum is its checksum; None where it takes more than a view."""
+    layout = (tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset() % 8)
+    reading = _readings.get(layout)
+    if reading is None:
+        if len(_readings) >= MANY:
+            _readings.clear()
+        reading = _readings[layout] = _reading_of(tensor)
+    return reading(tensor)
+
+
+def _reading_of(tensor: torch.Tensor) -> Reading:
+    if tensor.dtype not in _PLAIN:
+        return _not_at_once
+    per_word = 8 // tensor.element_size()
+    count, strides = tensor.numel(), tensor.stride()
+    if count % per_word or tensor.storage_offset() % per_word or not count:
+        return _by_element if count <= FEW and 0 not in strides else _not_at_once
+    if tensor.is_contiguous():
+        return _by_word if not strides or tensor.shape[-1] % per_word == 0 else _flattened
+    if _is_dense(tensor):
+        return _in_order_of_memory
+    if _can_widen(tensor):
+        return _by_word
+    if strides[0] == 1 and _can_widen(tensor.movedim(0, -1)):
+        return _along_the_first
+    return _not_at_once
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill one stretch of memory, in whatever order."""
+    filled = 1
+    for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if length != 1 and stride != filled:
+            return False
+        filled *= length
+    return True
+
+
+def _can_widen(tensor: torch.Tensor) -> bool:
+    """Whether the elements of the last dimension lie side by side, and fill whole words."""
+    per_word = 8 // tensor.element_size()
+    *others, last = tensor.stride()
+    return (
+        last == 1 and tensor.shape[-1] % per_word == 0 and all(stride and stride % per_word == 0 for stride in others)
+    )
+
+
+def _by_word(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.int64)
+
+
+def _by_element(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(_INTEGERS[tensor.element_size()])
+
+
+def _flattened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(-1).view(torch.int64)
+
+
+def _in_order_of_memory(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.int64)
+
+
+def _along_the_first(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.movedim(0, -1).view(torch.int64)
+
+
+def _not_at_once(_: torch.Tensor) -> None:
+    return None
+
+
+def _sum(tensor: torch.Tensor) -> torch.Tensor:
+    """The sum of the bits of whatever is readable."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    flat = _flat(tensor)
+    size = flat.element_size()
+    if flat.dtype is torch.bool:
+        flat = flat.view(torch.int8)
+    count, rest = divmod(flat.numel(), 8 // size)
+    if flat.storage_offset() % (8 // size):
+        return flat.view(_INTEGERS[size]).sum()
+    total = flat[: flat.numel() - rest].view(torch.int64).sum() if count else flat.new_zeros((), dtype=torch.int64)
+    return total + flat[flat.numel() - rest :].view(_INTEGERS[size]).sum() if rest else total
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in one dimension, in the order in which they lie in memory where that is possible."""
+    for dimension, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.shape[dimension] > 1:
+            return _flat(tensor.narrow(dimension, 0, 1))
+    if not tensor.is_contiguous():
+        strides = tensor.stride()
+        tensor = tensor.permute(sorted(range(len(strides)), key=strides.__getitem__, reverse=True)).contiguous()
+    return tensor.view(-1)
