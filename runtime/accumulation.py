@@ -15,9 +15,9 @@ import torch
 
 from gradlint.events import GradientsAccumulated, GradientsDiscarded, PeriodicStep
 
+from .bundles import version
 from .cohorts import Cohorts, Subject
 from .frames import calling_frame, user_site
-from .gradients import version
 
 if TYPE_CHECKING:
     from torch import nn

@@ -62,12 +62,14 @@ def _reading_of(tensor: torch.Tensor) -> Reading:
     count, strides = tensor.numel(), tensor.stride()
     if count % per_word or tensor.storage_offset() % per_word or not count:
         return _by_element if count <= FEW and 0 not in strides else _not_at_once
-    if tensor.is_contiguous():
-        return _by_word if not strides or tensor.shape[-1] % per_word == 0 else _flattened
-    if _is_dense(tensor):
-        return _in_order_of_memory
+    if not strides:
+        return _by_element
     if _can_widen(tensor):
         return _by_word
+    if tensor.is_contiguous():
+        return _flattened
+    if _is_dense(tensor):
+        return _in_order_of_memory
     if strides[0] == 1 and _can_widen(tensor.movedim(0, -1)):
         return _along_the_first
     return _not_at_once

@@ -60,6 +60,11 @@ class Cohorts(Generic[S]):
         self._fresh.members.append(subject)
         subject.cohort = self._fresh
 
+    def add_like(self, subject: S, other: S) -> None:
+        """Follow one more subject, to which the same has happened as to another."""
+        other.cohort.members.append(subject)
+        subject.cohort = other.cohort
+
     def drop(self, subjects: Iterable[S]) -> None:
         """Follow these no longer."""
         for cohort, members in _by_cohort(subjects).items():

@@ -28,7 +28,7 @@ from .interception import BackwardCall, StepCall
 from .judging import Judge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 #: Operations that change what they save, on purpose and out of sight: running statistics, reserved memory.
 _CHANGES_WHAT_IT_SAVES = ("BatchNorm", "Rnn")
@@ -115,8 +115,11 @@ def _save(tensor: torch.Tensor, site: FrameSite) -> Saved:
     saved.site = site
     saved.words = saved.checksum = None
     if saved.sinks and is_readable(detached):
-        saved.words = words(detached)
-        saved.checksum = saved.summed()
+        try:
+            saved.words = words(detached)
+            saved.checksum = saved.summed()
+        except Exception as error:  # noqa: BLE001  the user's operation goes on
+            _give_up(_hooks.sinks, error)
     return saved
 
 
@@ -130,10 +133,18 @@ def _checked(saved: Saved) -> torch.Tensor:
         )
     if saved.checksum is not None:
         sinks = [sink for reference in saved.sinks if (sink := reference()) is not None and sink.active]
-        if sinks and (type(now := saved.summed()) is not int or now != saved.checksum):
-            for sink in sinks:
-                sink.compare(saved, now)
+        try:
+            if sinks and (type(now := saved.summed()) is not int or now != saved.checksum):
+                for sink in sinks:
+                    sink.compare(saved, now)
+        except Exception as error:  # noqa: BLE001  the user's backward pass goes on
+            _give_up(sinks, error)
     return tensor
+
+
+def _give_up(sinks: Iterable[SavedTensors], error: Exception) -> None:
+    for sink in sinks:
+        sink.give_up(error)
 
 
 class _Comparison(NamedTuple):
@@ -151,10 +162,12 @@ class SavedTensors:
         judge: where changes are reported.
         fraction: of the steps, those to watch; 1 for all.
         writes: where memory was seen to be written.
+        failed: told what has failed, and how.
     """
 
-    def __init__(self, judge: Judge, fraction: float, writes: Writes) -> None:
+    def __init__(self, judge: Judge, fraction: float, writes: Writes, failed: Callable[[str, Exception], None]) -> None:
         self._judge = judge
+        self._failed = failed
         self._writes = writes
         self._period = max(1, round(1 / fraction))
         self._countdown = random.randrange(self._period)  # noqa: S311  a sample; a fixed offset could alias with the loop
@@ -193,6 +206,11 @@ class SavedTensors:
         self.active = False
         self._watch(False)
 
+    def give_up(self, error: Exception) -> None:
+        """Something has failed in the hooks: compare no more."""
+        self.active = False
+        self._failed("the comparison of saved tensors", error)
+
     def _report(self, comparison: _Comparison, call: BackwardCall) -> None:
         saved = comparison.saved
         by_step = saved.is_parameter and self._stepped_at > saved.saved_at
@@ -215,7 +233,7 @@ class SavedTensors:
             self._countdown -= 1
             if self._countdown < 0:
                 self._countdown += self._period
-            self._watch(self._countdown == 0)
+            self._watch(self.active and self._countdown == 0)
 
     def _watch(self, watching: bool) -> None:
         others = tuple(sink for sink in _hooks.sinks if sink is not self)

@@ -87,7 +87,7 @@ def needed(
         (judge.listens(FirstStep), lambda: Schedules(judge)),
         (judge.listens(GradientsMeasured), lambda: GradientNorms(judge, modules)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
-        (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes)),
+        (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
         (judge.listens(BackwardAsked), lambda: cuts),
     )
     witnesses += [build() for is_needed, build in made if is_needed]
