@@ -81,13 +81,16 @@ class DefeatedAccumulation:
     def __init__(self, judge: Judge) -> None:
         self._cohorts: Cohorts[_Probe] = Cohorts(judge, judge.follows(PeriodicStep))
         self._probes: list[_Probe] = []
-        self._called: list[weakref.ref[nn.Module]] = []
+        self._called: dict[int, weakref.ref[nn.Module]] = {}
         self._stepping = False
 
     def forward_ended(self, call: ForwardCall) -> None:
-        if len(self._called) >= MODELS or any(model() is call.module for model in self._called):
+        if len(self._called) >= MODELS:
             return
-        self._called.append(weakref.ref(call.module))
+        known = self._called.get(id(call.module))
+        if known is not None and known() is call.module:
+            return
+        self._called[id(call.module)] = weakref.ref(call.module)
         parameter = next((one for one in call.module.parameters() if one.requires_grad), None)
         if parameter is None or any(probe.parameter() is parameter for probe in self._probes):
             return

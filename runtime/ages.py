@@ -19,6 +19,8 @@ from .tensors import tensors_in
 if TYPE_CHECKING:
     from .frames import FrameSite
 
+Stamps = set["weakref.ref[Stamp]"]
+
 _guards = itertools.count(1)
 
 
@@ -62,19 +64,17 @@ class Ages:
     def __init__(self) -> None:
         self._key = f"gradlint.age.{next(_guards)}"
         self._steps = 0
-        self._stamps: weakref.WeakSet[Stamp] = weakref.WeakSet()
-        self.spent: weakref.WeakSet[Stamp] = weakref.WeakSet()  #: of graphs that are alive, though they were freed
+        self._stamps: Stamps = set()
+        self._spent: Stamps = set()  # of graphs that are alive, though they were freed
         self._updates: dict[int, Update] = {}
 
     def forward_ended(self, call: ForwardCall) -> None:
-        if inside_backward() or torch._C._functorch.peek_interpreter_stack():
+        nodes: list[Any] = [node for tensor in call.tensors if (node := tensor.grad_fn) is not None]
+        if not nodes or inside_backward() or torch._C._functorch.peek_interpreter_stack():
             return
-        for tensor in call.tensors:
-            node: Any = tensor.grad_fn
-            if node is not None:
-                stamp = Stamp(self._steps)
-                node.metadata[self._key] = stamp
-                self._stamps.add(stamp)
+        for node in nodes:
+            stamp = node.metadata[self._key] = Stamp(self._steps)
+            self._stamps.add(weakref.ref(stamp, self._stamps.discard))
 
     def step_begins(self, call: StepCall) -> None:
         self._steps += 1
@@ -86,15 +86,27 @@ class Ages:
     @property
     def alive(self) -> int:
         """How many outputs of models have a graph that is alive."""
-        return len(self._stamps) + len(self.spent)
+        return len(self._stamps) + len(self._spent)
+
+    @property
+    def spent(self) -> int:
+        """How many of them were freed."""
+        return len(self._spent)
+
+    def spent_in(self) -> set[int]:
+        """The steps, by their number, in which those were built that were freed."""
+        return {stamp.steps for reference in list(self._spent) if (stamp := reference()) is not None}
 
     def freed(self, node: Any, site: FrameSite) -> None:
         """A backward pass has freed this node of a graph."""
         stamp = node.metadata.get(self._key)
         if stamp is not None:
-            self._stamps.discard(stamp)
-            stamp.freed_at = site
-            self.spent.add(stamp)
+            self._spend(stamp, site)
+
+    def _spend(self, stamp: Stamp, site: FrameSite) -> None:
+        stamp.freed_at = site
+        self._stamps.discard(weakref.ref(stamp))
+        self._spent.add(weakref.ref(stamp, self._spent.discard))
 
     def spent_stamp(self, node: Any) -> Stamp | None:
         """The stamp on a node, if its graph was freed."""
@@ -107,18 +119,23 @@ class Ages:
         seen = set(nodes)
         while nodes and self._stamps:
             node = nodes.pop()
-            if self.spent_stamp(node) is not None:
-                continue  # an earlier pass has been here
-            self.freed(node, site)
+            stamp = node.metadata.get(self._key)
+            if stamp is not None:
+                if stamp.freed_at is not None:
+                    continue  # an earlier pass has been here
+                self._spend(stamp, site)
             for child, _ in node.next_functions:
                 if child is not None and child not in seen:
                     seen.add(child)
                     nodes.append(child)
 
+    @property
+    def may_be_stale(self) -> bool:
+        """Whether a step was made while there was a graph."""
+        return bool(self._updates)
+
     def stale(self, roots: Iterable[Any]) -> list[Update]:
         """The steps that changed parameters in a graph that was built before them, and is to be walked now."""
-        if not self._updates:
-            return []
         updates = [update for update in self._updates.values() if self._is_endangered(update)]
         if not updates:
             return []
@@ -130,7 +147,8 @@ class Ages:
         return [found[steps] for steps in sorted(found)]
 
     def _is_endangered(self, update: Update) -> bool:
-        return any(stamp.steps < update.steps for stamp in self._stamps)
+        stamps = [reference() for reference in list(self._stamps)]
+        return any(stamp is not None and stamp.steps < update.steps for stamp in stamps)
 
     def _stamped(self, roots: Iterable[Any]) -> Iterator[tuple[Stamp, list[Any]]]:
         """The stamps in a graph, each with the nodes below it."""

@@ -113,6 +113,15 @@ class Bundle(Subject):
                 found.append(Change.SAME if same else Change.WRITTEN)
         return found
 
+    def put_in_order(self, parameters: Sequence[torch.Tensor]) -> bool:
+        """Take on the order of these parameters; False if they are others."""
+        places = {id(parameter()): index for index, parameter in enumerate(self.parameters)}
+        order = [places.get(id(parameter), -1) for parameter in parameters]
+        if sorted(order) != list(range(len(self.parameters))):
+            return False
+        self._keep(self, order)
+        return True
+
     def split(self, groups: Sequence[Sequence[int]]) -> list[Bundle]:
         """Bundles of the gradients at these indices, with the same history; the first of them is this one."""
         parts = [self]

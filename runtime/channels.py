@@ -18,6 +18,7 @@ import torch.distributed
 dist: Any = torch.distributed  # it does not export its stores to a type checker
 CONNECTING = timedelta(seconds=5)
 _PORT = "port"
+_IS_AVAILABLE: bool = dist.is_available()
 
 
 class Channel:
@@ -93,9 +94,14 @@ class Channel:
             yield dist.PrefixStore(self._name, group_store)
 
 
+def there_is_a_group() -> bool:
+    """Whether a process group was made, and is still there."""
+    return _IS_AVAILABLE and bool(dist.is_initialized())
+
+
 def _of_group() -> Any:
     """The store of the process group; None without one."""
-    if not dist.is_available() or not dist.is_initialized() or dist.get_rank() < 0:
+    if not there_is_a_group() or dist.get_rank() < 0:
         return None
     return dist.distributed_c10d._get_default_store()
 

@@ -1,7 +1,7 @@
 """Checksums of tensors: the sum of their bits, read as integers.
 
-As wide as the layout allows, the integers are read where they lie.  Unlike a XOR, a sum has no constant that it confuses
-with zero; it is blind to a permutation.
+As wide as the layout allows, the integers are read where they lie.  Unlike a XOR, a sum has no constant that it
+confuses with zero; it is blind to a permutation.
 """
 
 from __future__ import annotations

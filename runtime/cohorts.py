@@ -50,6 +50,7 @@ class Cohorts(Generic[S]):
         self._interned: dict[Tokens, Tokens] = {self._start: self._start}
         self._fresh = Cohort(self._start, [])
         self._cohorts: list[Cohort] = [self._fresh]
+        self.violations = 0  #: seen so far, whether for the first time or not
         self._moves: dict[tuple[int, type[Event], Site], tuple[Tokens, tuple[int, ...]]] = {}
 
     def add(self, subject: S) -> None:
@@ -86,6 +87,7 @@ class Cohorts(Generic[S]):
             before = whole.tokens
             whole.tokens, violated = self._move(before, event)
             moved = moved or whole.tokens is not before
+            self.violations += len(violated)
             for index in violated:
                 rule, protocol = self._followed[index]
                 self._judge.report(rule, protocol.tell(rule, before[index], event), event)

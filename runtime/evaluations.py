@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +17,7 @@ from .activations import KEEPS, LOSSES
 from .frames import calling_frame
 from .interception import ForwardCall, ModeCall, StepCall, inside_backward
 from .modules import depends_on_mode
-from .tensors import tensors_in
+from .tensors import given_tensors, tensors_in
 from .walks import Mark, Walks
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class TrainingModeEvaluations:
                 return
             self._calls = {key: one for key, one in self._calls.items() if one.module() is not None}
             calls = self._calls[id(call.module)] = _Calls(call.module)
-        given = list(_given(call))
+        given = _given(call)
         same = len(given) == len(calls.given) and all(old() is new for old, new in zip(calls.given, given, strict=True))
         calls.count = 1 if same else calls.count + 1  # the same input again: samples of a random output
         calls.given = [weakref.ref(tensor) for tensor in given]
@@ -235,8 +235,8 @@ class TrainingModeEvaluations:
         return entry[1] if entry is not None and entry[0]() is tensor else None
 
 
-def _given(call: ForwardCall) -> Iterator[torch.Tensor]:
-    return tensors_in((call.args, call.kwargs))
+def _given(call: ForwardCall) -> tuple[torch.Tensor, ...]:
+    return given_tensors(call.args, call.kwargs)
 
 
 def _is_special(call: ForwardCall) -> bool:

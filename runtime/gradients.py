@@ -12,8 +12,6 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-import torch
-
 from gradlint.events import Backward, Cleared, Event, NeverReached, Step, WeightsUpdated
 from gradlint.facts import FALSE, TRUE, Fact, unknown
 from gradlint.finding import Site
@@ -24,13 +22,16 @@ from .frames import FrameSite
 from .interception import BackwardCall, ForwardCall, StepCall
 from .judging import Judge
 from .modules import KnownModules
+from .rounds import Phase, Round
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
     from torch.optim import Optimizer
 
 PATIENCE = 10  #: steps after which a gradient that was never there is reported
 PATIENCE_AT_END = 5
+ALIKE = 3  #: ordinary rounds, after which those that are alike are passed over
 EVENTS: frozenset[type[Event]] = frozenset({Step, Cleared})  # those of its protocols
 ABSENT, DROPPED, SAME, WRITTEN, NEW = Change
 
@@ -70,6 +71,11 @@ class GradientHistory:
         self._accepted: dict[tuple[FrameSite, str], Step] = {}  # with gradients to apply
         self._cleared: dict[Site, Cleared] = {}
         self._updated: dict[Site, WeightsUpdated] = {}
+        self._round: Round | None = None  # while nothing but ordinary rounds is seen
+        self._looked: list[tuple[Bundle, Change, Found]] = []  # last
+        self._phase = Phase.SPENT  # of a round that may be an ordinary one
+        self._rounds = 0  # that were ordinary and alike, one after the other
+        self._alike: tuple[object, ...] = ()  # what they have in common
 
     def watch(self, parameters: Iterable[torch.Tensor]) -> None:
         """Follow the gradients of those of these parameters that are not yet known."""
@@ -82,6 +88,7 @@ class GradientHistory:
     def _follow(self, parameters: Sequence[torch.Tensor]) -> Bundle | None:
         if not parameters:
             return None
+        self._catch_up()
         bundle = Bundle(parameters)
         self._cohorts.add(bundle)
         self._settle_in(bundle)
@@ -106,7 +113,11 @@ class GradientHistory:
             return
         self._clock += 1
         self._walked_at = self._clock
+        if self._round is not None and self._round.backward_begins(call, self._clock + 1):
+            return
+        self._catch_up()
         self._find_clearings(self._bundles, call.site)
+        self._note(Phase.SPENT, DROPPED)
         self._forget_dead()
         for bundle in self._bundles:
             if bundle.spent and not bundle.added:
@@ -117,9 +128,18 @@ class GradientHistory:
             return
         assert call.event is not None  # the witness of backward passes comes first
         self._last_backward = event = call.event
+        if self._round is not None and self._round.backward_ended(call, self._clock + 1):
+            self._clock += 1
+            return
+        self._catch_up()
         self._find_accumulations(self._bundles, event)
+        self._note(Phase.CLEARED, NEW)
 
     def step_begins(self, call: StepCall) -> None:
+        if self._round is not None and self._round.step_begins(call):
+            self._of_optimizer(call.optimizer).count += 1
+            return
+        self._catch_up()
         bundles = self._of(call.optimizer)
         if call.closure:
             return
@@ -127,9 +147,15 @@ class GradientHistory:
             self._find_accumulations(bundles, call.within.event)
         else:
             self._find_clearings(bundles, call.site)
+        self._note(Phase.HELD, SAME, WRITTEN)
         self._step(call, bundles)
 
     def step_ended(self, call: StepCall) -> None:
+        if self._round is not None and self._round.step_ended(call):
+            self._clock += 1
+            self._of_optimizer(call.optimizer).ended_at = self._clock
+            return
+        self._catch_up()
         bundles = self._of(call.optimizer)
         if call.closure:
             self._find_clearings(bundles, call.site)
@@ -150,6 +176,51 @@ class GradientHistory:
         self._send_cleared(call.site, cleared)
         self._clock += 1
         self._of_optimizer(call.optimizer).ended_at = self._clock
+        self._note(Phase.APPLIED, SAME, WRITTEN)
+        self._count_rounds(call)
+
+    # --- ordinary rounds --------------------------------------------------------------------------------------
+
+    def _note(self, phase: Phase, *ordinary: Change) -> None:
+        """Follow a round as long as it is an ordinary one of all there is."""
+        changes = [change for _, change, _ in self._looked]
+        if self._phase is phase and len(self._bundles) == 1 and len(changes) == 1 and changes[0] in ordinary:
+            self._phase = Phase((phase + 1) % len(Phase))
+        else:
+            self._phase = Phase.SPENT
+            self._rounds = 0
+
+    def _count_rounds(self, call: StepCall) -> None:
+        """After a step: were there enough rounds of the same kind to pass over the next ones?"""
+        event, backward = call.event, self._last_backward
+        if self._phase is not Phase.SPENT or len(self._bundles) != 1 or event is None or backward is None:
+            return
+        bundle, steps = self._bundles[0], self._of_optimizer(call.optimizer)
+        # What is reused was accepted by all checks.
+        alike = bundle, steps, backward, event, bundle.cohort.tokens, self._cohorts.violations
+        if call.closure or call.within is not None or not all(map(operator.is_, alike, self._alike)):
+            self._rounds = 0
+        else:
+            self._rounds += 1
+        self._alike = alike
+        if self._rounds >= ALIKE and steps.count > PATIENCE:
+            parameters = [parameter for group in call.optimizer.param_groups for parameter in group["params"]]
+            if bundle.put_in_order(parameters):
+                self._round = Round(bundle, call.optimizer, backward, event)
+
+    def _catch_up(self) -> None:
+        """Something is not ordinary: tell what has been passed over of the round it happens in."""
+        passed, self._round = self._round, None
+        if passed is None:
+            return
+        self._phase, self._rounds = Phase.SPENT, 0
+        if passed.phase >= Phase.CLEARED and passed.cleared_at is not None:
+            self._send_cleared(passed.cleared_at, [passed.bundle])
+        if passed.phase >= Phase.HELD:
+            self._send(passed.backward, [passed.bundle])
+        if passed.phase >= Phase.APPLIED:
+            self._send(passed.step, [passed.bundle])
+            self._send(self._update(passed.step.site), [passed.bundle])
 
     # --- reading off -----------------------------------------------------------------------------------------
 
@@ -163,6 +234,7 @@ class GradientHistory:
                 looked.append((bundle, change, grads))
             else:
                 looked += [(part, kind, part.now()) for kind, part in self._part(bundle, bundle.changes(grads))]
+        self._looked = looked
         return looked
 
     def _part(self, bundle: Bundle, kinds: Sequence[Kind]) -> list[tuple[Kind, Bundle]]:
@@ -300,11 +372,14 @@ class GradientHistory:
         self._send(call.event, [bundle for bundle in bundles if bundle.grads is not None])
         # Where there is something to apply, what is not there for a part of the parameters is no loss.
         applied = [bundle for bundle in bundles if bundle.added]
-        updated = self._updated.get(call.site)
-        if updated is None:
-            updated = self._updated[call.site] = WeightsUpdated(site=call.site)
-        self._send(updated, applied or bundles)
+        self._send(self._update(call.site), applied or bundles)
         self._count(call, bundles)
+
+    def _update(self, site: Site) -> WeightsUpdated:
+        event = self._updated.get(site)
+        if event is None:
+            event = self._updated[site] = WeightsUpdated(site=site)
+        return event
 
     def _judged(self, call: StepCall, prepared: Fact[bool]) -> Step:
         """The step as an event, shown to its checks unless they have accepted its like."""
@@ -343,6 +418,7 @@ class GradientHistory:
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends: say of shorter trainings, too, what was never reached."""
+        self._catch_up()
         for key in list(self._suspects):
             self._tell_unreached(key)
 

@@ -18,7 +18,7 @@ from .cohorts import Cohorts, Subject
 from .frames import FrameSite, user_site
 from .interception import BackwardCall, ForwardCall, StepCall, inside_backward
 from .judging import Judge
-from .tensors import tensors_in
+from .tensors import given_tensors
 
 EVENTS: frozenset[type[Event]] = frozenset({InputFed, GradientRead, InputDone})
 PATIENCE = 3  # optimizer steps after which an unread gradient is taken to be in vain
@@ -45,13 +45,16 @@ class InputGradients:
         self._read: set[FrameSite] = set()  # calls whose inputs' gradients are read at times
 
     def forward_ended(self, call: ForwardCall) -> None:
+        given = [one for one in given_tensors(call.args, call.kwargs) if one.requires_grad and one.is_leaf]
+        if not given and not self._unread:
+            return
         if inside_backward():
             self._all_read(call.site)  # checkpointing computes again, and may need inputs that require grad
             return
         if call.site in self._read or not torch.is_grad_enabled() or torch._C._functorch.peek_interpreter_stack():
             return
-        for tensor in tensors_in((call.args, call.kwargs)):
-            if not tensor.requires_grad or not tensor.is_leaf or isinstance(tensor, torch.nn.Parameter):
+        for tensor in given:
+            if isinstance(tensor, torch.nn.Parameter):
                 continue
             if tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None):
                 continue  # a hook is given the gradient
@@ -72,6 +75,8 @@ class InputGradients:
             self.gradient_read(tensor, call.site)
 
     def backward_ended(self, call: BackwardCall) -> None:
+        if not self._unread:
+            return
         for fed in self._unread.values():
             tensor = fed.tensor()
             if tensor is not None and _grad_of(tensor) is not None:

@@ -17,7 +17,7 @@ import importlib
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +55,9 @@ class BackwardCall:
     accumulates: bool
     guards: tuple[Guard, ...]
     error: BaseException | None = None
-    explained: list[Finding] = field(default_factory=list)  #: what the error is about
+    explained: Sequence[Finding] = ()  #: what the error is about
     event: Backward | None = None  #: as the witness of backward passes describes it
-    thread: int = field(default_factory=threading.get_ident)
+    thread: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -220,6 +220,7 @@ def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
             create=bool(create_graph),
             accumulates=bool(kwargs.get("accumulate_grad", False)),
             guards=guards,
+            thread=guards[0].thread,
         )
         _thread.outermost = None  # a forward that raised has left it behind
         for guard in guards:

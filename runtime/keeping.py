@@ -58,9 +58,9 @@ class KeptGraphs:
 
     def step_ended(self, call: StepCall) -> None:
         """To be told after the ages."""
-        if call.within is not None or len(self._ages.spent) < self._next:
+        if call.within is not None or self._ages.spent < self._next:
             return
-        if len({stamp.steps for stamp in list(self._ages.spent)}) < ENOUGH:
+        if len(self._ages.spent_in()) < ENOUGH:
             return
         self._next += max(1, self._next // 4)
         keepers = [keeper for frame in _users_frames() for keeper in self._in(frame)]

@@ -98,9 +98,19 @@ class Modes:
         self._cohorts.send(event, [mode])
 
     def forward_ended(self, call: ForwardCall) -> None:
-        if inside_backward() or not any(tensor.requires_grad for tensor in call.tensors):
+        for tensor in call.tensors:
+            if tensor.requires_grad:
+                break
+        else:
             return
-        self._calls[id(call.module)] = _LastCall(call.module, call.site)
+        if inside_backward():
+            return
+        module = call.module
+        last = self._calls.get(id(module))
+        if last is not None and last.module() is module:
+            last.training, last.site, last.walked_at = module.training, call.site, None
+            return
+        self._calls[id(module)] = _LastCall(module, call.site)
         if len(self._calls) > MANY:
             self._calls = {key: last for key, last in self._calls.items() if last.module() is not None}
 

@@ -29,6 +29,8 @@ from .frames import FrameSite
 from .interception import BackwardCall
 from .judging import Judge
 
+Kind = tuple["FrameSite", bool, bool, bool, tuple[bool, bool, torch.device, bool] | None]
+
 STAMPED = 4  #: passes whose graphs are stamped in any case
 
 FREED = "backward through the graph a second time"
@@ -57,14 +59,17 @@ class BackwardPasses:
         self._freeing = 0  # passes that freed their graphs
         self._born: int = torch._C._autograd._get_sequence_nr()  # nodes of later graphs have higher numbers
         self._views: dict[tuple[bool, bool, str, bool], Tensor] = {}
-        self._accepted: dict[tuple[FrameSite, int, bool, bool, bool], Backward] = {}  # no check objects to them
+        self._kind: Kind | None = None  # of the pass under way
+        self._alike: Backward | None = None  # what an earlier pass of this kind was told as
+        self._accepted: dict[Kind, Backward] = {}  # no check objects to them
 
     def backward_begins(self, call: BackwardCall) -> None:
-        self._stale = self._ages.stale(map(_node, call.roots))
+        self._stale = self._ages.stale(map(_node, call.roots)) if self._ages.may_be_stale else []
         silent = [update for update in self._stale if update.silent]
         root = call.roots[0] if call.roots else None
-        alike = None if silent or root is None else self._accepted.get(self._kind(call))
-        call.event = alike or self._event(call, stale_at=silent[-1].site if silent else None)
+        self._kind = None if silent or root is None else _kind(call, root)
+        self._alike = None if self._kind is None else self._accepted.get(self._kind)
+        call.event = self._alike or self._event(call, stale_at=silent[-1].site if silent else None)
         if isinstance(root, torch.Tensor) and root.requires_grad and root.grad_fn is None:
             view = self._cuts.described(root, call.event.root)
             self._judge.send(BackwardAsked(site=call.site, root=view))
@@ -75,20 +80,14 @@ class BackwardPasses:
             if not call.retain:
                 self._remember_freed(call)
         else:
-            call.explained += self._explain(call, str(call.error))
+            call.explained = [*call.explained, *self._explain(call, str(call.error))]
 
     def _judge_pass(self, call: BackwardCall) -> None:
         event = call.event
-        assert event is not None
-        if not call.roots or event.root.stale_at is not None:
-            self._judge.send(event)
+        if event is None or event is self._alike:
             return
-        kind = self._kind(call)
-        if self._accepted.get(kind) is not event and self._judge.accepts(event):
-            self._accepted[kind] = event
-
-    def _kind(self, call: BackwardCall) -> tuple[FrameSite, int, bool, bool, bool]:
-        return call.site, id(self._view(call.roots[0])), call.retain, call.create, call.accumulates
+        if self._judge.accepts(event) and self._kind is not None:
+            self._accepted[self._kind] = event
 
     def _explain(self, call: BackwardCall, error: str) -> list[Finding]:
         """What an error of the engine is about."""
@@ -151,11 +150,14 @@ class BackwardPasses:
 
     def _remember_freed(self, call: BackwardCall) -> None:
         self._freeing += 1
+        nodes = [node for node in map(_node, call.roots) if node is not None]
+        if self._freeing > STAMPED and len(self._sites) == 1 and self._sites[0] is call.site:
+            self._ages.walked(nodes, call.site)
+            return
         serial = self._serials.get(call.site)
         if serial is None:
             serial = self._serials[call.site] = len(self._sites)
             self._sites.append(call.site)
-        nodes = [node for node in map(_node, call.roots) if node is not None]
         if len(self._sites) > 1 or self._freeing <= STAMPED:
             self._stamp(nodes, serial)
         else:
@@ -194,6 +196,14 @@ class BackwardPasses:
         return self._sites[0] if self._freeing > STAMPED and oldest >= self._born else None
 
 
+def _kind(call: BackwardCall, root: Any) -> Kind:
+    """What the passes have in common that are told as the same event."""
+    if not isinstance(root, torch.Tensor):
+        return call.site, call.retain, call.create, call.accumulates, None
+    described = root.requires_grad, root.is_leaf, root.device, root.numel() == 1
+    return call.site, call.retain, call.create, call.accumulates, described
+
+
 def _node(root: Any) -> Any:
     """The node of a tensor, or of a ``GradientEdge``."""
-    return root.node if hasattr(root, "node") else root.grad_fn
+    return root.grad_fn if isinstance(root, torch.Tensor) else root.node

@@ -22,7 +22,7 @@ from typing import Any
 
 from gradlint.finding import Finding, Location, Related, Severity
 
-from .channels import Channel
+from .channels import Channel, there_is_a_group
 from .frames import user_site
 from .interception import BackwardCall, ForwardCall
 from .reporting import ALONE, World
@@ -81,7 +81,7 @@ class Ranks:
 
     def look(self) -> None:
         """Find the other ranks, if that is not done."""
-        if self._looking and self._channel is not None:
+        if self._looking and self._channel is not None and there_is_a_group():
             try:
                 self._looking = not self._channel.open()
             except RuntimeError:  # whoever served the store is gone

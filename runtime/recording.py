@@ -6,7 +6,7 @@ import math
 import mmap
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _STATM = Path("/proc/self/statm")
 
 Kind = Literal["forward", "backward", "grad", "step"]
+_Noted = tuple[int, float, Kind, "FrameSite"]  # number, seconds, kind, site
 T = TypeVar("T")
 
 PAUSE = 0.05  #: seconds between two looks at graphs and memory
@@ -39,7 +40,7 @@ class Happening:
     seconds: float  #: since the guard began
     kind: Kind
     site: FrameSite
-    findings: set[int] = field(default_factory=set)  #: indices of what was seen at it
+    findings: set[int]  #: indices of what was seen at it
 
 
 class Series(Generic[T]):
@@ -70,12 +71,12 @@ class Recording:
         self.begun = time.perf_counter()
         self.seconds = 0.0  #: until the latest event
         self.counts: dict[Kind, int] = {"forward": 0, "backward": 0, "grad": 0, "step": 0}
-        self.first: list[Happening] = []
-        self.latest: deque[Happening] = deque(maxlen=LAST)
+        self._first: list[_Noted] = []
+        self._latest: deque[_Noted] = deque(maxlen=LAST)
+        self._found: dict[int, set[int]] = {}  # indices of what was seen, by the number of the event
         self.norms: dict[Site, Series[dict[str, float]]] = {}  #: by backward pass
         self._number = 0  # of the next event
         self._losses: dict[FrameSite, Series[Any]] = {}
-        self._now: Happening | None = None
         self.ages: Ages | None = None  #: knows how many graphs are alive
         self.graphs: Series[int] = Series()  #: outputs of models whose graph is alive, after a step
         self.memory: Series[int] = Series()  #: bytes, after a step
@@ -104,8 +105,11 @@ class Recording:
 
     def found(self, index: int) -> None:
         """A finding was seen, for the first time or again, at the event under way."""
-        if self._now is not None:
-            self._now.findings.add(index)
+        if not self._number:
+            return
+        if len(self._found) > 2 * (FIRST + LAST):
+            self._found = {one.number: one.findings for one in self.happenings if one.findings}
+        self._found.setdefault(self._number - 1, set()).add(index)
 
     def measured(self, event: GradientsMeasured) -> None:
         """Gradient norms arrived."""
@@ -116,8 +120,10 @@ class Recording:
     @property
     def happenings(self) -> list[Happening]:
         """The first events and the latest ones, in order."""
-        known = len(self.first)
-        return self.first + [happening for happening in self.latest if happening.number >= known]
+        return [
+            Happening(number, seconds, kind, site, self._found.get(number, set()))
+            for number, seconds, kind, site in (*self._first, *self._latest)
+        ]
 
     @property
     def losses(self) -> dict[FrameSite, list[tuple[int, float]]]:
@@ -129,14 +135,11 @@ class Recording:
         }
 
     def _happened(self, kind: Kind, site: FrameSite) -> None:
+        number = self._number
+        self._number = number + 1
         self.counts[kind] += 1
-        self.seconds = time.perf_counter() - self.begun
-        self._now = Happening(self._number, self.seconds, kind, site)
-        self._number += 1
-        if len(self.first) < FIRST:
-            self.first.append(self._now)
-        else:
-            self.latest.append(self._now)
+        self.seconds = seconds = time.perf_counter() - self.begun
+        (self._first if number < FIRST else self._latest).append((number, seconds, kind, site))
 
     def _look(self, within_backward: bool) -> None:
         """Count graphs and memory, not more often than it costs nothing."""

@@ -156,7 +156,7 @@ class Guard:
             interception.deactivate(self)
             if error is not None:
                 self._explain(error)
-            self._notify("finish", user_site(2))
+            self._observe("finish", user_site(2), deliver=False)
             self._judge.finish()
             self._ranks.look()
             forget_sites()
@@ -225,7 +225,7 @@ class Guard:
         if call.error is not None:
             for finding in call.explained:
                 note(call.error, finding)
-            call.explained = []
+            call.explained = ()
 
     def step_begins(self, call: StepCall) -> None:
         """An optimizer is about to step."""
@@ -252,20 +252,18 @@ class Guard:
         """A layer that was built and applied in a forward pass is gone after it."""
         self._observe("layer_dropped", call)
 
-    def _observe(self, name: str, call: object, raising: bool = True) -> None:
-        with self._lock:
-            self._notify(name, call)
-        if self._judge.has_news:
-            self._deliver(raising)
-
-    def _notify(self, name: str, call: object) -> None:
-        self._judge.turn += 1
-        with torch._C.DisableTorchFunction():  # the user's own modes do not see what a guard looks at
+    def _observe(self, name: str, call: object, raising: bool = True, deliver: bool = True) -> None:
+        judge = self._judge
+        # The user's own modes do not see what a guard looks at.
+        with self._lock, torch._C.DisableTorchFunction():
+            judge.turn += 1
             for handler in self._handlers.get(name, ()):
                 try:
                     handler(call)
                 except Exception as error:  # noqa: BLE001  whatever goes wrong in a witness, the training goes on
                     self._give_up(handler, error)
+        if judge.has_news and deliver:
+            self._deliver(raising)
 
     def _give_up(self, handler: Any, error: Exception) -> None:
         """A witness failed: do without it, and say so once."""

@@ -24,6 +24,13 @@ def tensors_in(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
             yield from tensors_in(part, depth - 1)
 
 
+def given_tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+    """The tensors in the arguments of a call."""
+    if len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor):
+        return args
+    return tuple(tensors_in((args, kwargs)))
+
+
 def unseen_by_modes() -> AbstractContextManager[object]:
     """What runs in it is seen by no dispatch mode of the user's."""
     if torch._C._len_torch_dispatch_stack() or _len_torch_dispatch_stack_pre_dispatch():

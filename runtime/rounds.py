@@ -1,0 +1,123 @@
+"""The ordinary round of a training: gradients are dropped, made anew by one backward pass, applied by one step.
+
+When several rounds have been alike and have left every protocol where it was, what is alike in the next ones needs no
+telling: it is enough to see that each is such a round.  The first thing that is not ends it.
+"""
+
+from __future__ import annotations
+
+import enum
+import weakref
+from itertools import repeat
+from operator import is_, is_not
+from typing import TYPE_CHECKING
+
+from .bundles import versions
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+    from gradlint.events import Backward, Step
+
+    from .bundles import Bundle
+    from .frames import FrameSite
+    from .interception import BackwardCall, StepCall
+
+_NONE = repeat(None)
+
+
+class Phase(enum.IntEnum):
+    """How far a round is."""
+
+    SPENT = 0  #: the last step has applied the gradients
+    CLEARED = 1  #: they were dropped, and a backward pass is under way
+    HELD = 2  #: it has made new ones
+    APPLIED = 3  #: a step is under way
+
+
+class Round:
+    """Rounds of one optimizer that owns all the gradients that are followed.
+
+    Each method is told of what happens and says whether it is what happens in such a round.  What is not has changed
+    nothing here, and the events up to ``phase`` are still to be told.
+
+    Args:
+        bundle: the gradients, in the order in which the optimizer has their parameters.
+        optimizer: that of every round.
+        backward: what every backward pass was told as.
+        step: what every step was told as.
+    """
+
+    def __init__(self, bundle: Bundle, optimizer: Optimizer, backward: Backward, step: Step) -> None:
+        self.bundle = bundle
+        self.backward = backward
+        self.step = step
+        self.phase = Phase.SPENT
+        self.cleared_at: FrameSite | None = None  #: the backward pass that found the gradients dropped
+        self._optimizer = weakref.ref(optimizer)
+        self._ids = [id(parameter()) for parameter in bundle.parameters]
+
+    def backward_begins(self, call: BackwardCall, clock: int) -> bool:
+        """The gradients of the last step were dropped."""
+        bundle = self.bundle
+        if self.phase is not Phase.SPENT:
+            return False
+        try:
+            grads = [parameter().grad for parameter in bundle.parameters]  # type: ignore[union-attr]  # see below
+        except AttributeError:  # a parameter is gone
+            return False
+        if any(map(is_not, grads, _NONE)):
+            return False
+        bundle.grads = None
+        bundle.clear()
+        bundle.changed_at = clock
+        self.cleared_at = call.site
+        self.phase = Phase.CLEARED
+        return True
+
+    def backward_ended(self, call: BackwardCall, clock: int) -> bool:
+        """The backward pass has made all gradients anew."""
+        bundle = self.bundle
+        if self.phase is not Phase.CLEARED or call.event is not self.backward:
+            return False
+        try:
+            grads = [parameter().grad for parameter in bundle.parameters]  # type: ignore[union-attr]  # see above
+        except AttributeError:
+            return False
+        if any(map(is_, grads, _NONE)):
+            return False
+        bundle.remember(grads)
+        bundle.added = True
+        bundle.reached_at = clock
+        self.phase = Phase.HELD
+        return True
+
+    def step_begins(self, call: StepCall) -> bool:
+        """The optimizer is about to apply the gradients that the backward pass has made."""
+        if self.phase is not Phase.HELD or call.closure or call.within is not None:
+            return False
+        if call.site is not self.step.site or call.optimizer is not self._optimizer():
+            return False
+        parameters = [parameter for group in call.optimizer.param_groups for parameter in group["params"]]
+        if list(map(id, parameters)) != self._ids:
+            return False
+        grads = [parameter.grad for parameter in parameters]
+        if any(map(is_, grads, _NONE)) or not all(map(is_, grads, self.bundle.known())):
+            return False
+        call.event = self.step
+        self.phase = Phase.APPLIED
+        return True
+
+    def step_ended(self, call: StepCall) -> bool:
+        """The optimizer has applied the gradients, and left them there."""
+        bundle = self.bundle
+        if self.phase is not Phase.APPLIED or call.event is not self.step:
+            return False
+        known = bundle.known()
+        if any(map(is_, known, _NONE)):
+            return False
+        bundle.versions = versions(known)
+        bundle.spent = True
+        bundle.added = False
+        self.phase = Phase.SPENT
+        return True
