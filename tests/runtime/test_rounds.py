@@ -1,0 +1,156 @@
+"""Ordinary rounds that the guard passes over: what it finds is what it would find if it told each of them."""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+import gradlint
+from gradlint.runtime import gradients
+from gradlint.runtime.gradients import GradientHistory
+from gradlint.runtime.rounds import Round
+
+LONG = 20  #: rounds, after which the next ones are passed over
+
+
+class Training:
+    """A model, an optimizer, and what one can do with them in and out of order."""
+
+    def __init__(self, build: Callable[..., torch.optim.Optimizer] = torch.optim.SGD) -> None:
+        self.model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        self.head = nn.Linear(8, 1)
+        self.optimizer = build(self.model.parameters(), lr=0.01)
+        self.x, self.y = torch.randn(6, 4), torch.randint(0, 2, (6,))
+
+    def forward(self) -> torch.Tensor:
+        return nn.functional.cross_entropy(self.model(self.x), self.y)
+
+    def clear(self) -> None:
+        self.optimizer.zero_grad()
+
+    def clear_in_place(self) -> None:
+        self.optimizer.zero_grad(set_to_none=False)
+
+    def clear_by_data(self) -> None:
+        for parameter in self.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.data.zero_()
+
+    def clear_some(self) -> None:
+        self.model[0].weight.grad = None
+
+    def backward(self) -> None:
+        self.forward().backward()
+
+    def backward_elsewhere(self) -> None:
+        self.forward().backward()
+
+    def backward_of_a_part(self) -> None:
+        hidden = self.model[1](self.model[0](self.x)).detach()
+        nn.functional.cross_entropy(self.model[2](hidden), self.y).backward()
+
+    def gradients_by_hand(self) -> None:
+        for parameter in self.model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+
+    def clip(self) -> None:
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+
+    def step(self) -> None:
+        self.optimizer.step()
+
+    def step_elsewhere(self) -> None:
+        self.optimizer.step()
+
+    def more_parameters(self) -> None:
+        if len(self.optimizer.param_groups) == 1:
+            self.optimizer.add_param_group({"params": list(self.head.parameters())})
+
+    def call_another_model(self) -> None:
+        nn.Linear(4, 4)(self.x)
+
+    def frozen(self) -> None:
+        self.model[0].weight.requires_grad_(not self.model[0].weight.requires_grad)
+
+    def ordinary(self) -> None:
+        self.clear()
+        self.backward()
+        self.step()
+
+
+DEEDS = [
+    "clear",
+    "clear_in_place",
+    "clear_by_data",
+    "clear_some",
+    "backward",
+    "backward_elsewhere",
+    "backward_of_a_part",
+    "gradients_by_hand",
+    "clip",
+    "step",
+    "step_elsewhere",
+    "more_parameters",
+    "call_another_model",
+    "frozen",
+    *["ordinary"] * 14,
+]
+
+Seen = list[tuple[str, int, int, str]]
+
+
+def seen(deeds: list[str], build: Callable[..., torch.optim.Optimizer] = torch.optim.SGD) -> Seen:
+    torch.manual_seed(0)
+    training = Training(build)
+    with gradlint.guard(on_finding="collect", select=["ALL"]) as guard:
+        for deed in deeds:
+            getattr(training, deed)()
+    return [(one.code, one.location.row, one.count, one.message) for one in guard.findings]
+
+
+def told_each(
+    monkeypatch: pytest.MonkeyPatch, deeds: list[str], **options: Callable[..., torch.optim.Optimizer]
+) -> Seen:
+    with monkeypatch.context() as patch:
+        patch.setattr(gradients, "ALIKE", sys.maxsize)
+        return seen(deeds, **options)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_lost_by_passing_over_rounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = random.Random(seed).choices(DEEDS, k=40)
+    deeds = ["ordinary"] * LONG + chosen
+    assert seen(deeds) == told_each(monkeypatch, deeds)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [torch.optim.AdamW, functools.partial(torch.optim.SGD, momentum=0.9, nesterov=True, foreach=True)],
+    ids=["AdamW", "gradients written by the step"],
+)
+@pytest.mark.parametrize("clip", [[], ["clip"]], ids=["", "clipped"])
+def test_a_single_slip_in_a_long_training_is_found(
+    clip: list[str], optimizer: Callable[..., torch.optim.Optimizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    round_ = ["clear", "backward", *clip, "step"]
+    deeds = round_ * LONG + round_[1:] + round_ * LONG
+    found = seen(deeds, optimizer)
+    assert [(code, count) for code, _, count, _ in found] == [("GL201", 1)]
+    assert found == told_each(monkeypatch, deeds, build=optimizer)
+
+
+def test_ordinary_rounds_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: list[int] = []
+    looked: list[int] = []
+    ended, look = Round.step_ended, GradientHistory._look
+    monkeypatch.setattr(Round, "step_ended", lambda self, call: passed.append(1) or ended(self, call))
+    monkeypatch.setattr(GradientHistory, "_look", lambda self, bundles: looked.append(1) or look(self, bundles))
+    assert seen(["ordinary"] * 40) == []
+    assert len(passed) >= 25
+    assert len(looked) == 4 * (40 - len(passed))
