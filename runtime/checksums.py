@@ -36,17 +36,23 @@ def is_readable(tensor: torch.Tensor) -> bool:
     )
 
 
-def checksum(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The sum of the bits, without dimensions and left on the device; None where there are none to read."""
-    if not is_readable(tensor):
-        return None
-    seen = words(tensor)
+def checksum(tensor: torch.Tensor, seen: torch.Tensor | None = None) -> torch.Tensor | None:
+    """The sum of the bits, without dimensions and left on the device; None where there are none to read.
+
+    Args:
+        tensor: of any kind.
+        seen: its :func:`words`, where they were asked for before.
+    """
+    if seen is None:
+        if not is_readable(tensor):
+            return None
+        seen = words(tensor)
     return _sum(tensor) if seen is None else seen.sum()
 
 
 def words(tensor: torch.Tensor) -> torch.Tensor | None:
     """A view of a readable tensor as integers, whose sum is its checksum; None where it takes more than a view."""
-    layout = (tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset() % 8)
+    layout = (tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset() & 7)
     reading = _readings.get(layout)
     if reading is None:
         if len(_readings) >= MANY:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +29,7 @@ from .interception import BackwardCall, StepCall
 from .judging import Judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 #: Operations that change what they save, on purpose and out of sight: running statistics, reserved memory.
 _CHANGES_WHAT_IT_SAVES = ("BatchNorm", "Rnn")
@@ -56,7 +57,7 @@ class Saved:
 
     def summed(self) -> int | torch.Tensor | None:
         """The checksum of what the tensor holds now."""
-        total = checksum(self.tensor) if self.words is None else self.words.sum()
+        total = checksum(self.tensor, self.words)
         return total if total is None or not total.is_cpu else int(total.item())
 
 
@@ -72,47 +73,40 @@ class _Hooks(threading.local):
 _hooks = _Hooks()
 _hooks_of_torch: Any = torch._C._autograd
 
+_OWN = (torch.Tensor, torch.nn.Parameter)  # what is done with others, their class is told
+_function_modes: Callable[[], int] = torch._C._len_torch_function_stack
+_dispatch_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
+
 
 def _pack(tensor: torch.Tensor) -> Saved:
-    site = user_site(2)
-    if _is_unseen(tensor):
-        return _save(tensor, site)
-    with _unseen():
-        return _save(tensor, site)
+    if type(tensor) not in _OWN or _function_modes() or _dispatch_modes():
+        with _unseen():
+            return _save(tensor)
+    return _save(tensor)
 
 
 def _unpack(saved: Saved) -> torch.Tensor:
-    if _is_unseen(saved.tensor):
-        return _checked(saved)
-    with _unseen():
-        return _checked(saved)
-
-
-def _is_unseen(tensor: torch.Tensor) -> bool:
-    """Whether nobody else is told what is done with a tensor: no mode of the user's, no class of its own."""
-    kind = type(tensor)
-    return (
-        (kind is torch.Tensor or kind is torch.nn.Parameter)
-        and not torch._C._len_torch_function_stack()
-        and not torch._C._len_torch_dispatch_stack()
-    )
+    if type(saved.tensor) not in _OWN or _function_modes() or _dispatch_modes():
+        with _unseen():
+            return _checked(saved)
+    return _checked(saved)
 
 
 def _unseen() -> AbstractContextManager[object]:
     """Hooks run in the middle of the user's operations, where the user's own modes must not see theirs."""
-    if torch._C._len_torch_dispatch_stack():
+    if _dispatch_modes():
         return _disable_current_modes()
     return torch._C.DisableTorchFunction()
 
 
-def _save(tensor: torch.Tensor, site: FrameSite) -> Saved:
+def _save(tensor: torch.Tensor) -> Saved:
     saved = Saved()
     saved.tensor = detached = tensor.detach()
     saved.version = -1 if tensor.is_inference() else tensor._version
     saved.is_parameter = type(tensor) is not torch.Tensor and isinstance(tensor, torch.nn.Parameter)
     saved.sinks = _hooks.references
     saved.saved_at = _Clock.now
-    saved.site = site
+    saved.site = user_site(2)
     saved.words = saved.checksum = None
     if saved.sinks and is_readable(detached):
         try:

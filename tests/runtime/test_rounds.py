@@ -122,9 +122,9 @@ def told_each(
         return seen(deeds, **options)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_nothing_is_lost_by_passing_over_rounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = random.Random(seed).choices(DEEDS, k=40)
+    chosen = random.Random(seed).choices(DEEDS, k=40)  # noqa: S311  a program, not a secret
     deeds = ["ordinary"] * LONG + chosen
     assert seen(deeds) == told_each(monkeypatch, deeds)
 
