@@ -187,6 +187,8 @@ class TrainingModeEvaluations:
 
     def step_ended(self, call: StepCall) -> None:
         self._calm()
+        if not self._asked:
+            return
         for asked in [one for one in self._asked if one.steps < PATIENCE]:
             asked.steps += 1
             module = asked.module()

@@ -28,6 +28,7 @@ from .interception import BackwardCall, ForwardCall
 from .reporting import ALONE, World
 
 HURRY = 2.0  #: seconds to wait at most for ranks that have left nothing yet, or when the training raised
+SELDOM = 16  #: calls of models, of which one looks for other ranks
 _POLL = 0.02  #: seconds
 
 _made: Counter[str] = Counter()  # guards by the place where they were made, which is the same on all ranks
@@ -58,6 +59,7 @@ class Ranks:
         self._channel: Channel | None = None
         self._process = 0
         self._looking = False
+        self._calls = 0  # of outermost modules
         self._reached = False  #: this rank is another than 0, and rank 0 can read what it left
         self._alone = False  #: no other rank took part in an earlier turn
 
@@ -77,7 +79,9 @@ class Ranks:
         self.look()
 
     def forward_ended(self, call: ForwardCall) -> None:
-        self.look()
+        self._calls += 1
+        if self._calls % SELDOM == 1:  # where there are backward passes, too, they are enough
+            self.look()
 
     def look(self) -> None:
         """Find the other ranks, if that is not done."""

@@ -235,6 +235,41 @@ def test_tensors_without_plain_memory_have_no_checksum() -> None:
     assert checksum(nn.Parameter(torch.ones(1))) is None
 
 
+def test_a_failure_in_the_hooks_is_told_once_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(tensor: torch.Tensor) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr("gradlint.runtime.exact.words", fail)
+    weight = torch.ones(3, requires_grad=True)
+    with watch():
+        for _ in range(3):
+            weight.exp().sum().backward()
+    assert torch.allclose(weight.grad, 3 * weight.exp())
+    assert capsys.readouterr().err.count("planted") == 1
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.randn(1, 6),
+        torch.randn(3, 1, 5),
+        torch.randn(8, 3)[:, :2],
+        torch.randn(6, 4)[:, :2].t(),
+        torch.randn(5000, 3),
+    ],
+    ids=lambda tensor: f"{tuple(tensor.shape)} {tensor.stride()}",
+)
+def test_checksums_of_odd_layouts_see_the_first_and_the_last_element(tensor: torch.Tensor) -> None:
+    before = checksum(tensor)
+    for index in (0, -1):
+        changed = tensor.clone(memory_format=torch.preserve_format)
+        changed.select(0, index).select(-1, index).fill_(7.0)
+        assert checksum(changed) != checksum(tensor.clone(memory_format=torch.preserve_format))
+    assert checksum(tensor) == before
+
+
 def test_bad_fractions_are_named() -> None:
     with pytest.raises(ValueError, match="exact"):
         watch(exact=3)
