@@ -1,9 +1,10 @@
 """The result cache: what earlier runs came to, kept as long as everything they consulted stays as it was.
 
-Two kinds of files lie in its folder.  ``*.checked`` holds, for what was asked to be checked, the report and
+Three kinds of files lie in its folder.  ``*.checked`` holds, for what was asked to be checked, the report and
 all that was consulted for it; ``*.told`` holds, for a command line, what was printed of such a report.  With both,
 a run in which nothing has changed prints the same without importing anything but this module and
-:mod:`gradlint.consulted`.
+:mod:`gradlint.consulted`.  ``*.part`` holds, for files that imports connect, what their analysis came to, and what
+from: where something has changed, only the parts are analysed that it belongs to, whatever is checked with them.
 
 A file is replaced at once, so that runs at the same time and crashes do no harm; one that is damaged, or of another
 version, is as good as none.  They are read by ``marshal``, which makes data of them and executes nothing.
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 
 NAME = ".gradlint_cache"
 VARIABLE = "GRADLINT_CACHE_DIR"
-CHECKED, TOLD = ".checked", ".told"
+CHECKED, TOLD, PART = ".checked", ".told", ".part"
 _HEAD = f"gradlint cache 1 {marshal.version}\n".encode()
 _TAG = "CACHEDIR.TAG"
 _BESIDE = {
     ".gitignore": b"# made by gradlint\n*\n",
     _TAG: b"Signature: 8a477f597d28d172789f06886806bc55\n# made by gradlint; see https://bford.info/cachedir/\n",
 }
-_MOST_FILES, _MOST_BYTES = 400, 256 * 2**20
+_MOST_FILES, _MOST_BYTES = 10_000, 256 * 2**20
 _DAY = 86_400
 
 
@@ -69,6 +70,7 @@ class Cache:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.trouble = ""  #: why nothing could be written
+        self._prepared = False
 
     def recall(self, request: tuple[Any, ...]) -> tuple[bytes, bytes] | None:
         """What a request came to (marshalled) and its mark, if everything consulted for it is as it was."""
@@ -108,6 +110,15 @@ class Cache:
         """Keep what a command line printed of the report with this mark."""
         key = (_program(), tuple(arguments), _surroundings())
         self._write(_name(key, TOLD), (key, request, mark, *printed))
+
+    def recall_part(self, key: tuple[Any, ...]) -> Any:
+        """What was kept of a part; None if nothing was."""
+        found = self._read(_name(key, PART), key)
+        return None if found is None else found[0]
+
+    def keep_part(self, key: tuple[Any, ...], content: tuple[Any, ...]) -> None:
+        """Keep what a part came to, and what from."""
+        self._write(_name(key, PART), (key, content))
 
     def clean(self) -> bool:
         """Remove the cache, and its folder if nothing else is in it; False if there is none.
@@ -153,7 +164,8 @@ class Cache:
     def _write(self, name: str, content: tuple[Any, ...]) -> None:
         body = marshal.dumps(content)
         try:
-            self._prepare()
+            if not self._prepared:
+                self._prepare()
             self._replace(name, _HEAD + zlib.crc32(body).to_bytes(4, "little") + body)
         except OSError as error:
             self.trouble = f"{error.filename or self.folder}: {error.strerror}"
@@ -165,6 +177,7 @@ class Cache:
         if not _BESIDE.keys() <= set(names) and all(map(_is_own, names)):
             for name, content in _BESIDE.items():
                 self._replace(name, content)
+        self._prepared = True
 
     def _replace(self, name: str, content: bytes) -> None:
         path = os.path.join(self.folder, name)
@@ -185,7 +198,7 @@ class Cache:
             with os.scandir(self.folder) as entries:
                 for entry in entries:
                     seen = entry.stat()
-                    if entry.name.endswith((CHECKED, TOLD)):
+                    if entry.name.endswith((CHECKED, TOLD, PART)):
                         kept.append((seen.st_mtime, seen.st_size, entry.path))
                     elif _is_own(entry.name) and entry.name not in _BESIDE and seen.st_mtime < time.time() - _DAY:
                         os.unlink(entry.path)
@@ -226,4 +239,4 @@ def _name(key: tuple[Any, ...], suffix: str) -> str:
 
 
 def _is_own(name: str) -> bool:
-    return name in _BESIDE or name.endswith((CHECKED, TOLD, ".new"))
+    return name in _BESIDE or name.endswith((CHECKED, TOLD, PART, ".new"))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gradlint.configuration import Configuration, Settings
 from gradlint.disk import Disk
@@ -14,11 +13,22 @@ from gradlint.finding import Finding, Location
 from gradlint.selection import Choice, Selection, codes_of, matching, resolve
 
 if TYPE_CHECKING:
+    from gradlint.parts import Outcome, Part
     from gradlint.rule import Rule
     from gradlint.source import Source, SourceError
     from gradlint.static.project import Project
 
 Reader = Callable[[Path], "Source"]
+
+
+class Known(Protocol):
+    """What is known of parts from earlier runs."""
+
+    def recall(self, part: Part, rules: Sequence[type[Rule]], project: Project) -> Outcome | None:
+        """What a part came to, if it would come to the same now."""
+
+    def keep(self, part: Part, rules: Sequence[type[Rule]], outcome: Outcome) -> None:
+        """Keep what a part came to, if that is settled."""
 
 
 @dataclass(slots=True)
@@ -70,6 +80,7 @@ class Engine:
         choice: what the command line says about rules.
         progress: called with the number of files done and their total.
         jobs: how many processes to use at most; None to decide by the number of files.
+        known: what is known of parts from earlier runs.
     """
 
     def __init__(
@@ -78,6 +89,7 @@ class Engine:
         choice: Choice | None = None,
         progress: Callable[[int, int], None] | None = None,
         jobs: int | None = None,
+        known: Known | None = None,
     ) -> None:
         from gradlint.rule import all_rules
 
@@ -86,6 +98,7 @@ class Engine:
         self.choice = choice or Choice()
         self.progress = progress or (lambda _done, _total: None)
         self.jobs = jobs
+        self.known = known
         self.rules = all_rules()
         self._selections: dict[Choice, Selection] = {}
 
@@ -118,6 +131,8 @@ class Engine:
             earlier: what was found in the same targets before some of them changed; what that cannot have altered is
                 taken from there.
         """
+        from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
+
         reader = _MemoReader(given or {}, self.disk)
         report = Report(targets, reader)
         selections = {target: self.selection(self.configuration.of_folder(target.parent)) for target in targets}
@@ -125,14 +140,23 @@ class Engine:
         rules = [rule for rule in self.rules if rule.code in taking_part and rule.listens()]
         project = self._project(roots, reader) if rules or earlier is not None else None
         due = targets if earlier is None or project is None else project.connected(earlier.changed, targets)
-        readable, found = self._read(due, reader, report, project)
-        beside = sorted(set(targets).difference(due))
-        if project is not None and readable:
-            found += self._analyze(project, readable, beside, roots, rules, reader, report)
+        readable: list[Path] = []
+        found: list[Finding] = []
+        for _part, outcome in self._analyze(project, due, rules) if project else self._read(due, reader):
+            readable += outcome.readable
+            found += [
+                *outcome.findings,
+                *(SyntaxErrorRule.at(error.location, error.reason) for error in outcome.errors),
+            ]
+            report.files += len({*outcome.readable, *(error.path for error in outcome.errors)})
+            report.notes += outcome.notes
+            report.troubles += outcome.troubles
+        report.notes.sort()  # in an order that does not tell which part they come from
+        report.troubles.sort()
         for finding in self._unsuppressed(found, readable, reader, selections):
             self._file(finding, selections, report)
         if earlier is not None:
-            report.take_over(earlier.report, beside)
+            report.take_over(earlier.report, set(targets).difference(due))
         report.findings.sort(key=lambda finding: finding.sort_key)
         self.progress(2 * len(targets), 2 * len(targets))
         return report
@@ -142,66 +166,41 @@ class Engine:
 
         return Project(roots, read=reader, disk=self.disk)
 
-    def _read(
-        self, targets: Sequence[Path], reader: Reader, report: Report, project: Project | None
-    ) -> tuple[list[Path], list[Finding]]:
-        """The targets that can be analyzed, and a finding for everything in them that is not Python.
-
-        Where there is a project, it parses them: it will need them, and once is enough.
-        """
-        from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
-        from gradlint.source import SourceError
-
-        readable: list[Path] = []
-        found: list[Finding] = []
-        for done, target in enumerate(targets):
-            self.progress(done, 2 * len(targets))
-            try:
-                source = reader(target)
-                if project is None or source.is_notebook:
-                    errors = syntax_errors(source)
-                else:
-                    errors = []
-                    project.module(target)
-                if not errors or source.is_notebook:
-                    readable.append(target)
-            except SourceError as error:
-                if isinstance(error.__cause__, OSError):
-                    report.troubles.append(f"{target}: {error.reason}")
-                    continue
-                errors = [error]
-            report.files += 1
-            found += [SyntaxErrorRule.at(error.location, error.reason) for error in errors]
-        return readable, found
-
     def _analyze(
-        self,
-        project: Project,
-        targets: Sequence[Path],
-        beside: Sequence[Path],
-        roots: Sequence[Path],
-        rules: Sequence[type[Rule]],
-        reader: Reader,
-        report: Report,
-    ) -> list[Finding]:
-        """Findings in all of ``targets``; where the analysis itself fails, in as many of them as possible."""
-        from gradlint.parallel import analyze_by, jobs_for
+        self, project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]]
+    ) -> Iterator[tuple[Part, Outcome]]:
+        """The parts that the targets fall into, and what each came to, now or in an earlier run."""
+        from gradlint.parts import split
 
-        try:
-            analysis = analyze_by(self.jobs or jobs_for(len(targets)), project, targets, rules, beside)
-        except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
-            report.notes.append("".join(traceback.format_exception(error)).rstrip())
-            if len(targets) == 1:
-                report.troubles.append(f"{targets[0]}: internal error: {type(error).__name__}: {error}")
-                return []
-            return [
-                finding
-                for target in targets
-                for finding in self._analyze(self._project(roots, reader), [target], [], roots, rules, reader, report)
-            ]
-        report.notes += sorted(analysis.notes)  # in an order that does not tell which process they come from
-        report.troubles += sorted(analysis.crashes)
-        return analysis.findings
+        parts = split(project, targets)
+        known = {part: self.known.recall(part, rules, project) for part in parts} if self.known else {}
+        due = [part for part in parts if known.get(part) is None]
+        fresh: dict[Part, Outcome] = {}
+        if due:
+            from gradlint.parallel import analyze_by, jobs_for
+
+            jobs = self.jobs or jobs_for(sum(len(part.targets) for part in due))
+            fresh = dict(zip(due, analyze_by(jobs, project, due, rules, self.progress), strict=True))
+        for part in parts:
+            outcome = known.get(part) or fresh[part]
+            if self.known and part in fresh:
+                self.known.keep(part, rules, outcome)
+            yield part, outcome
+
+    def _read(self, targets: Sequence[Path], reader: Reader) -> Iterator[tuple[Part, Outcome]]:
+        """What is not Python, where there is nothing else to look for."""
+        from gradlint.parts import Part, read_part
+
+        def read(path: Path) -> Source:
+            source = reader(path)
+            errors = [] if source.is_notebook else syntax_errors(source)
+            if errors:
+                raise errors[0]
+            return source
+
+        for target in targets:
+            part = Part((target,))
+            yield part, read_part(part, read)
 
     def _unsuppressed(
         self,

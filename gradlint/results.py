@@ -6,14 +6,20 @@ import marshal
 import os
 import sys
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradlint.cache import Cache
+from gradlint.consulted import digest_of
 from gradlint.disk import Disk
 from gradlint.engine import Engine, Reader, Report
 from gradlint.finding import Applicability, Edit, Finding, Fix, Location, Related, Severity
 from gradlint.rule import Rule
+
+if TYPE_CHECKING:
+    from gradlint.parts import Outcome, Part
+    from gradlint.static.project import Project
 
 
 class Results:
@@ -46,6 +52,10 @@ class Results:
         self._mark = found[1]
         return unpacked(marshal.loads(found[0]), read)  # noqa: S302 -- the cache has found it whole
 
+    def parts(self, engine: Engine) -> Parts | None:
+        """What is known of the parts of what the engine checks; None without a cache."""
+        return None if self._cache is None else Parts(self._cache, engine)
+
     def keep(self, report: Report, engine: Engine) -> None:
         """Keep a report that the engine made, unless something could not be done or could not be told again."""
         if self._cache is not None and not report.troubles:
@@ -59,8 +69,72 @@ class Results:
             self._cache.tell(arguments, self._request, self._mark, (out, err, code))
 
 
-def _consult_program(disk: Disk, rules: Sequence[type[Rule]]) -> None:
-    """Consult what the report owes to gradlint itself, to rules of others, and to what is installed beside it."""
+class Parts:
+    """What is known of parts that were analysed in earlier runs, of whatever was checked then.
+
+    Args:
+        cache: where it is kept.
+        engine: what analyses.
+    """
+
+    def __init__(self, cache: Cache, engine: Engine) -> None:
+        self._cache = cache
+        self._engine = engine
+
+    @cached_property
+    def _program(self) -> bytes:
+        """Stands for what gradlint itself is made of, and the rules of others."""
+        files = _consult_program(self._engine.disk, self._engine.rules)
+        return digest_of(b"\n".join([os.fsencode(name) + digest for name, digest in files]) + sys.version.encode())
+
+    def _key(self, part: Part, rules: Sequence[type[Rule]]) -> tuple[Any, ...]:
+        codes = tuple(rule.code for rule in rules)
+        return self._program, codes, tuple(map(str, part.targets)), tuple(map(str, part.callers))
+
+    def recall(self, part: Part, rules: Sequence[type[Rule]], project: Project) -> Outcome | None:
+        """What a part came to, if it would come to the same now."""
+        from gradlint.footprint import Footprint
+        from gradlint.parts import Outcome
+        from gradlint.source import SourceError
+
+        found = self._cache.recall_part(self._key(part, rules))
+        if found is None:
+            return None
+        stored, readable, errors, findings, notes = found
+        footprint = Footprint(*stored)
+        if not project.still(footprint):
+            return None
+        return Outcome(
+            [Path(path) for path in readable],
+            [SourceError(Path(path), *rest) for path, *rest in errors],
+            [_unpacked_finding(finding) for finding in findings],
+            notes,
+            footprint=footprint,
+        )
+
+    def keep(self, part: Part, rules: Sequence[type[Rule]], outcome: Outcome) -> None:
+        """Keep what a part came to, if that is settled."""
+        footprint = outcome.footprint
+        if footprint is None or not outcome.settled:
+            return
+        self._cache.keep_part(
+            self._key(part, rules),
+            (
+                (footprint.files, footprint.imports, footprint.packages),
+                [str(path) for path in outcome.readable],
+                [(str(error.path), error.row, error.column, error.reason, error.cell) for error in outcome.errors],
+                [_finding(finding) for finding in outcome.findings],
+                outcome.notes,
+            ),
+        )
+
+
+def _consult_program(disk: Disk, rules: Sequence[type[Rule]]) -> list[tuple[str, bytes]]:
+    """Consult what the report owes to gradlint itself, to rules of others, and to what is installed beside it.
+
+    Returns:
+        The files of gradlint and of the rules, with the digests of their contents.
+    """
     packages = [name for name in list(sys.modules) if name.split(".")[0] == "gradlint"]
     folders = {Path(path) for name in packages for path in getattr(sys.modules[name], "__path__", ())}
     files = {folder / name for folder in folders for name in _listed(disk, folder) if name.endswith(".py")}
@@ -72,6 +146,8 @@ def _consult_program(disk: Disk, rules: Sequence[type[Rule]]) -> None:
             continue
     for path in dict.fromkeys(map(os.path.abspath, sys.path)):
         disk.consulted.installed[path] = disk.consulted.packages(path)
+    digests = ((str(file), disk.consulted.files.get(str(file))) for file in sorted(files))
+    return [(name, digest) for name, digest in digests if digest is not None]
 
 
 def _listed(disk: Disk, folder: Path) -> list[str]:

@@ -88,6 +88,7 @@ def run(
     recalled = report is not None
     if report is None:
         engine = Engine(configuration, choice, progress, jobs)
+        engine.known = results.parts(engine)
         engine.selection(settings)  # a misspelled selector is told even where no file is found
         discovery = Discovery(configuration, troubles.append, force_exclude=force_exclude)
         if STDIN in paths:

@@ -27,14 +27,31 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     class Project:
         def __init__(self, roots: Sequence[Path], read: Callable[[Path], Any], disk: Any) -> None:
-            self.roots, self.read = roots, read
+            self.roots, self.read, self.disk = roots, read, disk
 
-        def module(self, path: Path) -> None:
-            for error in syntax_errors(self.read(path)):
+        def module(self, path: Path) -> types.SimpleNamespace:
+            source = self.read(path)
+            for error in () if source.is_notebook else syntax_errors(source):
                 raise error
+            return types.SimpleNamespace(source=source)
+
+        def importers_of(self, paths: Sequence[Path]) -> list[Path]:
+            return []
+
+        def components(self, paths: Sequence[Path]) -> list[list[Path]]:
+            return [list(paths)]
+
+        def size(self, path: Path) -> int:
+            return 1
+
+        def apart(self) -> Project:
+            return self
+
+        def footprint(self) -> None:
+            return None
 
     def analyze(
-        project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]], _beside: Sequence[Path]
+        project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]], _callers: Sequence[Path]
     ) -> types.SimpleNamespace:
         calls.append({"targets": list(targets), "rules": {rule.code for rule in rules}})
         by_code = {rule.code: rule for rule in rules}

@@ -15,14 +15,14 @@ from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
 from gradlint.static.callers import Callers
-from gradlint.static.context import Arguments, Context
+from gradlint.static.context import Arguments, Context, forget_keys
 from gradlint.static.fixes import agreed, fix_of
 from gradlint.static.interpreter import BudgetExceededError, Interpreter
 from gradlint.static.joining import join, reduce
-from gradlint.static.project import Module, Project
+from gradlint.static.project import Project
 from gradlint.static.reach import Reach
 from gradlint.static.triggers import Feature, Triggers
-from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit, leaves
+from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
 from gradlint.static.values import (
     Class,
     Const,
@@ -56,7 +56,7 @@ def analyze(
     project: Project,
     targets: AbstractSequence[Path],
     rules: AbstractSequence[type[Rule]],
-    beside: Iterable[Path] = (),
+    callers: Iterable[Path] | None = None,
 ) -> Analysis:
     """Check files.
 
@@ -64,7 +64,7 @@ def analyze(
         project: the files that may be followed.
         targets: the files that findings are wanted for.
         rules: the rules to check.
-        beside: files that no import connects with the targets, and that are not checked: only what they mention counts.
+        callers: the files that import the targets; looked for in the project when not given.
 
     Returns:
         The findings in the targets, sorted.  Files that cannot be parsed are passed over.
@@ -74,8 +74,9 @@ def analyze(
     thresholds = gc.get_threshold()
     gc.set_threshold(max(thresholds[0], _YOUNG) if thresholds[0] else 0, *thresholds[1:])  # trees are long-lived
     try:
-        return _Analyzer(project, targets, rules, beside).run()
+        return _Analyzer(project, targets, rules, callers).run()
     finally:
+        forget_keys()
         sys.setrecursionlimit(limit)
         gc.set_threshold(*thresholds)
 
@@ -86,11 +87,11 @@ class _Analyzer:
         project: Project,
         targets: AbstractSequence[Path],
         rules: AbstractSequence[type[Rule]],
-        beside: Iterable[Path],
+        callers: Iterable[Path] | None,
     ) -> None:
         self.project = project
         self.targets = [Path(t) for t in targets]
-        self.beside = list(beside)
+        self.callers = project.importers_of(self.targets) if callers is None else list(callers)
         self.rules = {rule.code: rule for rule in rules}
         self.witness = Witness(rules)
         self.reach = Reach(project)
@@ -102,7 +103,7 @@ class _Analyzer:
         self.crashes: list[str] = []
 
     def run(self) -> Analysis:
-        modules = list(self._modules([*self.targets, *self.project.importers_of(self.targets)]))
+        modules = list(self._modules([*self.targets, *self.callers]))
         wanted = {str(Path(t).resolve()) for t in self.targets}
         targets = [module for module in modules if str(module.path.resolve()) in wanted]
         callers = Callers(self.reach, targets)
@@ -120,7 +121,7 @@ class _Analyzer:
             for unit in _definitions(module.units)
             if module in targets or callers.among([unit])
         ]
-        referenced = self._referenced([*modules, *self._modules(self.beside)], pending)
+        referenced = self._referenced(modules, pending)
         # Of a class only the methods that nothing has called are entry points: the functions go first.
         for unit in sorted(pending, key=lambda u: (isinstance(u, ClassUnit), u in referenced)):
             self._definition(unit, None if unit in referenced else True)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from gradlint.finding import Site
-    from gradlint.static.project import Module
-    from gradlint.static.units import Unit
+    from gradlint.static.units import Module, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,11 @@ _keys: dict[tuple[int, Hashable], int] = {}
 
 def _intern(parent: int, step: Hashable) -> int:
     return _keys.setdefault((parent, step), len(_keys) + 1)
+
+
+def forget_keys() -> None:
+    """Let go of all keys, and of the code they stand for, at the end of an analysis."""
+    _keys.clear()
 
 
 @dataclass(slots=True)

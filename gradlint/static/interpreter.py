@@ -71,7 +71,8 @@ from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.project import Module, Project
+    from gradlint.static.project import Project
+    from gradlint.static.units import Module
 
 MAX_STEPS = 30_000  #: statements executed for one entry point at most
 CLOSE = 2_000  #: statements executed for one entry point with every distinction kept

@@ -23,7 +23,7 @@ from gradlint.static.world import World
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
-    from gradlint.static.project import Module
+    from gradlint.static.units import Module
 
 _BUILTINS = frozenset(dir(builtins))
 _STAR = "import *"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gradlint.consulted import digest_of
 from gradlint.disk import Disk
+from gradlint.footprint import Footprint
 from gradlint.source import Source, SourceError, read_source
 from gradlint.static.importers import Importers
-from gradlint.static.index import index
 from gradlint.static.layout import Layout, absolute
-from gradlint.static.units import Module
 
-__all__ = ["Module", "Project"]
+if TYPE_CHECKING:
+    from gradlint.static.units import Module
 
 
 class Project:
@@ -32,11 +35,43 @@ class Project:
         self._layout = Layout(roots, self.disk)
         self._importers = Importers(self._layout)
         self._modules: dict[str, Module | SourceError] = {}  # by real path
+        self._footprint: Footprint | None = Footprint()  # None after something that cannot be asked again
+
+    def apart(self) -> Project:
+        """The same project, of which nothing has been read yet."""
+        other = copy(self)
+        other.forget()
+        return other
+
+    def forget(self) -> None:
+        """Let go of all modules that have been read."""
+        self._modules, self._footprint = {}, Footprint()
+
+    def footprint(self) -> Footprint | None:
+        """What was asked since; None where it cannot be told, because a file could not be read."""
+        return self._footprint
+
+    def still(self, footprint: Footprint) -> bool:
+        """Whether all answers would be the same."""
+        return (
+            all(self._look(Path(path)) == seen for path, seen in footprint.files.items())
+            and all(
+                _spelled(self._find(Path(folder), level, name)) == found
+                for (folder, level, name), found in footprint.imports.items()
+            )
+            and all(self._layout.is_package(Path(folder)) == seen for folder, seen in footprint.packages.items())
+        )
+
+    def _look(self, path: Path) -> tuple[str, bytes] | None:
+        try:
+            return self.disk.real(path), digest_of(self._read(path).data)
+        except SourceError:
+            return None
 
     @property
     def modules_loaded(self) -> tuple[Module, ...]:
         """The modules that have been read, in the order of reading."""
-        return tuple(module for module in self._modules.values() if isinstance(module, Module))
+        return tuple(module for module in self._modules.values() if not isinstance(module, SourceError))
 
     def module(self, path: Path) -> Module:
         """The module at ``path``.
@@ -58,15 +93,24 @@ class Project:
 
     def resolve(self, name: str, importer: Module) -> Module | None:
         """The module of the project that ``import name`` means in ``importer``; None if it is installed elsewhere."""
-        return self._at(self._layout.find(name, _folder_of(importer)))
+        return self._at(self._asked(_folder_of(importer), 0, name))
 
     def resolve_relative(self, level: int, name: str, importer: Module) -> Module | None:
         """The module that ``from ...name import`` means in ``importer``, with ``level`` dots."""
-        return self._at(self._layout.find_relative(level, name, _folder_of(importer)))
+        return self._at(self._asked(_folder_of(importer), level, name))
 
     def submodule(self, package: Module, name: str) -> Module | None:
         """The module ``name`` inside of a package."""
-        return None if package.folder is None else self._at(self._layout.find_relative(1, name, package.folder))
+        return None if package.folder is None else self._at(self._asked(package.folder, 1, name))
+
+    def _asked(self, folder: Path, level: int, name: str) -> Path | None:
+        found = self._find(folder, level, name)
+        if self._footprint is not None:
+            self._footprint.imports[str(folder), level, name] = _spelled(found)
+        return found
+
+    def _find(self, folder: Path, level: int, name: str) -> Path | None:
+        return self._layout.find_relative(level, name, folder) if level else self._layout.find(name, folder)
 
     def importers_of(self, paths: Iterable[Path], *, limit: int = 64) -> list[Path]:
         """The files of the project that import one of ``paths``, directly or through others, those left out; sorted.
@@ -87,9 +131,9 @@ class Project:
         return self._importers.components(paths)
 
     def size(self, path: Path) -> int:
-        """The number of rows of a file; 0 if it cannot be read."""
+        """The number of bytes of a file; 0 if it cannot be read."""
         try:
-            return len(self.module(path).source.rows)
+            return len(self._read(path).data)
         except SourceError:
             return 0
 
@@ -104,12 +148,21 @@ class Project:
             return None
 
     def _load(self, path: Path) -> Module:
-        source = self._read(path)
+        from gradlint.static.index import index  # with libcst, 0.3 s, which need not be spent where every part is known
+        from gradlint.static.units import Module
+
         place = absolute(path)
+        try:
+            source = self._read(path)
+        except SourceError:
+            self._footprint = None
+            raise
+        if self._footprint is not None:
+            self._footprint.files[str(place)] = self.disk.real(place), digest_of(source.data)
         is_package = place.name == "__init__.py"
         names = [] if is_package else [place.stem]
         folder = place.parent
-        while self._layout.is_package(folder) and folder.parent != folder:
+        while self._is_package(folder) and folder.parent != folder:
             names.insert(0, folder.name)
             folder = folder.parent
         package = ".".join(names if is_package else names[:-1])
@@ -118,13 +171,25 @@ class Project:
         index(module)
         return module
 
+    def _is_package(self, folder: Path) -> bool:
+        found = self._layout.is_package(folder)
+        if self._footprint is not None:
+            self._footprint.packages[str(folder)] = found
+        return found
+
     def _namespace(self, folder: Path) -> Module:
         key = self.disk.real(absolute(folder))
         known = self._modules.get(key)
-        if not isinstance(known, Module):
+        if known is None or isinstance(known, SourceError):
+            from gradlint.static.units import Module
+
             known = Module(Source(folder, ""), folder.name, folder.name, is_package=True, folder=folder)
             self._modules[key] = known
         return known
+
+
+def _spelled(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _folder_of(module: Module) -> Path:

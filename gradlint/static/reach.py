@@ -16,7 +16,8 @@ from gradlint.static.triggers import Feature, Foreign, features_of, is_layer, is
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
 
 if TYPE_CHECKING:
-    from gradlint.static.project import Module, Project
+    from gradlint.static.project import Project
+    from gradlint.static.units import Module
 
 _BOUND = re.compile(
     r"(?m)^[ \t]*(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)(\w+)|^[ \t]*([\w \t,()*]+?)[ \t]*(?::[^=\n]+)?=(?!=)"

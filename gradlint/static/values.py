@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.protocol import Token
     from gradlint.static.ops import Layer, Loss
-    from gradlint.static.project import Module
-    from gradlint.static.units import ClassUnit, FunctionUnit
+    from gradlint.static.units import ClassUnit, FunctionUnit, Module
 
 Tokens = frozenset["Token"]
 
