@@ -38,6 +38,10 @@ class StepBetweenBackwards(Rule):
     optimizer.step()
     ```
 
+    ## At runtime
+    The guard also sees steps between the forward pass of a checkpoint and its repetition, which computes with the
+    parameters as they are by then, and raises nothing. It knows them by the modules that are called again.
+
     ## Stays silent on
     Graphs that are built after the step; steps of optimizers over other parameters; layers whose input requires no
     gradient, which do not need their weights.

@@ -2,6 +2,8 @@
 
 The output of each outermost module is stamped with the number of steps so far.  The stamp is watched weakly: only
 while a graph from before a step is alive, and nothing has freed it, are graphs looked into before a backward pass.
+
+What a checkpoint computes again, within the pass, it computes with the parameters as they are then.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .exact import Saved
 from .interception import ForwardCall, StepCall, inside_backward
-from .tensors import tensors_in
 
 if TYPE_CHECKING:
     from .frames import FrameSite
@@ -37,7 +39,7 @@ class Stamp:
 class Update:
     """The last step that changed some parameters."""
 
-    __slots__ = ("_changed", "_optimizer", "silent", "site", "steps")
+    __slots__ = ("_changed", "_node", "_optimizer", "silent", "site", "steps")
 
     def __init__(self, call: StepCall, steps: int) -> None:
         groups = call.optimizer.param_groups
@@ -45,6 +47,7 @@ class Update:
         self.steps = steps  # the number of this one
         self.silent = any(group.get("fused") for group in groups)  # it does not tell autograd about the change
         self._optimizer = weakref.ref(call.optimizer)
+        self._node: int = torch._C._autograd._get_sequence_nr()  # nodes of later graphs have higher numbers
         self._changed = {id(one) for group in groups for one in group["params"] if one.grad is not None}
 
     def parameters(self) -> list[torch.Tensor]:
@@ -52,6 +55,13 @@ class Update:
         optimizer = self._optimizer()
         groups = [] if optimizer is None else optimizer.param_groups
         return [one for group in groups for one in group["params"] if id(one) in self._changed]
+
+    def came_between(self, node: Any, module: torch.nn.Module) -> bool:
+        """Whether it changed parameters of a module that is called after it to compute again what ``node`` needs."""
+        if node._sequence_nr() >= self._node:
+            return False
+        changed = {id(parameter) for parameter in self.parameters()}
+        return any(id(parameter) in changed for parameter in module.parameters())
 
     def may_have_changed(self, shape: tuple[int, ...]) -> bool:
         """Whether it changed a parameter of this shape, or of that of its transpose."""
@@ -67,10 +77,14 @@ class Ages:
         self._stamps: Stamps = set()
         self._spent: Stamps = set()  # of graphs that are alive, though they were freed
         self._updates: dict[int, Update] = {}
+        self._overtaken: dict[int, Update] = {}  # by what the backward pass under way has computed again
 
     def forward_ended(self, call: ForwardCall) -> None:
+        if inside_backward():
+            self.forward_stopped(call)
+            return
         nodes: list[Any] = [node for tensor in call.tensors if (node := tensor.grad_fn) is not None]
-        if not nodes or inside_backward() or torch._C._functorch.peek_interpreter_stack():
+        if not nodes or torch._C._functorch.peek_interpreter_stack():
             return
         for node in nodes:
             stamp = node.metadata[self._key] = Stamp(self._steps)
@@ -146,6 +160,18 @@ class Ages:
                     found[update.steps] = update
         return [found[steps] for steps in sorted(found)]
 
+    def forward_stopped(self, call: ForwardCall) -> None:
+        """A backward pass has computed something again."""
+        node = torch._C._current_autograd_node() if self._updates else None
+        if node is not None:
+            updates = [update for update in self._updates.values() if update.came_between(node, call.module)]
+            self._overtaken.update((update.steps, update) for update in updates)
+
+    def overtaken(self) -> list[Update]:
+        """The steps that came between a checkpoint's forward pass and its repetition, in the pass that has ended."""
+        updates, self._overtaken = self._overtaken, {}
+        return [updates[steps] for steps in sorted(updates)]
+
     def _is_endangered(self, update: Update) -> bool:
         stamps = [reference() for reference in list(self._stamps)]
         return any(stamp is not None and stamp.steps < update.steps for stamp in stamps)
@@ -184,11 +210,16 @@ def _below(roots: Iterable[Any]) -> Iterator[Any]:
 
 
 def _saved(node: Any) -> Iterator[torch.Tensor]:
-    """What a node of autograd's own has saved, as far as it can be had."""
+    """What a node has saved.  What hooks of the user's have packed is left packed: unpacking may compute it again."""
     for name in dir(node):
-        if name.startswith("_saved_"):
+        if name.startswith("_raw_saved_"):
             try:
                 value = getattr(node, name)
-            except RuntimeError:  # it was freed, or autograd has noticed that it was changed
+            except RuntimeError:  # it was freed
                 continue
-            yield from tensors_in(value)
+            for saved in value if isinstance(value, tuple) else (value,):
+                data = saved.data
+                if isinstance(data, Saved):
+                    yield data.tensor
+                elif saved.unpack_hook is None and data is not None:
+                    yield data

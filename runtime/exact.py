@@ -103,7 +103,8 @@ def _save(tensor: torch.Tensor) -> Saved:
     saved = Saved()
     saved.tensor = detached = tensor.detach()
     saved.version = -1 if tensor.is_inference() else tensor._version
-    saved.is_parameter = type(tensor) is not torch.Tensor and isinstance(tensor, torch.nn.Parameter)
+    whole = tensor if tensor._base is None else tensor._base
+    saved.is_parameter = type(whole) is not torch.Tensor and isinstance(whole, torch.nn.Parameter)
     saved.sinks = _hooks.references
     saved.saved_at = _Clock.now
     saved.site = user_site(2)

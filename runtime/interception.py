@@ -366,6 +366,10 @@ def _caller(before: Callable[..., Any]) -> Callable[..., Any]:
         _thread.outermost = mine = object()
         try:
             output = before(self, *args, **kwargs)
+        except Exception:
+            if inside_backward():
+                _forward_stopped(guards, self, args, kwargs)
+            raise
         finally:
             ended = _thread.outermost is mine  # no backward pass or step has been made within
             if ended:
@@ -387,6 +391,15 @@ def _forward_ended(
     for guard in guards:
         if guard.active:
             guard.forward_ended(call)
+
+
+def _forward_stopped(
+    guards: tuple[Guard, ...], module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    call = ForwardCall(user_site(3), module, args, kwargs, None, ())
+    for guard in guards:
+        if guard.active:
+            guard.forward_stopped(call)
 
 
 def _parameter_registered(module: torch.nn.Module, name: str, parameter: Any) -> None:

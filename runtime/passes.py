@@ -75,7 +75,10 @@ class BackwardPasses:
             self._judge.send(BackwardAsked(site=call.site, root=view))
 
     def backward_ended(self, call: BackwardCall) -> None:
+        overtaken = self._ages.overtaken()
         if call.error is None:
+            if overtaken:
+                call.event = self._event(call, stale_at=overtaken[-1].site)
             self._judge_pass(call)
             if not call.retain:
                 self._remember_freed(call)

@@ -42,6 +42,7 @@ _HANDLERS = (
     "scheduler_stepped",
     "mode_set",
     "forward_ended",
+    "forward_stopped",
     "layer_dropped",
     "finish",
 )
@@ -247,6 +248,10 @@ class Guard:
         """An outermost module has returned."""
         self._modules.add(call.module)
         self._observe("forward_ended", call)
+
+    def forward_stopped(self, call: ForwardCall) -> None:
+        """A module has raised inside a backward pass, as what a checkpoint computes again does once that suffices."""
+        self._observe("forward_stopped", call)
 
     def layer_dropped(self, call: LayerCall) -> None:
         """A layer that was built and applied in a forward pass is gone after it."""
