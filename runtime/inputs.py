@@ -41,7 +41,8 @@ class InputGradients:
 
     def __init__(self, judge: Judge) -> None:
         self._cohorts: Cohorts[Input] = Cohorts(judge, judge.follows(*EVENTS))
-        self._unread: dict[int, Input] = {}
+        self._unread: list[Input] = []
+        self._fed: dict[int, Input] = {}  # the last of them at each address: an input that is gone leaves its own
         self._read: set[FrameSite] = set()  # calls whose inputs' gradients are read at times
 
     def forward_ended(self, call: ForwardCall) -> None:
@@ -63,9 +64,10 @@ class InputGradients:
             self._feed(tensor, call.site)
 
     def _feed(self, tensor: torch.Tensor, site: FrameSite) -> None:
-        known = self._unread.get(id(tensor))
+        known = self._fed.get(id(tensor))
         if known is None or known.tensor() is not tensor:
-            known = self._unread[id(tensor)] = Input(tensor, site)
+            known = self._fed[id(tensor)] = Input(tensor, site)
+            self._unread.append(known)
             self._cohorts.add(known)
             _grad_property.add(self)
         self._cohorts.send(InputFed(site=site, module=""), [known])
@@ -75,9 +77,7 @@ class InputGradients:
             self.gradient_read(tensor, call.site)
 
     def backward_ended(self, call: BackwardCall) -> None:
-        if not self._unread:
-            return
-        for fed in self._unread.values():
+        for fed in self._unread:
             tensor = fed.tensor()
             if tensor is not None and _grad_of(tensor) is not None:
                 fed.paid = True
@@ -88,25 +88,25 @@ class InputGradients:
         for group in call.optimizer.param_groups:
             for parameter in group["params"]:
                 self.gradient_read(parameter, call.site)
-        for fed in self._unread.values():
+        for fed in self._unread:
             fed.steps += 1
-        self._done([fed for fed in self._unread.values() if fed.steps >= PATIENCE], call.site)
+        self._done([fed for fed in self._unread if fed.steps >= PATIENCE], call.site)
 
     def finish(self, site: FrameSite) -> None:
         """The guard ends.  What a step has passed over is taken to be in vain; the rest may be read outside."""
-        self._done([fed for fed in self._unread.values() if fed.steps], site)
-        self._forget(list(self._unread.values()), None)
+        self._done([fed for fed in self._unread if fed.steps], site)
+        self._forget(self._unread, None)
 
     def gradient_read(self, tensor: Any, site: FrameSite) -> None:
         """The gradient of ``tensor`` was read or asked for; so are, at times, those of its likes."""
-        fed = self._unread.get(id(tensor))
+        fed = self._fed.get(id(tensor))
         if fed is not None and fed.tensor() is tensor:
             self._read.add(fed.fed_at)
-            alike = [other for other in self._unread.values() if other.fed_at == fed.fed_at]
+            alike = [other for other in self._unread if other.fed_at == fed.fed_at]
             self._forget(alike, GradientRead(site=site))
 
     def _all_read(self, site: FrameSite) -> None:
-        self._forget(list(self._unread.values()), GradientRead(site=site))
+        self._forget(self._unread, GradientRead(site=site))
 
     def _done(self, inputs: list[Input], site: FrameSite) -> None:
         # Alive or dead: whoever wanted the gradient of a dead input would have read it before.
@@ -120,7 +120,8 @@ class InputGradients:
             self._cohorts.send(event, inputs)
         self._cohorts.drop(inputs)
         gone = {id(fed) for fed in inputs}
-        self._unread = {key: fed for key, fed in self._unread.items() if id(fed) not in gone}
+        self._unread = [fed for fed in self._unread if id(fed) not in gone]
+        self._fed = {key: fed for key, fed in self._fed.items() if id(fed) not in gone}
         if not self._unread:
             _grad_property.discard(self)
 

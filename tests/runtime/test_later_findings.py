@@ -121,3 +121,21 @@ def test_gradients_assigned_by_hand_are_something_to_apply() -> None:
                 parameter.grad = parameter.grad * 0.5
             optimizer.step()
     assert codes(guard) == []
+
+
+def test_an_input_is_counted_whether_or_not_the_next_one_takes_its_address() -> None:
+    model = network()
+    optimizer = sgd(model)
+    counts = []
+    for kept in ([], None):
+        with watch() as guard:
+            for x, y in batches(9):
+                given = x.clone().requires_grad_()
+                if kept is not None:
+                    kept.append(given)
+                optimizer.zero_grad()
+                cross_entropy(model(given), y).backward()
+                optimizer.step()
+                del given
+        counts += [finding.count for finding in guard.findings]
+    assert counts == [8, 8], "one at each step from the third on, and the last two together"
