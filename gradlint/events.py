@@ -216,6 +216,7 @@ class OptimizerChecked(Event):
     optimizer: str = ""  #: the class name
     frozen: Fact[bool] = field(default_factory=unknown)  #: none of its parameters requires grad
     misses_at: Site | None = None  #: where parameters that it should own took their place, after it was built
+    trained_at: Site | None = None  #: the backward pass of parameters that took the place of those it owns, somewhere
     stepped_at: Site | None = None
 
 
@@ -398,9 +399,10 @@ class MovedToCuda(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleRequiresGradSet(Event):
-    """``module.requires_grad`` was assigned."""
+    """``module.requires_grad`` was assigned; or, where ``part`` says which, it is called with what was assigned."""
 
     module: str = ""  #: its class
+    part: str = ""  #: its name in the model that is called
     own: bool = False  #: by one of its own methods
 
 

@@ -46,7 +46,8 @@ class AmpMisuse(Rule):
     ```
 
     ## At runtime
-    The guard does not see this; `GradScaler` itself raises at the next `update()` or `step()`.
+    The guard knows the gradients of a scaled loss by its graph, and compares their values before it says that nobody
+    has unscaled them. `GradScaler` itself raises only later, at the next `update()` or `step()`.
 
     ## Stays silent on
     Wrappers of the project that step and update; one update for several optimizers; a scaler that is used in one

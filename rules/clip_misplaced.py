@@ -59,8 +59,8 @@ class ClipMisplaced(Rule):
     ```
 
     ## At runtime
-    The guard does not see this: it sees what becomes of gradients only at backward passes and steps, and clipping
-    leaves no trace there that differs from unscaling.
+    The guard reports a call that clips in the wrong place each time, from the second time on, once the values show that
+    nobody has written to the gradients in between. Clipping to infinity only measures, and is no mistake anywhere.
 
     ## Stays silent on
     Clipping between backward pass and step; hooks that clip each gradient as it is computed; after

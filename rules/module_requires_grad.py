@@ -29,8 +29,8 @@ class ModuleRequiresGrad(Rule):
     ```
 
     ## At runtime
-    The guard does not see this: afterwards, the module has an attribute like any other, and nothing tells where it was
-    set.
+    The guard sees the assignment. Of one that was made before, it tells where the model is called, if parameters of
+    that module still require grad.
 
     ## Stays silent on
     Parameters and other tensors; a module that keeps such an attribute of its own.
@@ -48,6 +48,13 @@ class ModuleRequiresGrad(Rule):
     @on(ModuleRequiresGradSet)
     def asked(self, event: ModuleRequiresGradSet) -> Iterator[Violation]:
         if event.own:
+            return
+        if event.part:
+            yield Violation(
+                f"requires_grad of the module `{event.part}` was assigned before: its parameters stay as they are",
+                at=event.site,
+                remedy=f"call {event.part}.requires_grad_(False)",
+            )
             return
         owner = "{receiver of target}"
         yield Violation(

@@ -39,8 +39,9 @@ class OptimizerStaleParams(Rule):
     ```
 
     ## At runtime
-    The guard does not see an optimizer being built. Of parameters that an optimizer holds and no gradient ever reaches
-    it tells by `dead-parameter` (GL702).
+    The guard tells of an optimizer built before it by its steps. It reports parameters that took their place in a model
+    after the optimizer of the others was built, and parameters of an optimizer that no model has any more, where others
+    are trained that no optimizer owns; parameters that are all frozen it reports at the end, for they may thaw.
 
     ## Stays silent on
     A new optimizer, or `add_param_group`, afterwards; parameters frozen on purpose beside others that are trained;
@@ -76,4 +77,13 @@ class OptimizerStaleParams(Rule):
                     ("it steps without them here", event.stepped_at),
                 ),
                 cause=event.stepped_at,
+            )
+        elif event.trained_at is not None:
+            yield Violation(
+                "no model has the parameters of this optimizer any more, and no optimizer those that are trained",
+                at=event.site,
+                related=places(
+                    ("their gradients are computed here", event.trained_at),
+                    ("it steps without them here", event.stepped_at),
+                ),
             )

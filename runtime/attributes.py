@@ -207,7 +207,7 @@ def _leaves(tensor: torch.Tensor) -> set[int]:
 # --- what the source of a class says -----------------------------------------------------------------------------
 
 
-def _methods(cls: type) -> Iterator[types.FunctionType]:
+def methods_of(cls: type) -> Iterator[types.FunctionType]:
     """The methods of a class and its bases, as far as they are not torch's."""
     for base in cls.__mro__[: cls.__mro__.index(nn.Module)]:
         for method in vars(base).values():
@@ -217,7 +217,7 @@ def _methods(cls: type) -> Iterator[types.FunctionType]:
 
 def _where_made(part: nn.Module, name: str, classes: tuple[type, ...]) -> Location | None:
     """Where the class itself makes the first of what it holds in this attribute."""
-    for method in _methods(type(part)):
+    for method in methods_of(type(part)):
         syntax = function_syntax(method.__code__)
         if syntax is None or not method.__code__.co_argcount:
             continue
@@ -238,7 +238,7 @@ def _where_made(part: nn.Module, name: str, classes: tuple[type, ...]) -> Locati
 def _where_set(part: nn.Module, name: str, computed: bool) -> Location | None:
     """Where the class sets the attribute in ``__init__``; None where another method sets it, too."""
     places = []
-    for method in _methods(type(part)):
+    for method in methods_of(type(part)):
         syntax = function_syntax(method.__code__)
         if syntax is None or not method.__code__.co_argcount:
             continue

@@ -47,8 +47,10 @@ def is_foreign(filename: str) -> bool:
 
 
 def is_installed(filename: str) -> bool:
-    """Whether a file belongs to an installed package or to Python itself."""
-    return _INSTALLED.search(filename) is not None or filename.startswith(_STANDARD)
+    """Whether a file belongs to an installed package, however it is linked to, or to Python itself."""
+    if filename.startswith(_STANDARD) or _INSTALLED.search(filename) is not None:
+        return True
+    return not filename.startswith("<") and _INSTALLED.search(str(Path(filename).resolve())) is not None
 
 
 def path_of(filename: str) -> str:

@@ -9,10 +9,22 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from gradlint.events import Backward, Cleared, Event, NeverReached, Step, WeightsUpdated
+from gradlint.events import (
+    Backward,
+    Cleared,
+    Event,
+    GradientsClipped,
+    GradientsDropped,
+    GradientsScaled,
+    GradientsUnscaled,
+    NeverReached,
+    ScalerStepped,
+    Step,
+    WeightsUpdated,
+)
 from gradlint.facts import FALSE, TRUE, Fact, unknown
 from gradlint.finding import Site
 
@@ -29,10 +41,13 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
+    from .ownership import Ownership
+
 PATIENCE = 10  #: steps after which a gradient that was never there is reported
 PATIENCE_AT_END = 5
 ALIKE = 3  #: ordinary rounds, after which those that are alike are passed over
-EVENTS: frozenset[type[Event]] = frozenset({Step, Cleared})  # those of its protocols
+EVENTS: frozenset[type[Event]] = frozenset({Step, Cleared, GradientsClipped, GradientsScaled, ScalerStepped})
+"""One of these is in each protocol over gradients."""
 ABSENT, DROPPED, SAME, WRITTEN, NEW = Change
 
 Kind = TypeVar("Kind")
@@ -56,8 +71,9 @@ class _Steps:
 class GradientHistory:
     """Reports backward passes, steps and clearings to the protocols over gradients."""
 
-    def __init__(self, judge: Judge, modules: KnownModules) -> None:
+    def __init__(self, judge: Judge, modules: KnownModules, ownership: Ownership | None = None) -> None:
         self._modules = modules
+        self._ownership = ownership
         self._steps: dict[int, _Steps] = {}
         self._clock = 0  # counts backward passes and steps
         self._walked_at = 0  # when the last backward pass began, whatever it reached
@@ -71,6 +87,9 @@ class GradientHistory:
         self._accepted: dict[tuple[FrameSite, str], Step] = {}  # with gradients to apply
         self._cleared: dict[Site, Cleared] = {}
         self._updated: dict[Site, WeightsUpdated] = {}
+        self._follows_drops = judge.listens(GradientsDropped)
+        self.reached: list[Bundle] = []  #: by the last backward pass
+        self.before_step: list[Callable[[StepCall, list[Bundle]], None]] = []  #: who looks at what is to be applied
         self._round: Round | None = None  # while nothing but ordinary rounds is seen
         self._looked: list[tuple[Bundle, Change, Found]] = []  # last
         self._phase = Phase.SPENT  # of a round that may be an ordinary one
@@ -80,6 +99,24 @@ class GradientHistory:
     def watch(self, parameters: Iterable[torch.Tensor]) -> None:
         """Follow the gradients of those of these parameters that are not yet known."""
         self._follow([parameter for parameter in parameters if self._home(parameter) is None])
+
+    def of(self, parameters: Iterable[torch.Tensor]) -> list[Bundle]:
+        """The gradients of exactly these parameters."""
+        given = list(parameters)
+        self._catch_up()
+        self.watch(given)
+        return self._parted({id(parameter): parameter for parameter in given})
+
+    def look(self, parameters: Iterable[torch.Tensor], site: FrameSite) -> list[Bundle]:
+        """The gradients of exactly these parameters, after seeing what has become of them."""
+        given = list(parameters)
+        self._find_clearings(self.of(given), site)
+        return self.of(given)
+
+    def tell(self, event: Event, bundles: list[Bundle]) -> None:
+        """Tell the protocols that something has happened to these gradients."""
+        self._catch_up()
+        self._send(event, bundles)
 
     def _home(self, parameter: torch.Tensor) -> Bundle | None:
         reference, bundle = self._homes.get(id(parameter), (None, None))
@@ -130,9 +167,10 @@ class GradientHistory:
         self._last_backward = event = call.event
         if self._round is not None and self._round.backward_ended(call, self._clock + 1):
             self._clock += 1
+            self.reached = [self._round.bundle]
             return
         self._catch_up()
-        self._find_accumulations(self._bundles, event)
+        self.reached = self._find_accumulations(self._bundles, event)
         self._note(Phase.CLEARED, NEW)
 
     def step_begins(self, call: StepCall) -> None:
@@ -147,6 +185,8 @@ class GradientHistory:
             self._find_accumulations(bundles, call.within.event)
         else:
             self._find_clearings(bundles, call.site)
+            for look in self.before_step:
+                look(call, bundles)
         self._note(Phase.HELD, SAME, WRITTEN)
         self._step(call, bundles)
 
@@ -171,7 +211,7 @@ class GradientHistory:
             if change is not SAME:
                 self._remember(bundle, grads)
             bundle.spent = True
-            bundle.added = False
+            bundle.added = bundle.scaled = False
             bundle.doubts = None
         self._send_cleared(call.site, cleared)
         self._clock += 1
@@ -269,13 +309,18 @@ class GradientHistory:
         if len(known) == len(parameters) and all(map(operator.is_, known, parameters)):
             return steps.bundles
         owned = {id(parameter): parameter for parameter in parameters}
-        bundles = []
-        for bundle in dict.fromkeys(home for one in owned.values() if (home := self._home(one)) is not None):
-            kinds = [id(parameter()) in owned for parameter in bundle.parameters]
-            bundles += [part for is_owned, part in self._part(bundle, kinds) if is_owned]
+        bundles = self._parted(owned)
         steps.parameters = [weakref.ref(parameter) for parameter in parameters]
         steps.bundles = bundles + self._met(owned.values())
         return steps.bundles
+
+    def _parted(self, owned: Mapping[int, torch.Tensor]) -> list[Bundle]:
+        """The gradients of those of these parameters that are followed already, parted from all others."""
+        bundles: list[Bundle] = []
+        for bundle in dict.fromkeys(home for one in owned.values() if (home := self._home(one)) is not None):
+            kinds = [id(parameter()) in owned for parameter in bundle.parameters]
+            bundles += [part for is_owned, part in self._part(bundle, kinds) if is_owned]
+        return bundles
 
     def _met(self, owned: Iterable[torch.Tensor]) -> list[Bundle]:
         """The gradients of those parameters that have not been followed yet."""
@@ -323,7 +368,7 @@ class GradientHistory:
 
     def _find_clearings(self, bundles: list[Bundle], site: FrameSite) -> None:
         """Before a backward pass or a step: which gradients were dropped, replaced or zeroed since last seen."""
-        cleared, replaced = [], []
+        cleared, replaced, rescaled = [], [], []
         for bundle, change, grads in self._look(bundles):
             if change is SAME or change is ABSENT:
                 continue
@@ -336,16 +381,20 @@ class GradientHistory:
             if not was_there:
                 continue  # assigned by hand
             if change is WRITTEN and (not bundle.spent or bundle.added):
+                if bundle.scaled:
+                    bundle.scaled = False
+                    rescaled.append(bundle)
                 continue  # clipped or unscaled, it is still what was accumulated
             if change is NEW:
                 replaced.append(bundle)
             bundle.clear()
             cleared.append(bundle)
         self._send_cleared(site, cleared)
+        self._send(GradientsUnscaled(site=site), rescaled)
         if self._last_backward is not None:
             self._send(self._last_backward, replaced)  # by what somebody made of those of the last backward pass
 
-    def _find_accumulations(self, bundles: list[Bundle], event: Backward) -> None:
+    def _find_accumulations(self, bundles: list[Bundle], event: Backward) -> list[Bundle]:
         """After a backward pass, or in a hook within it: which gradients it has added to."""
         reached, cleared = [], []
         for bundle, change, grads in self._look(bundles):
@@ -363,10 +412,14 @@ class GradientHistory:
         self._clock += bool(reached)
         self._send(event, reached)
         self._send_cleared(event.site, cleared)
+        return reached
 
     def _step(self, call: StepCall, bundles: list[Bundle]) -> None:
         self._settle_doubts(bundles, call.site)
         prepared = self._prepared(call, bundles)
+        ownership = self._ownership if prepared.is_false else None
+        if ownership is not None and ownership.explains(call.optimizer, _unreached(bundles)):
+            prepared = unknown()  # here, this is not what the mistake is
         call.event = self._judged(call, prepared)
         self._of_optimizer(call.optimizer).unprepared &= prepared.is_false
         self._send(call.event, [bundle for bundle in bundles if bundle.grads is not None])
@@ -398,15 +451,16 @@ class GradientHistory:
         steps.count += 1
         steps.site = call.site
         if steps.count == PATIENCE_AT_END:
-            self._suspect(id(call.optimizer), bundles)
+            self._suspect(call.optimizer, bundles)
         elif steps.count == PATIENCE:
             self._tell_unreached(id(call.optimizer))
 
-    def _suspect(self, key: int, bundles: list[Bundle]) -> None:
+    def _suspect(self, optimizer: Optimizer, bundles: list[Bundle]) -> None:
         """Remember the names now: at the end, the model may be gone."""
-        unreached = [parameter() for one in bundles if not one.reached for parameter in one.parameters]
-        trainable = [parameter for parameter in unreached if parameter is not None and parameter.requires_grad]
-        self._suspects[key] = dict(zip(map(id, trainable), self._modules.names(trainable), strict=True))
+        unreached = _unreached(bundles)
+        lost = set() if self._ownership is None or not unreached else self._ownership.lost(optimizer, unreached)
+        trainable = [parameter for parameter in unreached if parameter.requires_grad and id(parameter) not in lost]
+        self._suspects[id(optimizer)] = dict(zip(map(id, trainable), self._modules.names(trainable), strict=True))
 
     def _tell_unreached(self, key: int) -> None:
         steps = self._steps[key]
@@ -454,6 +508,8 @@ class GradientHistory:
             if event is None:
                 event = self._cleared[site] = Cleared(site=site)
             self._cohorts.send(event, bundles)
+            if self._follows_drops:
+                self._cohorts.send(GradientsDropped(site=site), bundles)
 
     def _forget_dead(self) -> None:
         """Forget parameters that the bundles have forgotten."""
@@ -467,3 +523,9 @@ class GradientHistory:
         for steps in self._steps.values():
             steps.bundles = [bundle for bundle in steps.bundles if bundle.parameters]
         self._cohorts.drop(empty)
+
+
+def _unreached(bundles: list[Bundle]) -> list[torch.Tensor]:
+    """The parameters that have never had a gradient."""
+    found = [parameter() for one in bundles if not one.reached for parameter in one.parameters]
+    return [parameter for parameter in found if parameter is not None]

@@ -33,6 +33,7 @@ from gradlint.events import Backward, Step
 from gradlint.finding import Finding
 
 from .frames import FrameSite, is_foreign, site_of, user_site
+from .replacements import replacements
 from .tensors import tensors_in
 
 if TYPE_CHECKING:
@@ -102,6 +103,15 @@ class ModeCall:
 
 
 @dataclass(slots=True, eq=False)
+class PlaceCall:
+    """A module or parameter is about to become an attribute of a module."""
+
+    site: FrameSite
+    module: torch.nn.Module
+    part: torch.nn.Module | torch.nn.Parameter
+
+
+@dataclass(slots=True, eq=False)
 class LayerCall:
     """A layer was applied that had been built, at ``site``, in the same forward pass of an outermost module.
 
@@ -132,8 +142,8 @@ class _Patch:
     running: list[BackwardCall] = field(default_factory=list)
     before: Callable[..., Any] | None = None  #: the entry to the engine that ours replaces
     engine: Callable[..., Any] | None = None  #: ours
-    methods: list[tuple[type, str, Callable[..., Any], Callable[..., Any]]] = field(default_factory=list)
-    """Of classes of torch: the class, the name, the method that ours replaces, and ours."""
+    replaced: list[tuple[Any, str, Any, Any]] = field(default_factory=list)
+    """Of classes, and of cells of functions, of torch: the owner, the name, what ours replaces, and ours."""
 
 
 _lock = threading.RLock()
@@ -182,6 +192,8 @@ def _install() -> None:
     _replace(torch.nn.Module, "train", _mode_setter)
     _replace(torch.nn.Module, "eval", _mode_setter)
     _replace(torch.nn.Module, "__call__", _caller)
+    for owner, name, build in replacements(_watching):
+        _replace(owner, name, build)
     _patch.handles = [
         register_optimizer_step_pre_hook(_step_begins),
         register_optimizer_step_post_hook(_step_ended),
@@ -193,8 +205,8 @@ def _install() -> None:
 def _uninstall() -> None:
     for handle in _patch.handles:
         handle.remove()
-    for owner, name, before, ours in _patch.methods:
-        if owner.__dict__.get(name) is ours:
+    for owner, name, before, ours in _patch.replaced:
+        if _held(owner, name) is ours:
             setattr(owner, name, before)
     # Somebody else's later patch may call ours: taking ours out would take theirs out too.  Left in, it only passes on.
     if _autograd._engine_run_backward is _patch.engine:
@@ -254,11 +266,16 @@ _SCHEDULERS = tuple(
 )
 
 
-def _replace(owner: type, name: str, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    before = vars(owner)[name]
+def _replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
+    before = _held(owner, name)
     ours = functools.wraps(before)(build(before))
     setattr(owner, name, ours)
-    _patch.methods.append((owner, name, before, ours))
+    _patch.replaced.append((owner, name, before, ours))
+
+
+def _held(owner: Any, name: str) -> Any:
+    """What a class, or else a cell, has itself under a name."""
+    return vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name)
 
 
 def _schedule(before: Callable[..., Any]) -> Callable[..., Any]:
@@ -403,10 +420,12 @@ def _forward_stopped(
 
 
 def _parameter_registered(module: torch.nn.Module, name: str, parameter: Any) -> None:
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or parameter is None:
         return
-    if _thread.outermost is not None and parameter is not None and not inside_backward() and _watching():
+    guards = _watching()
+    if guards and _thread.outermost is not None and not inside_backward():
         _module_built(sys._getframe(1))
+    _placed(guards, module, parameter)
 
 
 def _module_registered(module: torch.nn.Module, name: str, part: Any) -> None:
@@ -414,6 +433,15 @@ def _module_registered(module: torch.nn.Module, name: str, part: Any) -> None:
         return
     if _thread.outermost is not None and _thread.built.pop(id(part), None) is not None:
         _module_built(sys._getframe(1))
+    if part is not None:
+        _placed(_watching(), module, part)
+
+
+def _placed(guards: tuple[Guard, ...], module: torch.nn.Module, part: Any) -> None:
+    if guards:
+        call = PlaceCall(user_site(3), module, part)
+        for guard in guards:
+            guard.part_placed(call)
 
 
 def _module_built(frame: FrameType | None) -> None:

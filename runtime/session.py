@@ -23,12 +23,13 @@ from gradlint.finding import Finding
 from . import OnFinding, interception
 from .errors import explain, note
 from .frames import forget_sites, user_site
-from .interception import BackwardCall, ForwardCall, LayerCall, ModeCall, ScheduleCall, StepCall
+from .interception import BackwardCall, ForwardCall, LayerCall, ModeCall, PlaceCall, ScheduleCall, StepCall
 from .judging import Judge, selected
 from .modules import KnownModules
 from .page import as_page
 from .ranks import Ranks
 from .recording import Recording
+from .replacements import BuildCall, ClipCall, FlagCall, ScalerCall
 from .reporting import ALONE, told
 from .witnesses import needed
 
@@ -44,6 +45,12 @@ _HANDLERS = (
     "forward_ended",
     "forward_stopped",
     "layer_dropped",
+    "scaler_called",
+    "scaler_returned",
+    "gradients_clipped",
+    "optimizer_built",
+    "part_placed",
+    "flag_set",
     "finish",
 )
 
@@ -256,6 +263,30 @@ class Guard:
     def layer_dropped(self, call: LayerCall) -> None:
         """A layer that was built and applied in a forward pass is gone after it."""
         self._observe("layer_dropped", call)
+
+    def scaler_called(self, call: ScalerCall) -> None:
+        """A method of a gradient scaler is about to run."""
+        self._observe("scaler_called", call)
+
+    def scaler_returned(self, call: ScalerCall) -> None:
+        """A method of a gradient scaler has run, or raised."""
+        self._observe("scaler_returned", call, raising=call.error is None)
+
+    def gradients_clipped(self, call: ClipCall) -> None:
+        """Gradients are about to be clipped."""
+        self._observe("gradients_clipped", call)
+
+    def optimizer_built(self, call: BuildCall) -> None:
+        """An optimizer was built."""
+        self._observe("optimizer_built", call)
+
+    def part_placed(self, call: PlaceCall) -> None:
+        """A module or parameter is about to become an attribute of a module."""
+        self._observe("part_placed", call)
+
+    def flag_set(self, call: FlagCall) -> None:
+        """``requires_grad`` of a module was assigned."""
+        self._observe("flag_set", call)
 
     def _observe(self, name: str, call: object, raising: bool = True, deliver: bool = True) -> None:
         judge = self._judge

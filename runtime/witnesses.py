@@ -16,7 +16,9 @@ from gradlint.events import (
     LayerBuilt,
     ModelStepped,
     ModuleBuilt,
+    ModuleRequiresGradSet,
     NeverReached,
+    OptimizerChecked,
     OutputMeasured,
     PeriodicStep,
     SavedTensorChanged,
@@ -31,6 +33,7 @@ from .cuts import Cuts
 from .datawrites import Writes
 from .evaluations import TrainingModeEvaluations, UnwalkedOutputs
 from .exact import SavedTensors
+from .flags import ModuleFlags
 from .functions import EVENTS as WATCHED
 from .functions import Follower, WatchedFunctions
 from .gradients import EVENTS as GRADIENT_EVENTS
@@ -43,9 +46,12 @@ from .layers import FreshLayers
 from .modes import Modes
 from .modules import KnownModules
 from .norms import GradientNorms
+from .ownership import Ownership
 from .passes import BackwardPasses
 from .recording import Recording
 from .retention import Retention
+from .scaling import EVENTS as SCALING_EVENTS
+from .scaling import Scaling
 from .schedules import Schedules
 from .walks import Walks
 
@@ -73,10 +79,16 @@ def needed(
     writes, cuts, ages, walks = Writes(), Cuts(judge), Ages(), Walks()
     witnesses: list[object] = [recording, ages]
     recording.ages = ages
-    if judge.listens(*GRADIENT_EVENTS, *OF_PASSES):
-        history = GradientHistory(judge, modules)
+    ownership = None
+    if judge.listens(OptimizerChecked):
+        ownership = Ownership(judge, modules, [thing for thing in things if isinstance(thing, Optimizer)])
+        witnesses.append(ownership)
+    if judge.listens(*GRADIENT_EVENTS, *OF_PASSES, OptimizerChecked):
+        history = GradientHistory(judge, modules, ownership)
         history.watch(_parameters(things))
         witnesses += [BackwardPasses(judge, writes, cuts, ages), history, Modes(judge)]
+        if judge.listens(*SCALING_EVENTS):
+            witnesses.append(Scaling(history))
     witnesses.append(walks)
     made: tuple[tuple[bool, Callable[[], object]], ...] = (
         (judge.listens(ValueKept), lambda: KeptGraphs(judge, ages)),
@@ -84,6 +96,7 @@ def needed(
         (judge.listens(GraphRetained), lambda: Retention(judge, walks)),
         (judge.listens(ModuleBuilt, TensorKept), lambda: PlainAttributes(judge, modules)),
         (judge.listens(LayerBuilt), lambda: FreshLayers(judge)),
+        (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
         (judge.listens(GradientsMeasured), lambda: GradientNorms(judge, modules)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),

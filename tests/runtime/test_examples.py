@@ -47,7 +47,8 @@ def watched(path: Path, source: str, rule: type[Rule]) -> list[Finding]:
     path.write_text(f"{PREAMBLE}\n\n{source}\n{DRIVEN_BY.get(rule.code, '')}\n", encoding="utf-8")
     namespace = {"__name__": "example"}
     select = [other.code for other in all_rules() if other.default() or other is rule]
-    with contextlib.suppress(RuntimeError, TypeError), gradlint.guard(on_finding="collect", select=select) as guard:
+    raised = contextlib.suppress(RuntimeError, TypeError, AssertionError)
+    with raised, gradlint.guard(on_finding="collect", select=select) as guard:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)  # noqa: S102  what is tested
     return guard.findings
 

@@ -28,7 +28,19 @@ import gradlint
 from gradlint.runtime import Guard, frames, interception
 
 ENGINE = torch.autograd._engine_run_backward
-METHODS = {name: vars(nn.Module)[name] for name in ("__call__", "train", "eval")}
+METHODS = {
+    (owner, name): vars(owner)[name]
+    for owner, names in {
+        nn.Module: ("__call__", "__setattr__", "train", "eval"),
+        torch.optim.Optimizer: ("__init__",),
+        torch.amp.GradScaler: ("get_scale", "scale", "step", "unscale_", "update"),
+    }.items()
+    for name in names
+}
+CLIPPING = {
+    function: [cell.cell_contents for cell in function.__closure__]
+    for function in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_, nn.utils.clip_grads_with_norm_)
+}
 
 
 def network() -> nn.Sequential:
@@ -57,7 +69,12 @@ def traces() -> list[object]:
         *module_hooks._global_forward_hooks,
         *module_hooks._global_forward_hooks_with_kwargs,
         *([] if torch.autograd._engine_run_backward is ENGINE else ["engine"]),
-        *(name for name, method in METHODS.items() if vars(nn.Module)[name] is not method),
+        *(name for (owner, name), method in METHODS.items() if vars(owner)[name] is not method),
+        *(
+            function
+            for function, within in CLIPPING.items()
+            if [cell.cell_contents for cell in function.__closure__] != within
+        ),
         *frames._sites,
         *(["saved"] if torch._C._autograd._top_saved_tensors_default_hooks(False) else []),
         *(["grad"] if "grad" in torch.Tensor.__dict__ else []),
