@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 import time
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .frames import FrameSite
     from .interception import BackwardCall, ForwardCall, StepCall
 
-_STATM = Path("/proc/self/statm")
+_STATM = "/proc/self/statm"
 
 Kind = Literal["forward", "backward", "grad", "step"]
 _Noted = tuple[int, float, Kind, "FrameSite"]  # number, seconds, kind, site
@@ -185,7 +185,11 @@ def memory_used() -> int | None:
     if torch.cuda.is_initialized():
         return int(torch.cuda.memory_allocated())
     try:
-        pages = int(_STATM.read_text(encoding="ascii").split()[1])
+        file = os.open(_STATM, os.O_RDONLY)
+        try:
+            pages = int(os.read(file, 256).split()[1])
+        finally:
+            os.close(file)
     except (OSError, ValueError, IndexError):
         return None
     return pages * mmap.PAGESIZE
