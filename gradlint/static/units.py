@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from sys import intern
 from typing import cast
 
 import libcst as cst
@@ -167,7 +168,7 @@ class Unit:
     @cached_property
     def words(self) -> frozenset[str]:
         """The identifiers in its text, those in comments and strings too."""
-        return frozenset(_WORD.findall(self.text))
+        return frozenset(map(intern, set(_WORD.findall(self.text))))
 
     @property
     def node(self) -> cst.CSTNode:
