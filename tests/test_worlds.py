@@ -1,12 +1,12 @@
 """What a world remembers of unknown values."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 
 import pytest
 
 from gradlint.cli import main
-from gradlint.static.values import NONE, Choice, Const, Unknown, Value
+from gradlint.static.values import NONE, Choice, Const, Group, Instance, Object, Ref, Unknown, Value
 from gradlint.static.world import World
 
 ITEM = Unknown(("item", "graph", "weight"))
@@ -58,3 +58,31 @@ def test_what_is_put_where_it_was_taken_from_changes_nothing(
     )
     assert main(["--isolated", "--no-cache", str(tmp_path)]) == 1
     assert "GL501" in capsys.readouterr().out
+
+
+def test_what_stands_under_a_number_is_of_one_kind_in_all_worlds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where either a layer or a class derived from it is built, at one place of the program."""
+    (tmp_path / "norms.py").write_text(
+        "from torch import nn\n\n\n"
+        "class Norm2d(nn.LayerNorm):\n    pass\n\n\n"
+        "class Block(nn.Module):\n"
+        "    def __init__(self, width, flat):\n"
+        "        super().__init__()\n"
+        "        kind = nn.LayerNorm if flat else Norm2d\n"
+        "        self.norms = [kind(width)]\n\n\n"
+        "block = Block(4, input() == 'flat')\n"
+    )
+    kinds: dict[int, set[type[Object]]] = {}
+    put = World.new
+
+    def watched(world: World, obj: Object, place: Hashable = None, *, key: int = 0) -> Ref:
+        ref = put(world, obj, place, key=key)
+        kinds.setdefault(ref.id, set()).add(type(obj))
+        return ref
+
+    monkeypatch.setattr(World, "new", watched)
+    assert main(["--isolated", "--no-cache", str(tmp_path)]) == 0
+    assert {Instance, Group} <= {kind for found in kinds.values() for kind in found}
+    assert not [found for found in kinds.values() if len(found) > 1]

@@ -146,7 +146,7 @@ class Modules:
             elif layer is not None and obj.layer is None:
                 obj.layer = layer
                 if layer.parameters:
-                    obj.groups = frozenset([w.new(Group(True, made_at=site), (site, ctx.key, base)).id])
+                    obj.groups = frozenset([w.new(Group(True, made_at=site), ((site, ctx.key, base), "group")).id])
 
     def assume_class(self, subject: Value, kind: Value, w: World, site: Site) -> None:
         """An unknown value turned out to be an instance of a class: ``isinstance(m, nn.Linear)``."""
