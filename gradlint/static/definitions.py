@@ -142,6 +142,8 @@ class Definitions:
 
     def mro(self, cls: Class, after: Class | None = None) -> Iterator[Class]:
         """The class and its bases of the project, each once, left to right and bases after all their subclasses."""
+        if not any(isinstance(base, Class) for base in cls.bases):
+            return iter([cls] if after is None else [])
         order: list[Class] = []
 
         def visit(here: Class) -> None:

@@ -26,7 +26,8 @@ _LOOP = re.compile(r"\b(?:for|as)[ \t]+([\w \t,()*]+?)[ \t]*(?:\bin\b|:|,)")
 _WORD = re.compile(r"[^\W\d]\w*")
 _STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d][\w.]*\.(\w+)\(")
 _AUGMENTED = re.compile(
-    r"(?m)^[ \t]*[\w.]*(?:[.\]][ \t]*\w*[ \t]*[-+*/@%&|^<>]+|\][ \t]*|-)=(?!=)|^[ \t]*[\w.]+\[.*\][ \t]*=(?!=)"
+    r"(?m)^[ \t]*[\w.]*(?:[.\]][ \t]*\w*[ \t]*[-+*/@%&|^<>]+|\][ \t]*|-)=(?!=)"
+    r"|^[ \t]*[\w.]+\[(?![\"'][^\"'\n]*[\"']\][ \t]*=).*\][ \t]*=(?!=)"
 )
 _SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
 _CONVERTED = re.compile(

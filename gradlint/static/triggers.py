@@ -42,6 +42,7 @@ class Feature(IntFlag):
     """Something that a text mentions."""
 
     BACKWARD = auto()
+    DERIVATIVE = auto()  #: gradients that are handed back, not accumulated
     RETAINS = auto()
     STEP = auto()
     OPTIMIZER = auto()
@@ -81,14 +82,16 @@ class Feature(IntFlag):
     BUILT = auto()  #: a class whose forward pass builds layers
 
 
+_WALKED: Final = Feature.BACKWARD | Feature.DERIVATIVE
+
 NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
-    events.Backward: (Feature.BACKWARD,),
-    events.BackwardAsked: (Feature.BACKWARD,),
-    events.SavedTensorChanged: (Feature.BACKWARD,),
-    events.ValueKept: (Feature.BACKWARD,),
+    events.Backward: (_WALKED,),
+    events.BackwardAsked: (_WALKED,),
+    events.SavedTensorChanged: (_WALKED,),
+    events.ValueKept: (_WALKED,),
     events.GradientsAccumulated: (Feature.BACKWARD,),
-    events.GraphRetained: (Feature.BACKWARD, Feature.RETAINS),
-    events.GradientsScaled: (Feature.BACKWARD, Feature.SCALER),
+    events.GraphRetained: (_WALKED, Feature.RETAINS),
+    events.GradientsScaled: (_WALKED, Feature.SCALER),
     events.ScalerStepped: (Feature.STEP, Feature.SCALER),
     events.ScalerUpdated: (Feature.SCALER,),
     events.Step: (Feature.STEP | Feature.GRADIENT, Feature.OPTIMIZER | Feature.GRADIENT),
@@ -239,7 +242,7 @@ _mentions(Feature.SOFTMAX, _last(SOFTMAX_DIMS))
 _mentions(Feature.LOGARITHM, ["log"])
 _mentions(Feature.VARIABLE, ["Variable", "volatile"])
 _mentions(Feature.IN_PLACE, (name for name, op in METHODS.items() if op.inplace), BEHIND_A_DOT)
-_resolves(Feature.BACKWARD, ["torch.autograd.grad"])
+_resolves(Feature.DERIVATIVE, ["torch.autograd.grad"])
 _resolves(Feature.DROPOUT, DROPOUTS)
 _resolves(Feature.OLD_INIT, DEPRECATED_INITS)
 _resolves(Feature.PICKLE, ["torch.save", "torch.load"])
