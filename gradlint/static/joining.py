@@ -286,48 +286,14 @@ _UNSETTLED = (Unknown, Choice)
 """Values that may have turned out to be different ones in two worlds."""
 
 
-def agree(a: World, b: World) -> bool:
-    """Whether two worlds may be joined without loss."""
-    return next(_weights(a, b), 0) == 0
-
-
-def distance(a: World, b: World) -> int:
-    """How much two worlds disagree about what matters; 0 when they agree."""
-    return sum(_weights(a, b))
-
-
-def _weights(a: World, b: World) -> Iterator[int]:
-    """How much each thing matters that two worlds disagree about."""
-    if a.grad is not b.grad:
-        yield 50
-    for _, x, y in disagreements(a, b):
-        kind = type(x)
-        if kind is not type(y):
-            continue
-        weight = 0
-        if kind is Frame:
-            weight = _frame_weight(x, y, a, b)  # type: ignore[arg-type]
-        elif kind is Group:
-            weight = 0 if x.tokens == y.tokens and x.requires_grad is y.requires_grad else 100  # type: ignore[attr-defined]
-        elif kind is Tensor:
-            weight = _tensor_weight(x, y)  # type: ignore[arg-type]
-        elif kind is Instance:
-            weight = _instance_weight(x, y)  # type: ignore[arg-type]
-        elif kind is Mapping:
-            weight = _dict_weight(x.items, y.items)  # type: ignore[attr-defined]
-        if weight:
-            yield weight
-
-
 def _frame_weight(x: Frame, y: Frame, a: World, b: World) -> int:
     total = 0
-    here, there = a.bound, b.bound
     for name, value in x.vars.items():
         theirs = y.vars.get(name)
         if theirs is None:
             continue
         if theirs is value and (
-            type(value) not in _UNSETTLED or (value.key not in here and value.key not in there)  # type: ignore[union-attr]
+            type(value) not in _UNSETTLED or (value.key not in a.bound and value.key not in b.bound)  # type: ignore[union-attr]
         ):
             continue
         mine, theirs = a.resolve(value), b.resolve(theirs)
@@ -341,10 +307,46 @@ def _frame_weight(x: Frame, y: Frame, a: World, b: World) -> int:
     return total
 
 
+def _group_weight(x: Group, y: Group) -> int:
+    return 0 if x.tokens == y.tokens and x.requires_grad is y.requires_grad else 100
+
+
 def _instance_weight(x: Instance, y: Instance) -> int:
     total = _dict_weight(x.attrs, y.attrs)
     total += 0 if (x.training, x.device, x.groups) == (y.training, y.device, y.groups) else 30
     return total + (0 if x.tokens == y.tokens else 30)
+
+
+_WEIGHTS: dict[type[Object], Callable[[Any, Any, World, World], int]] = {
+    Frame: _frame_weight,
+    Group: lambda x, y, a, b: _group_weight(x, y),
+    Tensor: lambda x, y, a, b: _tensor_weight(x, y),
+    Instance: lambda x, y, a, b: _instance_weight(x, y),
+    Mapping: lambda x, y, a, b: _dict_weight(x.items, y.items),
+}
+"""How much it matters that an object is the one thing in the first world and the other in the second."""
+
+
+def _weights(a: World, b: World) -> Iterator[int]:
+    """How much each thing matters that two worlds disagree about."""
+    if a.grad is not b.grad:
+        yield 50
+    for _, x, y in disagreements(a, b):
+        weigh = _WEIGHTS.get(type(x))
+        if weigh is not None and type(x) is type(y):
+            weight = weigh(x, y, a, b)
+            if weight:
+                yield weight
+
+
+def agree(a: World, b: World) -> bool:
+    """Whether two worlds may be joined without loss."""
+    return next(_weights(a, b), 0) == 0
+
+
+def distance(a: World, b: World) -> int:
+    """How much two worlds disagree about what matters; 0 when they agree."""
+    return sum(_weights(a, b))
 
 
 def reduce(worlds: list[World], limit: int) -> list[World]:
