@@ -271,7 +271,14 @@ class Interpreter:
             return frame
         if module not in self._images:
             self._images[module] = None
-            self._images[module] = self._execute_module(module)
+            steps, self.steps = self.steps, 0  # what is imported is executed once, for all that import it
+            try:
+                self._images[module] = self._execute_module(module)
+            except BaseException:
+                del self._images[module]  # it may be reached again with less on the stack
+                raise
+            finally:
+                self.steps = steps
         image = self._images[module]
         if image is None:
             return None
@@ -290,7 +297,11 @@ class Interpreter:
             return w
         ctx = Context(module, module.units[0], frame.id)
         ctx = ctx.at("module", module)
-        ends = self.run_units(list(module.units), [w], ctx).normal
+        try:
+            ends = self.run_units(list(module.units), [w], ctx).normal
+        except BudgetExceededError:
+            self.witness.forget()
+            w, ends = self._definitions_of(module, ctx), []
         image = ends[0] if ends else w
         for other in ends[1:]:
             image = join(image, other)
@@ -303,6 +314,17 @@ class Interpreter:
             del image.heap[key]
         self.shared.update(image.heap)
         return image
+
+    def _definitions_of(self, module: Module, ctx: Context) -> World:
+        """A module of which only what it defines and imports is known: its body is too long to follow."""
+        self.steps = 0
+        w = World(self.shared)
+        w.new(Frame({"__name__": Const(module.name or module.path.stem)}), key=ctx.frame)
+        w.modules[module] = ctx.frame
+        followed = (FunctionUnit, ClassUnit)
+        units = [u for u in module.units if isinstance(u, followed) or u.text.startswith(("import ", "from "))]
+        ends = self.run_units(units, [w], ctx).normal
+        return ends[0] if ends else w
 
     def any_member(self, owner: Namespace, w: World, ctx: Context) -> Value:
         """``getattr(module, name)`` with an unknown name: one of its classes or functions, if they are few."""
