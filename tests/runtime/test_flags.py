@@ -50,7 +50,7 @@ class Switch(nn.Module):
 def test_an_assignment_is_reported_where_it_is_made() -> None:
     model = network()
     with watch() as guard:
-        model[0].requires_grad = False
+        model[0].requires_grad = False  # type: ignore[assignment]  # the mistake
         setattr(model[1], "requires_grad", False)  # noqa: B010  it is the same
         expected = line()
         model(x)
@@ -60,7 +60,7 @@ def test_an_assignment_is_reported_where_it_is_made() -> None:
 
 def test_an_assignment_from_before_is_reported_at_the_call() -> None:
     model = network()
-    model[0].requires_grad = False
+    model[0].requires_grad = False  # type: ignore[assignment]  # the mistake
     with watch() as guard:
         for _ in range(3):
             model(x)
@@ -97,7 +97,7 @@ def test_the_attribute_is_what_it_is_without_a_guard() -> None:
         assert not hasattr(nn.Module, "requires_grad")
         model.requires_grad = True  # type: ignore[assignment]  # the mistake
         assert vars(model)["requires_grad"] is model.requires_grad
-        assert copy.deepcopy(model).requires_grad is True
+        assert vars(copy.deepcopy(model))["requires_grad"] is True
         assert pickle.loads(pickle.dumps(model)).requires_grad is True  # noqa: S301  our own, just made
         del model.requires_grad
         assert "requires_grad" not in vars(model)

@@ -38,7 +38,7 @@ METHODS = {
     for name in names
 }
 CLIPPING = {
-    function: [cell.cell_contents for cell in function.__closure__]
+    function: [cell.cell_contents for cell in function.__closure__ or ()]
     for function in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_, nn.utils.clip_grads_with_norm_)
 }
 
@@ -73,7 +73,7 @@ def traces() -> list[object]:
         *(
             function
             for function, within in CLIPPING.items()
-            if [cell.cell_contents for cell in function.__closure__] != within
+            if [cell.cell_contents for cell in function.__closure__ or ()] != within
         ),
         *frames._sites,
         *(["saved"] if torch._C._autograd._top_saved_tensors_default_hooks(False) else []),
