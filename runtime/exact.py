@@ -9,7 +9,6 @@ raised.  ``torch.func.grad`` refuses to work under such hooks, which is one reas
 
 from __future__ import annotations
 
-import random
 import threading
 import weakref
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from .datawrites import Writes
 from .frames import FrameSite, user_site
 from .interception import BackwardCall, StepCall
 from .judging import Judge
+from .sampling import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -165,7 +165,7 @@ class SavedTensors:
         self._failed = failed
         self._writes = writes
         self._period = max(1, round(1 / fraction))
-        self._countdown = random.randrange(self._period)  # noqa: S311  a sample; a fixed offset could alias with the loop
+        self._countdown = SAMPLE.randrange(self._period)  # a fixed offset could alias with the loop
         self._compared: list[_Comparison] = []
         self._stepped = False
         self._last_step: FrameSite | None = None

@@ -18,7 +18,6 @@ from torch import nn
 
 from gradlint.events import ModuleRequiresGradSet
 
-from .attributes import methods_of
 from .spelling import function_syntax
 
 if TYPE_CHECKING:
@@ -60,13 +59,14 @@ class ModuleFlags:
 
 def _knows_flag(cls: type) -> bool:
     """Whether a class of modules has such an attribute of its own, or may have."""
-    own = [base for base in cls.__mro__[: cls.__mro__.index(nn.Module)] if not base.__module__.startswith("torch")]
-    if issubclass(cls, torch.jit.ScriptModule) or any(
-        FLAG in vars(base) or FLAG in inspect.get_annotations(base) or base.__module__.startswith("transformers.")
-        for base in own
-    ):
-        return True
-    return any(_mentions_flag(method) for method in methods_of(cls))
+    bases = cls.__mro__[: cls.__mro__.index(nn.Module)]
+    return issubclass(cls, torch.jit.ScriptModule) or any(
+        FLAG in vars(base)
+        or FLAG in inspect.get_annotations(base)
+        or any(isinstance(method, types.FunctionType) and _mentions_flag(method) for method in vars(base).values())
+        for base in bases
+        if base.__module__.partition(".")[0] != "torch"
+    )
 
 
 def _mentions_flag(method: types.FunctionType) -> bool:

@@ -5,7 +5,6 @@ While compiled code is about, there is no mode: it would cost a second compilati
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,6 +29,7 @@ from .cuts import Cuts
 from .datawrites import DataWrites, Writes
 from .dropouts import Dropouts
 from .gradreads import GradientReads
+from .sampling import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -137,7 +137,7 @@ class WatchedFunctions:
             watch = True
         else:
             if self._steps >= self._next:
-                self._next = self._steps + 1 + random.randrange(2 * EVERY - 1)  # noqa: S311  a sample
+                self._next = self._steps + 1 + SAMPLE.randrange(2 * EVERY - 1)
             watch = self._steps + 1 == self._next
         watch = watch and not _compiled_code_is_about()
         if watch:

@@ -93,3 +93,31 @@ def test_passing_over_costs_no_finding(slug: str, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Triggers, "ordered", lambda *_: True)
     assert [f.sort_key for f in analyze(Project([tmp_path]), files, RULES).findings] == [f.sort_key for f in found]
     assert found
+
+
+@pytest.mark.parametrize(
+    ("statement", "changes"),
+    [
+        ("options['lr'] = 1", False),
+        ('options["lr"] = options["rate"]', False),
+        ("weight[0] = 1", True),
+        ("weights['first'][0] = 1", True),
+        ("weights['first'] += 1", False),
+        ("weight[:, 0] = 1", True),
+    ],
+)
+def test_items_under_a_name_are_no_places_of_a_tensor(statement: str, changes: bool, tmp_path: Path) -> None:
+    project, reached = reach(tmp_path, main=f"def change(options, weight, weights):\n    {statement}\n")
+    (unit,) = project.module(tmp_path / "main.py").units
+    assert bool(reached.features(unit) & Feature.AUGMENTED) is changes
+
+
+@pytest.mark.parametrize(
+    ("call", "ordered"), [("loss.backward()", True), ("torch.autograd.grad(loss, x)", False), ("print(loss)", None)]
+)
+def test_order_counts_where_gradients_accumulate(call: str, ordered: bool | None, tmp_path: Path) -> None:
+    project, reached = reach(tmp_path, main=f"import torch\n\ndef step(loss, x):\n    return {call}\n")
+    features = reached.features(project.module(tmp_path / "main.py").units[-1])
+    triggers = Triggers(RULES)
+    assert triggers.any(features) is (ordered is not None)
+    assert triggers.ordered(features) is bool(ordered)

@@ -125,6 +125,10 @@ class _Analyzer:
         # Of a class only the methods that nothing has called are entry points: the functions go first.
         for unit in sorted(pending, key=lambda u: (isinstance(u, ClassUnit), u in referenced)):
             self._definition(unit, None if unit in referenced else True)
+        self.notes += [
+            f"{module.path}: too long to follow, only what it defines and imports is known"
+            for module in self.machine.given_up
+        ]
         withdrawn = self.witness.withdrawn()
         findings = [
             self._undisputed(finding)

@@ -84,7 +84,7 @@ def _chains_of(unit: Unit) -> set[Chain]:
     if isinstance(unit, ClassUnit):
         header = unit.text.partition(unit.body[0].text)[0] if unit.body else unit.text
         return chains_in(header).union(*map(_chains_of, unit.body))
-    chains = set() if unit.text.startswith(("import ", "from ")) else chains_in(unit.text)
+    chains = set() if unit.is_import else chains_in(unit.text)
     parameters = _parameters(unit.text) if isinstance(unit, FunctionUnit) else set()
     return {chain for chain in chains if chain.parts[0] not in parameters}
 

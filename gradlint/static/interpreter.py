@@ -162,6 +162,7 @@ class Interpreter:
         self.built: set[Unit] = set()  #: classes that were instantiated
         self.class_kinds: dict[Unit, str] = {}
         self.seen_classes: dict[Unit, Class] = {}
+        self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
         self.steps = 0
         self.ordered = True  #: a rule about an order of events may have something to say about this entry point
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made
@@ -301,6 +302,7 @@ class Interpreter:
             ends = self.run_units(list(module.units), [w], ctx).normal
         except BudgetExceededError:
             self.witness.forget()
+            self.given_up.append(module)
             w, ends = self._definitions_of(module, ctx), []
         image = ends[0] if ends else w
         for other in ends[1:]:
@@ -322,7 +324,7 @@ class Interpreter:
         w.new(Frame({"__name__": Const(module.name or module.path.stem)}), key=ctx.frame)
         w.modules[module] = ctx.frame
         followed = (FunctionUnit, ClassUnit)
-        units = [u for u in module.units if isinstance(u, followed) or u.text.startswith(("import ", "from "))]
+        units = [unit for unit in module.units if isinstance(unit, followed) or unit.is_import]
         ends = self.run_units(units, [w], ctx).normal
         return ends[0] if ends else w
 

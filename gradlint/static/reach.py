@@ -212,7 +212,7 @@ class _Scope:
         if isinstance(unit, (FunctionUnit, ClassUnit)):
             return (unit.name,)
         text = unit.text
-        if text.startswith(("import ", "from ", '"', "'")):
+        if unit.is_import or text.startswith(('"', "'")):
             return ()
         bound = assigned_in(text) | {chain.parts[0] for chain in chains_in(text)}
         return bound - self.foreign.names.keys() - self.links.keys()
@@ -221,7 +221,7 @@ class _Scope:
         known = self._nodes.get(unit)
         if known is None:
             text = unit.text
-            chains = set() if text.startswith(("import ", "from ")) else chains_in(text)
+            chains = set() if unit.is_import else chains_in(text)
             known = self._nodes[unit] = _Node(self._features(unit, text, chains), self._leads_to(unit, chains))
         return known
 

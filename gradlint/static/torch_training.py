@@ -214,6 +214,15 @@ FRAMEWORKS: Final[dict[str, str]] = {
 }
 """Objects that run the loop, or parts of it, for the user: canonical name to the kind of framework."""
 
+WALKS: Final = frozenset(["backward", "manual_backward"])
+"""Methods and functions that walk a graph and add to the gradients of its leaves."""
+
+DERIVATIVES: Final = names("torch.autograd", "grad")
+"""Functions that walk a graph and hand the gradients back."""
+
+PICKLES: Final = names("torch", "save load")
+"""Functions that write objects to files, and read them."""
+
 RANDOM: Final = names("torch", "rand rand_like randn randn_like normal")
 """Functions that make tensors of random numbers."""
 

@@ -20,6 +20,7 @@ from gradlint.static.methods import OPTIMIZER_NAME
 from gradlint.static.torch_table import (
     CLIPS,
     DEPRECATED_INITS,
+    DERIVATIVES,
     DROPOUTS,
     FUNCTION_BASES,
     FUNCTIONS,
@@ -30,8 +31,10 @@ from gradlint.static.torch_table import (
     METHODS,
     MODULE_BASES,
     OPTIMIZERS,
+    PICKLES,
     SCALERS,
     SOFTMAX_DIMS,
+    WALKS,
     builds_module,
     canonical,
     conversion,
@@ -212,7 +215,7 @@ def _resolves(feature: Feature, table: Iterable[str], test: Callable[[str], bool
         _FUNCTIONS.setdefault(last, []).append((feature, test or known.__contains__))
 
 
-_mentions(Feature.BACKWARD, ["backward", "manual_backward"])
+_mentions(Feature.BACKWARD, WALKS)
 _mentions(Feature.RETAINS, ["retain_graph", "create_graph"])
 _mentions(Feature.STEP, ["step"], BEHIND_A_DOT)
 _mentions(Feature.OPTIMIZER, _last(OPTIMIZERS))
@@ -242,10 +245,10 @@ _mentions(Feature.SOFTMAX, _last(SOFTMAX_DIMS))
 _mentions(Feature.LOGARITHM, ["log"])
 _mentions(Feature.VARIABLE, ["Variable", "volatile"])
 _mentions(Feature.IN_PLACE, (name for name, op in METHODS.items() if op.inplace), BEHIND_A_DOT)
-_resolves(Feature.DERIVATIVE, ["torch.autograd.grad"])
+_resolves(Feature.DERIVATIVE, DERIVATIVES)
 _resolves(Feature.DROPOUT, DROPOUTS)
 _resolves(Feature.OLD_INIT, DEPRECATED_INITS)
-_resolves(Feature.PICKLE, ["torch.save", "torch.load"])
+_resolves(Feature.PICKLE, PICKLES)
 #: Libraries whose objects convert what their methods are given.
 _CONVERTING: Final = frozenset(["matplotlib", "pandas", "scipy", "seaborn", "sklearn"])
 

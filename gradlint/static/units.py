@@ -165,6 +165,11 @@ class Unit:
         first, last = self._rows
         return "\n".join(self.module.source.rows[first - 1 : last]) + "\n"
 
+    @property
+    def is_import(self) -> bool:
+        """Whether it is an import statement."""
+        return self.text.startswith(("import ", "from "))
+
     @cached_property
     def words(self) -> frozenset[str]:
         """The identifiers in its text, those in comments and strings too."""

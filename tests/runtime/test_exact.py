@@ -17,6 +17,7 @@ import gradlint
 from gradlint.runtime import Guard
 from gradlint.runtime.checksums import checksum
 from gradlint.runtime.exact import SavedTensors
+from gradlint.runtime.sampling import SAMPLE
 
 
 def line(offset: int = 0) -> int:
@@ -179,7 +180,7 @@ def test_hooks_that_are_left_inside_those_of_the_user_do_nothing() -> None:
 
 
 def test_a_sample_of_the_steps_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("random.randrange", lambda period: period - 1)
+    monkeypatch.setattr(SAMPLE, "randrange", lambda period: period - 1)
     weight = torch.ones(3, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.0)
     watched = []

@@ -6,6 +6,7 @@ import copy
 import gc
 import io
 import pickle
+import random
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -114,13 +116,16 @@ BUILDERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 def outcome(build: Callable[[Any], torch.optim.Optimizer], clear: bool, guard: AbstractContextManager[object]) -> bytes:
     """Parameters, buffers, gradients, optimizer state and random state after a training."""
     torch.manual_seed(3)
+    random.seed(3)
+    numpy.random.seed(3)
     model = network()
     optimizer = build(model.parameters())
     with guard:
         train(model, optimizer, clear=clear)
     grads = [parameter.grad for parameter in model.parameters()]
     buffer = io.BytesIO()
-    torch.save([model.state_dict(), optimizer.state_dict(), grads, torch.get_rng_state()], buffer)
+    dice = [torch.get_rng_state(), random.getstate(), numpy.random.get_state()]
+    torch.save([model.state_dict(), optimizer.state_dict(), grads, dice], buffer)
     return buffer.getvalue()
 
 
