@@ -118,6 +118,8 @@ class Attributes:
         if isinstance(obj, Sequence):
             if name in obj.fields:
                 return obj.items[obj.fields.index(name)]
+            if obj.tail is not None and not obj.mutable and name not in _CONTAINER_METHODS:
+                return w.resolve(obj.tail)  # of a named tuple
             return Bound(owner, name)
         if isinstance(obj, Mapping):
             key = Const(name)

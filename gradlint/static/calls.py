@@ -86,7 +86,8 @@ class Calls:
             if arg.star == "*":
                 items = self.m.python.iterate(value, w, ctx, ctx.site(arg.value))
                 if items.known is None:
-                    args.open = True
+                    sequence = w.get(value, Sequence)
+                    args.open, args.last = True, sequence.ending if sequence is not None else None
                 else:
                     args.positional += items.known
             elif arg.star == "**":
@@ -101,6 +102,7 @@ class Calls:
                 args.keywords[arg.keyword.value] = value
             else:
                 args.positional.append(value)
+                args.last = value if args.open else None
         return args
 
     def _super(self, node: cst.Call, w: World, ctx: Context) -> Value:

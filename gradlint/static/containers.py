@@ -45,7 +45,7 @@ class Containers:
         python = self.m.python
         if name in ("append", "add", "appendleft"):
             value = args.get(0) or NONE
-            python.append(receiver, value, w, ctx, site)
+            python.append(receiver, value, w, ctx, site, certain=name != "appendleft")
             return NONE
         if name == "extend":
             python.extend(receiver, args.get(0) or NONE, w, ctx, site)
@@ -57,6 +57,8 @@ class Containers:
             new = w.write(receiver.id)
             new.items, new.sites, new.tail, new.tail_site = [], [], None, None
             return NONE
+        if name in ("pop", "remove", "reverse", "sort", "appendleft") and obj.closed_by is not None:
+            w.write(receiver.id).end_with(None)
         if name in ("pop", "popleft"):
             if obj.tail is None and obj.items and not args.positional:
                 new = w.write(receiver.id)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from gradlint.static.context import Context
-from gradlint.static.nodes import children
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -73,7 +72,6 @@ _COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     cst.GreaterThanEqual: (">=", operator.ge),
 }
 _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
-_MODE_WORDS = ("training", "train", "is_train", "eval", "is_training", "istrain", "mc_dropout", "deterministic")
 
 
 class Expressions:
@@ -82,7 +80,6 @@ class Expressions:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._literals: dict[cst.CSTNode, Value] = {}
-        self._asks_mode: dict[int, bool] = {}
         self._table: dict[type, Callable[[Any, World, Context], Value]] = {
             cst.Name: self._name,
             cst.Attribute: self._attribute,
@@ -212,7 +209,10 @@ class Expressions:
         left = self.m.eval(node.left, w, ctx)
         right = self.m.eval(node.right, w, ctx)
         symbol = _BINARY[type(node.operator)][0]
-        return self.operate(symbol, left, right, w, ctx, node)
+        result = self.operate(symbol, left, right, w, ctx, node)
+        if symbol == "*" and (self.m.modes.asked_by(node.left) or self.m.modes.asked_by(node.right)):
+            return self.m.modes.chosen(result)
+        return result
 
     def operate(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, node: cst.CSTNode) -> Value:
         """``left symbol right``."""
@@ -252,6 +252,10 @@ class Expressions:
         return Unknown(("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
 
     def _boolean(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
+        value = self._short_circuit(node, w, ctx)
+        return self.m.modes.combined(value) if self.m.modes.asked_by(node.left) else value
+
+    def _short_circuit(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
         left = w.resolve(self.m.eval(node.left, w, ctx))
         truth, key, flipped = self.truth(left, w)
         is_or = isinstance(node.operator, cst.Or)
@@ -312,13 +316,13 @@ class Expressions:
         return Unknown(("not", key)) if negated else Unknown(key)
 
     def _conditional(self, node: cst.IfExp, w: World, ctx: Context) -> Value:
-        if self.mentions_mode(node.test):
+        if self.m.modes.asked_by(node.test):
             value = w.resolve(self.m.eval(node.test, w, ctx))
             chosen = node.body if self.truth(value, w)[0] is not False else node.orelse
+            checked, w.module_checked = w.module_checked, True
             result = w.resolve(self.m.eval(chosen, w, ctx))
-            if isinstance(result, (Const, Unknown)):
-                return Unknown(("mode", fresh()), "mode", _deps(result))
-            return result
+            w.module_checked = checked
+            return self.m.modes.chosen(result)
         results = []
         for taken, world in self.m.flow.decide(node.test, w, ctx):
             results.append((world, self.m.eval(node.body if taken else node.orelse, world, ctx)))
@@ -336,9 +340,12 @@ class Expressions:
                     new.items += other.known
                     new.sites += [None] * len(other.known)
                 else:
+                    inner = w.get(w.resolve(value), Sequence)
                     new.tail = other.element(w, ctx)
+                    new.end_with(inner.ending if inner is not None else None)
             elif new.tail is not None:
                 new.tail = self.m.join_values(new.tail, value, w)
+                new.end_with(value)
             else:
                 new.items.append(value)
                 new.sites.append(ctx.site(element.value))
@@ -494,22 +501,6 @@ class Expressions:
             yield from self.captured(child)
         if isinstance(pattern, (cst.MatchAs, cst.MatchStar)) and pattern.name is not None:
             yield pattern.name.value
-
-    def mentions_mode(self, node: cst.CSTNode) -> bool:
-        """Whether a condition asks for training or evaluation mode."""
-        known = self._asks_mode.get(id(node))
-        if known is None:
-            known = self._asks_mode[id(node)] = self._mentions_mode(node)
-        return known
-
-    def _mentions_mode(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, cst.Name):
-            return node.value.lower() in _MODE_WORDS
-        if isinstance(node, cst.Attribute):
-            return node.attr.value.lower() in _MODE_WORDS
-        if isinstance(node, (cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget)):
-            return any(map(self._mentions_mode, children(node)))
-        return False
 
     def always_true(self, test: cst.BaseExpression) -> bool:
         """Whether a ``while`` condition can only be left by ``break``."""

@@ -269,7 +269,7 @@ class Flow:
 
     def _if(self, node: cst.If, w: World, ctx: Context) -> Outcome:
         out = Outcome()
-        mode = self.m.expressions.mentions_mode(node.test)
+        mode = self.m.modes.asked_by(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
         before, was_periodic = w.module_checked, w.periodic
         periodic = bool(ctx.iteration) and self.m.stepping.is_periodic(node.test, w, ctx)
@@ -289,6 +289,8 @@ class Flow:
                 end.periodic = was_periodic or (periodic and one_sided)
             out.normal += branch.normal
             out.absorb(branch)
+        if mode:
+            self.m.modes.branched(node, out.normal, ctx)
         return out
 
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:

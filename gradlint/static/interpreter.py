@@ -30,6 +30,7 @@ from gradlint.static.joining import MAX_ALTERNATIVES, join, join_tensors
 from gradlint.static.legacy import Legacy
 from gradlint.static.memory import Memory
 from gradlint.static.methods import Methods
+from gradlint.static.modes import Modes
 from gradlint.static.module_methods import ModuleMethods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
@@ -129,6 +130,7 @@ class Interpreter:
         self.imports = Imports(self)
         self.definitions = Definitions(self)
         self.expressions = Expressions(self)
+        self.modes = Modes(self)
         self.flow = Flow(self)
         self.attributes = Attributes(self)
         self.python = Python(self)
@@ -308,7 +310,7 @@ class Interpreter:
         for other in ends[1:]:
             image = join(image, other)
         image.token = object()
-        dropped = [key for key, _ in forget(image, [frame.id], 0)]
+        dropped = [key for key, _ in forget(image, [frame.id, *self._filled(image)], 0)]
         # Inputs that are still at hand may yet be looked at, if the module ever looks at a gradient.
         done = dropped if "grad" in module.words else list(image.heap)
         self.witness.inputs_done(done, image, ctx)
@@ -316,6 +318,10 @@ class Interpreter:
             del image.heap[key]
         self.shared.update(image.heap)
         return image
+
+    def _filled(self, image: World) -> list[int]:
+        """The containers of other modules that a module put something into while it was imported: registries."""
+        return [key for key, obj in image.heap.items() if isinstance(obj, (Sequence, Mapping)) and key in self.shared]
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:
         """A module of which only what it defines and imports is known: its body is too long to follow."""

@@ -178,7 +178,8 @@ class _Join:
         longer = x if len(x.items) > shared else y
         for extra, where in zip(longer.items[shared:], longer.sites[shared:], strict=False):
             tail, site = self.optional(tail, extra), site or where
-        return Sequence(items, x.sites[:shared], tail, site, x.mutable, x.fields)
+        closed_by = x.closed_by if x.closed_by == y.closed_by else None
+        return Sequence(items, x.sites[:shared], tail, site, x.mutable, x.fields, closed_by)
 
 
 def _same(x: Any, y: Any) -> Any:

@@ -119,11 +119,10 @@ class ModuleMethods:
             added = items.known if items.known is not None else [items.element(w, ctx)]
         for value in added:
             self.m.construction.kept(w.resolve(value), w)
-            if ctx.peeled and len(new.attrs) > 3:
-                new.attrs["<more>"] = Const(True)
-                return receiver
-            new.attrs[str(len(new.attrs))] = value
+            if not ctx.peeled or len(new.attrs) <= 3:
+                new.attrs[str(len(new.attrs))] = value
             if ctx.peeled:
+                new.attrs.pop("<more>", None)
                 new.attrs["<more>"] = Const(True)
         return receiver
 

@@ -13,7 +13,7 @@ from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.python import Index, Items
 from gradlint.static.tensors import device_of
-from gradlint.static.torch_table import LAYERS, LOSSES
+from gradlint.static.torch_table import LAYERS, LOSSES, heads
 from gradlint.static.values import (
     HOOKED,
     NONE,
@@ -107,17 +107,20 @@ class Modules:
                 if isinstance(key, Const) and isinstance(key.value, str):
                     obj.attrs[key.value] = value
             return
-        values = list(args.positional)
+        values, more, last = list(args.positional), args.open, args.last
         if layer.container == "list":
             items = self.m.python.iterate(first, w, ctx, site)
             values = items.known if items.known is not None else []
-            if items.known is None and first != NONE:
-                values = [items.element(w, ctx)]
-                obj.attrs["<more>"] = Const(True)
-        elif args.open:
-            obj.attrs["<more>"] = Const(True)
+            more = items.known is None and first != NONE
+            if more:
+                sequence = w.get(first, Sequence)
+                values, last = [items.element(w, ctx)], sequence.ending if sequence is not None else None
         for number, value in enumerate(values):
             obj.attrs[str(number)] = value
+        if more:
+            obj.attrs["<more>"] = Const(True)
+            if last is not None:
+                obj.attrs["<last>"] = last
 
     def opaque(
         self,
@@ -286,6 +289,7 @@ class Modules:
             self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=obj.name, own=own), w, ctx)
         if name == "training" and obj.kind in MODULES:
             obj.training = value.value if isinstance(value, Const) else None
+            obj.mode_at = site
             return
         if obj.kind in MODULES:
             self.m.ownership.placed(owner, value, w, site)
@@ -328,8 +332,9 @@ class Modules:
         if obj.layer is not None and obj.layer.container in ("sequential", "list") and "<more>" not in obj.attrs:
             return Items([w.resolve(v) for v in obj.attrs.values()], never)
         if obj.layer is not None and obj.layer.container == "list" and isinstance(value, Ref):
-            first = next(iter(obj.attrs.values()), None)
-            return Items([w.resolve(first)], never) if first is not None else None
+            ends = [next((v for k, v in obj.attrs.items() if k != "<more>"), None), ending(obj)]
+            known = [w.resolve(end) for end in dict.fromkeys(ends) if end is not None]
+            return Items(known, never) if known else None
         if obj.layer is not None and obj.layer.container == "dict":
             return Items([Const(k) for k in obj.attrs], never)
         return None
@@ -380,6 +385,9 @@ class Modules:
             new = w.write(owner.id)
             children = [k for k in obj.attrs if not k.startswith("<")]
             key = index.value
+            if new.attrs.pop("<more>", None) is not None:
+                new.attrs.pop("<last>", None)
+                new.attrs["<more>"] = Const(True)
             if isinstance(key, int) and -len(children) <= key < len(children):
                 new.attrs[children[key]] = value
             elif isinstance(key, str):
@@ -410,14 +418,15 @@ class Modules:
             return [(w, self.loss(obj.loss.name, obj.loss, obj, args, w, ctx, site))]
         layer = obj.layer
         if layer is not None and layer.container == "sequential" and "<more>" not in obj.attrs:
-            return self._chain(obj, args, w, ctx, site)
+            return self._chain(obj.attrs, args, w, ctx, site)
         if layer is not None and layer.container == "wrapper":
             return self.m.calls.call(obj.attrs.get("module", NONE), args, w, ctx, site)
         if layer is not None and layer.container == "sequential":
             op = Op(activation="unknown", saves="other")
             value = self.m.tensors.apply(op, args, w, ctx, site, parameters=self.groups(callee, w))
             self._through_more(value, w)
-            return [(w, value)]
+            last = ending(obj)
+            return [(w, value)] if last is None else self._chain({"last": last}, Arguments([value]), w, ctx, site)
         if layer is not None:
             return [(w, self._layer(obj, layer, args, w, ctx, site))]
         value = self.m.tensors.apply(_OPAQUE, args, w, ctx, site, parameters=self.groups(callee, w))
@@ -427,11 +436,14 @@ class Modules:
             new.structured, new.activation, new.device, new.integral = True, None, None, None
             new.open = True
             new.presumed = new.requires_grad is None and w.grad is True
+        for head in (obj.attrs[name] for name in heads(obj.name) if name in obj.attrs):
+            if w.get(w.resolve(head), Instance) is not None:
+                return self.m.calls.call(head, Arguments([value]), w, ctx.at(site, "head"), site)
         return [(w, value)]
 
-    def _chain(self, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+    def _chain(self, layers: dict[str, Value], args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         value = args.positional[0] if args.positional else Unknown(("input", fresh()))
-        for number, child in enumerate(list(obj.attrs.values())):
+        for number, child in enumerate(list(layers.values())):
             here = ctx.at(site, number)
             child = w.resolve(child)
             value = self.m.calls.joined(self.m.calls.call(child, Arguments([value]), w, here, site), w)
@@ -449,7 +461,7 @@ class Modules:
             new.open = new.vague = True
 
     def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        if layer.dropout and obj.in_forward:
+        if layer.dropout and obj.in_forward and obj.mode_at is None:
             probability = obj.attrs.get("p")
             self.m.witness.send(
                 events.DropoutCalled(
@@ -539,3 +551,9 @@ class Modules:
         value = tensors.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self.m.cuts.loss(value, prediction, target, w)
         return value
+
+
+def ending(obj: Instance) -> Value | None:
+    """The last module of a container that holds some that are not known; None if it may be one of those."""
+    last = next(reversed(obj.attrs), "<more>")
+    return None if last == "<more>" else obj.attrs[last]

@@ -18,7 +18,7 @@ from gradlint.static.torch_table import (
     OPTIMIZERS,
     canonical,
 )
-from gradlint.static.values import Const, External, Frame, Namespace, Unknown, Value
+from gradlint.static.values import Const, External, Frame, Namespace, Sequence, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -151,9 +151,20 @@ class Imports:
         source = w.find(frame_id)
         assert isinstance(source, Frame)
         frame = w.write(ctx.frame)
+        public = self._public(source, w)
         for key, value in source.vars.items():
-            if not key.startswith("_"):
+            if key in public if public is not None else not key.startswith("_"):
                 frame.vars[key] = value
+
+    def _public(self, source: Frame, w: World) -> frozenset[str] | None:
+        """The names in the ``__all__`` of a module; None where it has none, or not all of them are known."""
+        value = source.vars.get("__all__")
+        names = w.get(w.resolve(value), Sequence) if value is not None else None
+        if names is None or names.tail is not None:
+            return None
+        items = [w.resolve(item) for item in names.items]
+        known = [item.value for item in items if isinstance(item, Const)]
+        return frozenset(known) if len(known) == len(items) else None
 
     def member(self, module: Module, name: str, w: World, ctx: Context) -> Value:
         """``module.name``: what the module binds, or its submodule."""

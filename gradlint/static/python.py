@@ -195,6 +195,8 @@ class Python:
             if -len(obj.items) <= index.value < len(obj.items):
                 return w.resolve(obj.items[index.value])
             return Unknown(("item", fresh()))
+        if index == Const(-1) and obj.ending is not None:
+            return w.resolve(obj.ending)
         parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
         if not parts:
             return Unknown(("item", fresh()))
@@ -280,8 +282,19 @@ class Python:
             new.items.append(value)
             new.sites.append(site)
             return
-        new.tail = value if new.tail is None else self.m.join_values(new.tail, value, w)
+        if new.tail is None or not self._is_another(new.tail, value, w):
+            new.tail = value if new.tail is None else self.m.join_values(new.tail, value, w)
+        new.end_with(value if certain and not ctx.peeled else None)
         new.tail_site = new.tail_site or site
+
+    def _is_another(self, tail: Value, value: Value, w: World) -> bool:
+        """Whether a module is one more of those that a loop makes at one place: two of them stand for all."""
+        obj = w.get(w.resolve(value), Instance)
+        tail = w.resolve(tail)
+        if obj is None or obj.kind != "module" or obj.made_at is None or not isinstance(tail, Choice):
+            return False
+        others = (w.get(w.resolve(other), Instance) for other in tail.alternatives)
+        return sum(other is not None and other.made_at == obj.made_at for other in others) > 1
 
     def extend(self, ref: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
         """Add all items of another iterable."""
@@ -309,6 +322,7 @@ class Python:
             else:
                 for value in [*b.items, *([b.tail] if b.tail else [])]:
                     new.tail = self.m.join_values(new.tail, value, w)
+            new.end_with(b.ending if b.tail is not None else b.items[-1] if b.items else a.ending)
             return ref
         sequence = a or b
         count = right if a is not None else left

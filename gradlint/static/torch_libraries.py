@@ -32,6 +32,22 @@ _PRETRAINED: Final = (
 _NOT_MODELS: Final = ("Tokenizer", "Config", "Processor", "FeatureExtractor", "Weights", "Scheduler", "Pipeline")
 
 
+_CLASSIFIERS: Final = (
+    "torchvision.models.",
+    "pretrainedmodels.",
+    "timm.create_model",
+    "torch.hub.load",
+    "efficientnet_",
+)
+_NOT_CLASSIFIERS: Final = (".segmentation.", ".detection.", ".optical_flow.", "inception_v3", "googlenet", "squeezenet")
+_HEADS: Final = ("fc", "classifier", "heads", "head", "last_linear", "_fc")
+
+
+def heads(name: str) -> tuple[str, ...]:
+    """The attributes under which a model that ``name`` (canonical) builds may keep its last layer, whose output it gives."""
+    return _HEADS if name.startswith(_CLASSIFIERS) and not any(word in name for word in _NOT_CLASSIFIERS) else ()
+
+
 def any_of(namespace: str) -> str | None:
     """What stands for a member of a library's namespace that is chosen by name when the program runs."""
     if namespace == "torch.optim":

@@ -26,6 +26,7 @@ from gradlint.static.torch_libraries import (
     MODULE_FACTORY_PREFIXES,
     any_of,
     builds_module,
+    heads,
     is_harmless,
 )
 from gradlint.static.torch_names import ALIASES, canonical
@@ -96,5 +97,6 @@ __all__ = [
     "builds_module",
     "canonical",
     "conversion",
+    "heads",
     "is_harmless",
 ]

@@ -304,7 +304,17 @@ class Sequence(Object):
     tail_site: Site | None = None
     mutable: bool = True
     fields: tuple[str, ...] = ()  #: of a namedtuple
+    closed_by: tuple[Value, Value] | None = None  #: the last item of all, and what ``tail`` was when it was put there
     owner: object = None
+
+    @property
+    def ending(self) -> Value | None:
+        """The last item, where there are any number of others and it is known all the same."""
+        return self.closed_by[1] if self.closed_by is not None and self.closed_by[0] == self.tail else None
+
+    def end_with(self, value: Value | None) -> None:
+        """``value``, which ``tail`` stands for among others, comes last; None if that is not known."""
+        self.closed_by = None if value is None or self.tail is None else (self.tail, value)
 
 
 @dataclass(slots=True, eq=False)
