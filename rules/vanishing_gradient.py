@@ -57,9 +57,10 @@ class VanishingGradient(Rule):
 
     @on(GradientsMeasured)
     def measured(self, event: GradientsMeasured) -> Iterator[Violation]:
-        lasting = {name: norms[-MANY:] for name, norms in event.norms.items() if len(norms) >= MANY}
-        vanishing = [name for name, norms in lasting.items() if max(norms) < TINY]
-        exploding = [name for name, norms in lasting.items() if min(norms) > HUGE]
+        extreme = [(name, norms[-MANY:]) for name, norms in event.norms.items() if not TINY <= norms[-1] <= HUGE]
+        lasting = [(name, latest) for name, latest in extreme if len(latest) == MANY]
+        vanishing = [name for name, latest in lasting if max(latest) < TINY]
+        exploding = [name for name, latest in lasting if min(latest) > HUGE]
         for names, what in ((vanishing, f"below {TINY:g}"), (exploding, f"above {HUGE:g}")):
             if names:
                 others = f" and {len(names) - 3} more" if len(names) > 3 else ""

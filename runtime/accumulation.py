@@ -18,10 +18,9 @@ from gradlint.events import GradientsAccumulated, GradientsDiscarded, PeriodicSt
 from .bundles import version
 from .cohorts import Cohorts, Subject
 from .frames import calling_frame, user_site
+from .roster import Resting
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from .frames import FrameSite
     from .interception import BackwardCall, ForwardCall, StepCall
     from .judging import Judge
@@ -75,22 +74,22 @@ class _Probe(Subject):
         return self.periods[1:] if self.periods and self.periods[0][0] == 1 else self.periods
 
 
-class DefeatedAccumulation:
+class DefeatedAccumulation(Resting):
     """Reports steps on every k-th micro-batch, where the gradients of all the others were cleared unused."""
+
+    RESTS_FROM = ("backward_ended", "step_begins", "step_ended")
 
     def __init__(self, judge: Judge) -> None:
         self._cohorts: Cohorts[_Probe] = Cohorts(judge, judge.follows(PeriodicStep))
         self._probes: list[_Probe] = []
-        self._called: dict[int, weakref.ref[nn.Module]] = {}
+        self._met: set[int] = set()  # ids of models
         self._stepping = False
+        self.rest()
 
-    def forward_ended(self, call: ForwardCall) -> None:
-        if len(self._called) >= MODELS:
+    def module_met(self, call: ForwardCall) -> None:
+        if len(self._met) >= MODELS:
             return
-        known = self._called.get(id(call.module))
-        if known is not None and known() is call.module:
-            return
-        self._called[id(call.module)] = weakref.ref(call.module)
+        self._met.add(id(call.module))
         parameter = next((one for one in call.module.parameters() if one.requires_grad), None)
         if parameter is None or any(probe.parameter() is parameter for probe in self._probes):
             return
@@ -98,6 +97,7 @@ class DefeatedAccumulation:
             probe = _Probe(parameter)
             self._probes.append(probe)
             self._cohorts.add(probe)
+            self.wake()
 
     def backward_ended(self, call: BackwardCall) -> None:
         for probe in self._probes:
@@ -106,8 +106,6 @@ class DefeatedAccumulation:
                 probe.held = True
 
     def step_begins(self, call: StepCall) -> None:
-        if not self._probes:
-            return
         self._stepping = True
         owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
         for probe in [one for one in self._probes if id(one.parameter()) in owned]:
@@ -136,6 +134,9 @@ class DefeatedAccumulation:
     def _drop(self, probes: list[_Probe]) -> None:
         self._cohorts.drop(probes)
         self._probes = [probe for probe in self._probes if probe not in probes]
+        if not self._probes:
+            self._stepping = False
+            self.rest()
 
     # --- what functions show ---------------------------------------------------------------------------------------
 

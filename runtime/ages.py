@@ -75,9 +75,10 @@ class Ages:
         self._key = f"gradlint.age.{next(_guards)}"
         self._steps = 0
         self._stamps: Stamps = set()
-        self._spent: Stamps = set()  # of graphs that are alive, though they were freed
-        self._updates: dict[int, Update] = {}
-        self._overtaken: dict[int, Update] = {}  # by what the backward pass under way has computed again
+        self.spent: Stamps = set()  #: of graphs that are alive, though they were freed
+        self._route: tuple[int, ...] | None = None  # from the root of the last graph to its stamp
+        self.updates: dict[int, Update] = {}  #: the last step of each optimizer that was made while there was a graph
+        self.overtakes: dict[int, Update] = {}  #: by what the backward pass under way has computed again
 
     def forward_ended(self, call: ForwardCall) -> None:
         if inside_backward():
@@ -93,23 +94,18 @@ class Ages:
     def step_begins(self, call: StepCall) -> None:
         self._steps += 1
         if self._stamps:
-            self._updates[id(call.optimizer)] = Update(call, self._steps)
+            self.updates[id(call.optimizer)] = Update(call, self._steps)
         else:
-            self._updates.clear()  # there is no graph that is older than any step
+            self.updates.clear()  # there is no graph that is older than any step
 
     @property
     def alive(self) -> int:
         """How many outputs of models have a graph that is alive."""
-        return len(self._stamps) + len(self._spent)
-
-    @property
-    def spent(self) -> int:
-        """How many of them were freed."""
-        return len(self._spent)
+        return len(self._stamps) + len(self.spent)
 
     def spent_in(self) -> set[int]:
         """The steps, by their number, in which those were built that were freed."""
-        return {stamp.steps for reference in list(self._spent) if (stamp := reference()) is not None}
+        return {stamp.steps for reference in list(self.spent) if (stamp := reference()) is not None}
 
     def freed(self, node: Any, site: FrameSite) -> None:
         """A backward pass has freed this node of a graph."""
@@ -120,7 +116,7 @@ class Ages:
     def _spend(self, stamp: Stamp, site: FrameSite) -> None:
         stamp.freed_at = site
         self._stamps.discard(weakref.ref(stamp))
-        self._spent.add(weakref.ref(stamp, self._spent.discard))
+        self.spent.add(weakref.ref(stamp, self.spent.discard))
 
     def spent_stamp(self, node: Any) -> Stamp | None:
         """The stamp on a node, if its graph was freed."""
@@ -130,7 +126,9 @@ class Ages:
     def walked(self, roots: Iterable[Any], site: FrameSite) -> None:
         """A backward pass has freed the graph below these nodes, and with it the outputs it was made of."""
         nodes = [node for node in roots if node is not None]
-        seen = set(nodes)
+        if len(self._stamps) == 1 and len(nodes) == 1 and self._walked_again(nodes[0], site):
+            return
+        seen: dict[Any, tuple[Any, int] | None] = dict.fromkeys(nodes)  # by which edge of which node they were reached
         while nodes and self._stamps:
             node = nodes.pop()
             stamp = node.metadata.get(self._key)
@@ -138,19 +136,30 @@ class Ages:
                 if stamp.freed_at is not None:
                     continue  # an earlier pass has been here
                 self._spend(stamp, site)
-            for child, _ in node.next_functions:
+                self._route = _route(node, seen)
+            for index, (child, _) in enumerate(node.next_functions):
                 if child is not None and child not in seen:
-                    seen.add(child)
+                    seen[child] = node, index
                     nodes.append(child)
 
-    @property
-    def may_be_stale(self) -> bool:
-        """Whether a step was made while there was a graph."""
-        return bool(self._updates)
+    def _walked_again(self, root: Any, site: FrameSite) -> bool:
+        """Whether the only stamp there is is where it was in the graph that was walked last."""
+        if self._route is None:
+            return False
+        for index in self._route:
+            children = root.next_functions
+            root = children[index][0] if index < len(children) else None
+            if root is None:
+                return False
+        stamp = root.metadata.get(self._key)
+        if stamp is None or stamp.freed_at is not None:
+            return False
+        self._spend(stamp, site)
+        return True
 
     def stale(self, roots: Iterable[Any]) -> list[Update]:
         """The steps that changed parameters in a graph that was built before them, and is to be walked now."""
-        updates = [update for update in self._updates.values() if self._is_endangered(update)]
+        updates = [update for update in self.updates.values() if self._is_endangered(update)]
         if not updates:
             return []
         found: dict[int, Update] = {}
@@ -162,14 +171,14 @@ class Ages:
 
     def forward_stopped(self, call: ForwardCall) -> None:
         """A backward pass has computed something again."""
-        node = torch._C._current_autograd_node() if self._updates else None
+        node = torch._C._current_autograd_node() if self.updates else None
         if node is not None:
-            updates = [update for update in self._updates.values() if update.came_between(node, call.module)]
-            self._overtaken.update((update.steps, update) for update in updates)
+            updates = [update for update in self.updates.values() if update.came_between(node, call.module)]
+            self.overtakes.update((update.steps, update) for update in updates)
 
     def overtaken(self) -> list[Update]:
         """The steps that came between a checkpoint's forward pass and its repetition, in the pass that has ended."""
-        updates, self._overtaken = self._overtaken, {}
+        updates, self.overtakes = self.overtakes, {}
         return [updates[steps] for steps in sorted(updates)]
 
     def _is_endangered(self, update: Update) -> bool:
@@ -194,6 +203,15 @@ class Ages:
             return any(id(getattr(node, "variable", None)) in changed for node in nodes)
         changed = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         return any(tensor.untyped_storage().data_ptr() in changed for node in nodes for tensor in _saved(node))
+
+
+def _route(node: Any, seen: dict[Any, tuple[Any, int] | None]) -> tuple[int, ...]:
+    """Which edges lead to a node, from the root on."""
+    route = []
+    while (edge := seen[node]) is not None:
+        node, index = edge
+        route.append(index)
+    return tuple(reversed(route))
 
 
 def _below(roots: Iterable[Any]) -> Iterator[Any]:

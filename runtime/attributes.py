@@ -22,6 +22,7 @@ from gradlint.facts import known as fact
 from gradlint.finding import Location
 
 from .frames import is_foreign, path_of
+from .roster import Resting
 from .spelling import function_syntax
 
 if TYPE_CHECKING:
@@ -55,31 +56,30 @@ class _Suspect:
         self.was_written |= tensor is not None and tensor._version != self.version
 
 
-class PlainAttributes:
+class PlainAttributes(Resting):
     """Reports layers and weights that are trained by nobody, because no module has registered them."""
+
+    RESTS_FROM = ("forward_ended", "step_begins")
 
     def __init__(self, judge: Judge, modules: KnownModules) -> None:
         self._judge = judge
         self._modules = modules
-        self._seen: dict[int, weakref.ref[nn.Module]] = {}
         self._classes: dict[type, int] = {}
         self._suspects: list[_Suspect] = []
+        self.rest()
 
-    def forward_ended(self, call: ForwardCall) -> None:
+    def forward_ended(self, _: ForwardCall) -> None:
         for suspect in self._suspects:
             suspect.look()
-        known = self._seen.get(id(call.module))
-        if known is not None and known() is call.module:
-            return
-        self._seen = {key: one for key, one in self._seen.items() if one() is not None}
-        self._seen[id(call.module)] = weakref.ref(call.module)
+
+    def module_met(self, call: ForwardCall) -> None:
         count = self._classes[type(call.module)] = self._classes.get(type(call.module), 0) + 1
         if count <= ALIKE and not isinstance(call.module, torch.jit.ScriptModule):
             self._look_through(call.module)
+        if self._suspects:
+            self.wake()
 
     def step_begins(self, call: StepCall) -> None:
-        if not self._suspects:
-            return
         owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
         self._suspects = [suspect for suspect in self._suspects if suspect.parameters.isdisjoint(owned)]
         for suspect in self._suspects:
@@ -99,6 +99,8 @@ class PlainAttributes:
             if suspect.parameters.isdisjoint(registered) and not suspect.was_written:
                 self._judge.send(suspect.event)
         self._suspects = [suspect for suspect in self._suspects if suspect not in suspects]
+        if not self._suspects:
+            self.rest()
 
     def _look_through(self, whole: nn.Module) -> None:
         parts = list(whole.modules())

@@ -146,13 +146,13 @@ class Bundle(Subject):
 
 
 def versions(grads: Found) -> list[int]:
-    """How often each gradient was changed in place."""
+    """How often each gradient was changed in place; of one that is gone, it is not known."""
     try:
         if all(map(is_, map(type, grads), repeat(Tensor))):
             return [grad._version for grad in grads]  # type: ignore[union-attr]  # none is None
     except RuntimeError:  # see below
         pass
-    return list(map(version, grads))  # type: ignore[arg-type]  # none is None
+    return [-1 if grad is None else version(grad) for grad in grads]
 
 
 def version(tensor: torch.Tensor) -> int:

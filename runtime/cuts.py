@@ -29,7 +29,7 @@ class Cuts:
         self._without_grad: dict[int, tuple[weakref.ref[torch.Tensor], FrameSite]] = {}
         self._asked: dict[int, tuple[weakref.ref[torch.Tensor], FrameSite]] = {}
 
-    def forward_ended(self, call: ForwardCall) -> None:
+    def evaluated(self, call: ForwardCall) -> None:
         """A model was called; its outputs have no graph where gradients were disabled."""
         if not torch.is_grad_enabled() and any(one.requires_grad for one in call.module.parameters()):
             for tensor in call.tensors:

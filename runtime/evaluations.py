@@ -17,6 +17,7 @@ from .activations import KEEPS, LOSSES
 from .frames import calling_frame
 from .interception import ForwardCall, ModeCall, StepCall, inside_backward
 from .modules import depends_on_mode
+from .roster import Resting
 from .tensors import given_tensors, tensors_in
 from .walks import Mark, Walks
 
@@ -82,7 +83,7 @@ class UnwalkedOutputs:
             self._set_at = {key: entry for key, entry in self._set_at.items() if entry[0]() is not None}
             self._set_at[id(call.module)] = weakref.ref(call.module), call.site
 
-    def forward_ended(self, call: ForwardCall) -> None:
+    def evaluated(self, call: ForwardCall) -> None:
         if call.module.training or call.site in self._settled or not torch.is_grad_enabled() or _is_special(call):
             return
         nodes = [tensor.grad_fn for tensor in call.tensors if tensor.grad_fn is not None]
@@ -145,11 +146,13 @@ class _Asked:
         return whole is not None and any(part is module for part in whole.modules())
 
 
-class TrainingModeEvaluations:
+class TrainingModeEvaluations(Resting):
     """Reports models whose outputs are compared with labels while they are in a training mode that nobody asked for.
 
     Losses and comparisons are looked for from the second call in a row on that is made without gradients.
     """
+
+    RESTS_FROM = ("forward_ended", "step_ended")
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -157,18 +160,21 @@ class TrainingModeEvaluations:
         self._asked: list[_Asked] = []
         self._calls: dict[int, _Calls] = {}
         self._outputs: dict[int, tuple[weakref.ref[torch.Tensor], FrameSite]] = {}
+        self.rest()
 
     def mode_set(self, call: ModeCall) -> None:
         """Training mode that was asked for is meant, until there is training."""
         self._asked = [one for one in self._asked if one.module() not in (None, call.module)]
         if call.training:
             self._asked.append(_Asked(call.module))
+            self.wake()
 
     def forward_ended(self, call: ForwardCall) -> None:
         if torch.is_grad_enabled():
             self._calm()
-            return
-        if not call.module.training or _is_special(call):
+
+    def evaluated(self, call: ForwardCall) -> None:
+        if torch.is_grad_enabled() or not call.module.training or _is_special(call):
             return
         calls = self._calls.get(id(call.module))
         if calls is None or calls.module() is not call.module:
@@ -176,6 +182,7 @@ class TrainingModeEvaluations:
                 return
             self._calls = {key: one for key, one in self._calls.items() if one.module() is not None}
             calls = self._calls[id(call.module)] = _Calls(call.module)
+            self.wake()
         given = _given(call)
         same = len(given) == len(calls.given) and all(old() is new for old, new in zip(calls.given, given, strict=True))
         calls.count = 1 if same else calls.count + 1  # the same input again: samples of a random output
@@ -187,14 +194,14 @@ class TrainingModeEvaluations:
 
     def step_ended(self, call: StepCall) -> None:
         self._calm()
-        if not self._asked:
-            return
         for asked in [one for one in self._asked if one.steps < PATIENCE]:
             asked.steps += 1
             module = asked.module()
             owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
             if module is None or any(id(parameter) in owned for parameter in module.parameters()):
                 self._asked.remove(asked)
+        if all(one.steps >= PATIENCE for one in self._asked):
+            self.rest()
 
     def _calm(self) -> None:
         """There is training again."""

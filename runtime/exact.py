@@ -1,7 +1,7 @@
 """Values saved for backward, compared bit by bit with what backward finds: exact, and opt-in.
 
-Every tensor an operation saves gets a checksum, taken again where backward uses it.  On a device, sums stay there until
-the pass is over.
+Of every tensor an operation saves, the content is read, and read again where backward uses it: the bytes of a small
+one, a checksum of any other.  On a device, sums stay there until the pass is over.
 
 Hooks on saved tensors switch PyTorch's own in-place check off, so the version is compared here too, and the same error
 raised.  ``torch.func.grad`` refuses to work under such hooks, which is one reason why this is opt-in.
@@ -9,6 +9,7 @@ raised.  ``torch.func.grad`` refuses to work under such hooks, which is one reas
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from gradlint.events import SavedTensorChanged, Tensor
 from gradlint.facts import FALSE, known
 
-from .checksums import checksum, is_readable, words
+from .checksums import Content, is_readable, reader
 from .datawrites import Writes
 from .frames import FrameSite, user_site
 from .interception import BackwardCall, StepCall
@@ -30,6 +31,7 @@ from .sampling import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from types import FrameType
 
 #: Operations that change what they save, on purpose and out of sight: running statistics, reserved memory.
 _CHANGES_WHAT_IT_SAVES = ("BatchNorm", "Rnn")
@@ -44,7 +46,7 @@ class _Clock:
 class Saved:
     """A tensor saved for backward: detached, because the tensor itself would keep its own graph alive for good."""
 
-    __slots__ = ("checksum", "is_parameter", "saved_at", "sinks", "site", "tensor", "version", "words")
+    __slots__ = ("content", "is_parameter", "read", "saved_at", "sinks", "site", "tensor", "version")
 
     tensor: torch.Tensor
     version: int  #: -1 for a tensor that does not count its changes
@@ -52,13 +54,13 @@ class Saved:
     sinks: tuple[weakref.ref[SavedTensors], ...]
     saved_at: int  #: by the clock
     site: FrameSite
-    words: torch.Tensor | None  #: its memory as integers, to be summed once more
-    checksum: int | torch.Tensor | None  #: a tensor on devices that are not to be waited for
+    read: Callable[[], Content]
+    content: Content | int | None  #: what it held when it was saved; None where that cannot be read
 
-    def summed(self) -> int | torch.Tensor | None:
-        """The checksum of what the tensor holds now."""
-        total = checksum(self.tensor, self.words)
-        return total if total is None or not total.is_cpu else int(total.item())
+    def now(self) -> Content | int:
+        """What the tensor holds now: bytes, a checksum, or a tensor with that on a device that is not waited for."""
+        found = self.read()
+        return int(found.item()) if type(found) is torch.Tensor and found.is_cpu else found
 
 
 class _Hooks(threading.local):
@@ -68,6 +70,8 @@ class _Hooks(threading.local):
         self.sinks: tuple[SavedTensors, ...] = ()
         self.references: tuple[weakref.ref[SavedTensors], ...] = ()
         self.pushed = False
+        self.call: tuple[int, int, int] | None = None  # of the operation that has saved something last
+        self.site: FrameSite | None = None  # and where the user's program was
 
 
 _hooks = _Hooks()
@@ -76,6 +80,7 @@ _hooks_of_torch: Any = torch._C._autograd
 _OWN = (torch.Tensor, torch.nn.Parameter)  # what is done with others, their class is told
 _function_modes: Callable[[], int] = torch._C._len_torch_function_stack
 _dispatch_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
+_latest_node: Callable[[], int] = torch._C._autograd._get_sequence_nr
 
 
 def _pack(tensor: torch.Tensor) -> Saved:
@@ -105,17 +110,27 @@ def _save(tensor: torch.Tensor) -> Saved:
     saved.version = -1 if tensor.is_inference() else tensor._version
     whole = tensor if tensor._base is None else tensor._base
     saved.is_parameter = type(whole) is not torch.Tensor and isinstance(whole, torch.nn.Parameter)
-    saved.sinks = _hooks.references
+    saved.sinks = sinks = _hooks.references
     saved.saved_at = _Clock.now
-    saved.site = user_site(2)
-    saved.words = saved.checksum = None
-    if saved.sinks and is_readable(detached):
+    saved.site = _site_of_operation(sys._getframe(2))
+    saved.content = None
+    if sinks and is_readable(detached):
         try:
-            saved.words = words(detached)
-            saved.checksum = saved.summed()
+            saved.read = reader(detached)
+            saved.content = saved.now()
         except Exception as error:  # noqa: BLE001  the user's operation goes on
             _give_up(_hooks.sinks, error)
     return saved
+
+
+def _site_of_operation(frame: FrameType) -> FrameSite:
+    """Where the user's program is, looked for once for all that one operation saves: it makes but one node."""
+    call = _latest_node(), id(frame), frame.f_lasti
+    site = _hooks.site
+    if site is None or _hooks.call != call:
+        site = _hooks.site = user_site(3)
+        _hooks.call = call
+    return site
 
 
 def _checked(saved: Saved) -> torch.Tensor:
@@ -126,10 +141,10 @@ def _checked(saved: Saved) -> torch.Tensor:
             f"[{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; "
             f"expected version {saved.version} instead. Hint: it was saved for backward at {saved.site.locate()}."
         )
-    if saved.checksum is not None:
+    if saved.content is not None:
         sinks = [sink for reference in saved.sinks if (sink := reference()) is not None and sink.active]
         try:
-            if sinks and (type(now := saved.summed()) is not int or now != saved.checksum):
+            if sinks and (isinstance(now := saved.now(), torch.Tensor) or now != saved.content):
                 for sink in sinks:
                     sink.compare(saved, now)
         except Exception as error:  # noqa: BLE001  the user's backward pass goes on
@@ -147,7 +162,7 @@ class _Comparison(NamedTuple):
 
     saved: Saved
     operation: str
-    now: int | torch.Tensor
+    now: Content | int
 
 
 class SavedTensors:
@@ -173,11 +188,11 @@ class SavedTensors:
         self.active = True
         self._watch(self._countdown == 0)
 
-    def compare(self, saved: Saved, now: int | torch.Tensor | None) -> None:
+    def compare(self, saved: Saved, now: Content | int) -> None:
         """Backward is about to use ``saved``, which is another one now, or may be."""
         operation = torch._C._current_autograd_node()
         name = operation.name() if operation is not None else ""
-        if now is not None and not any(part in name for part in _CHANGES_WHAT_IT_SAVES):
+        if not any(part in name for part in _CHANGES_WHAT_IT_SAVES):
             self._compared.append(_Comparison(saved, name, now))
 
     def backward_ended(self, call: BackwardCall) -> None:
@@ -241,13 +256,15 @@ class SavedTensors:
         elif not _hooks.sinks and _hooks.pushed and top is not None and top[0] is _pack:
             _hooks_of_torch._pop_saved_tensors_default_hooks()
             _hooks.pushed = False
+        if not _hooks.sinks:
+            _hooks.call = _hooks.site = None
 
 
 def _different(compared: list[_Comparison]) -> Iterator[_Comparison]:
-    """Those whose checksums differ; each device is waited for once."""
+    """Those whose contents differ; each device is waited for once."""
     by_device: dict[torch.device, list[tuple[_Comparison, torch.Tensor, torch.Tensor]]] = {}
     for one in compared:
-        before, now = one.saved.checksum, one.now
+        before, now = one.saved.content, one.now
         if isinstance(before, torch.Tensor) and isinstance(now, torch.Tensor):
             by_device.setdefault(now.device, []).append((one, before, now))
         else:

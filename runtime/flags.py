@@ -40,7 +40,7 @@ class ModuleFlags:
         own = call.own or _knows_flag(type(call.module))
         self._judge.send(ModuleRequiresGradSet(site=call.site, module=type(call.module).__name__, own=own))
 
-    def forward_ended(self, call: ForwardCall) -> None:
+    def module_met(self, call: ForwardCall) -> None:
         if self._was_seen(call.module):
             return
         self._seen = {key: one for key, one in self._seen.items() if one() is not None}

@@ -29,6 +29,7 @@ from .cuts import Cuts
 from .datawrites import DataWrites, Writes
 from .dropouts import Dropouts
 from .gradreads import GradientReads
+from .roster import Resting
 from .sampling import SAMPLE
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ class Follower(Protocol):
         ...
 
 
-class WatchedFunctions:
+class WatchedFunctions(Resting):
     """Tells what follows functions of each call of one: before it, where it may raise, or after it."""
+
+    RESTS_FROM = ("backward_ended", "forward_ended")  # after a step that is not watched
 
     def __init__(
         self,
@@ -109,12 +112,16 @@ class WatchedFunctions:
     def backward_ended(self, call: BackwardCall) -> None:
         if not call.retain:
             self._writes.forget()
+            if not self._watching and not self._stepped:
+                self.rest()
 
     def step_ended(self, call: StepCall) -> None:
         self._steps += 1
         self._stepped = True
         if call.within is None:
             self._choose()
+        else:
+            self.wake()
 
     def forward_ended(self, call: ForwardCall) -> None:
         if self._stepped:
@@ -129,6 +136,8 @@ class WatchedFunctions:
         """Watch until the next step."""
         if not self._mode.dead and not _compiled_code_is_about():
             _put_in(self._mode)
+            self._watching = True
+            self.wake()
 
     def _choose(self) -> None:
         """Whether to watch the step that begins."""
@@ -142,6 +151,7 @@ class WatchedFunctions:
         watch = watch and not _compiled_code_is_about()
         if watch:
             _put_in(self._mode)
+            self.wake()
         elif self._watching:
             _take_out(self._mode)
         self._watching = watch

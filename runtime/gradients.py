@@ -38,7 +38,6 @@ from .rounds import Phase, Round
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
     from torch.optim import Optimizer
 
     from .ownership import Ownership
@@ -82,7 +81,6 @@ class GradientHistory:
         self._judge = judge
         self._bundles: list[Bundle] = []
         self._homes: dict[int, tuple[weakref.ref[torch.Tensor], Bundle]] = {}  # of parameters, by their id
-        self._called: dict[int, weakref.ref[nn.Module]] = {}
         self._last_backward: Backward | None = None
         self._accepted: dict[tuple[FrameSite, str], Step] = {}  # with gradients to apply
         self._cleared: dict[Site, Cleared] = {}
@@ -138,12 +136,9 @@ class GradientHistory:
 
     # --- what is told by the interception --------------------------------------------------------------------
 
-    def forward_ended(self, call: ForwardCall) -> None:
+    def module_met(self, call: ForwardCall) -> None:
         """Follow the parameters of a module from its first call on, before an optimizer shows them."""
-        known = self._called.get(id(call.module))
-        if known is None or known() is not call.module:
-            self._called[id(call.module)] = weakref.ref(call.module)
-            self.watch(parameter for parameter in call.module.parameters() if parameter.requires_grad)
+        self.watch(parameter for parameter in call.module.parameters() if parameter.requires_grad)
 
     def backward_begins(self, call: BackwardCall) -> None:
         if not call.accumulates:
@@ -167,7 +162,6 @@ class GradientHistory:
         self._last_backward = event = call.event
         if self._round is not None and self._round.backward_ended(call, self._clock + 1):
             self._clock += 1
-            self.reached = [self._round.bundle]
             return
         self._catch_up()
         self.reached = self._find_accumulations(self._bundles, event)
@@ -175,7 +169,6 @@ class GradientHistory:
 
     def step_begins(self, call: StepCall) -> None:
         if self._round is not None and self._round.step_begins(call):
-            self._of_optimizer(call.optimizer).count += 1
             return
         self._catch_up()
         bundles = self._of(call.optimizer)
@@ -191,9 +184,8 @@ class GradientHistory:
         self._step(call, bundles)
 
     def step_ended(self, call: StepCall) -> None:
-        if self._round is not None and self._round.step_ended(call):
+        if self._round is not None and self._round.step_ended(call, self._clock + 1):
             self._clock += 1
-            self._of_optimizer(call.optimizer).ended_at = self._clock
             return
         self._catch_up()
         bundles = self._of(call.optimizer)
@@ -247,6 +239,7 @@ class GradientHistory:
             parameters = [parameter for group in call.optimizer.param_groups for parameter in group["params"]]
             if bundle.put_in_order(parameters):
                 self._round = Round(bundle, call.optimizer, backward, event)
+                self.reached = [bundle]
 
     def _catch_up(self) -> None:
         """Something is not ordinary: tell what has been passed over of the round it happens in."""
@@ -254,6 +247,11 @@ class GradientHistory:
         if passed is None:
             return
         self._phase, self._rounds = Phase.SPENT, 0
+        passed.settle()
+        if (optimizer := passed.optimizer()) is not None:
+            steps = self._of_optimizer(optimizer)
+            steps.count += passed.steps
+            steps.ended_at = steps.ended_at if passed.stepped_at is None else passed.stepped_at
         if passed.phase >= Phase.CLEARED and passed.cleared_at is not None:
             self._send_cleared(passed.cleared_at, [passed.bundle])
         if passed.phase >= Phase.HELD:

@@ -18,6 +18,7 @@ from .cohorts import Cohorts, Subject
 from .frames import FrameSite, user_site
 from .interception import BackwardCall, ForwardCall, StepCall, inside_backward
 from .judging import Judge
+from .roster import Resting
 from .tensors import given_tensors
 
 EVENTS: frozenset[type[Event]] = frozenset({InputFed, GradientRead, InputDone})
@@ -36,14 +37,17 @@ class Input(Subject):
         self.paid = False  # a backward pass has made a gradient for it
 
 
-class InputGradients:
+class InputGradients(Resting):
     """Reports inputs fed, their gradients read, and the moment nothing can read them any more."""
+
+    RESTS_FROM = ("backward_begins", "backward_ended", "step_begins")
 
     def __init__(self, judge: Judge) -> None:
         self._cohorts: Cohorts[Input] = Cohorts(judge, judge.follows(*EVENTS))
         self._unread: list[Input] = []
         self._fed: dict[int, Input] = {}  # the last of them at each address: an input that is gone leaves its own
         self._read: set[FrameSite] = set()  # calls whose inputs' gradients are read at times
+        self.rest()
 
     def forward_ended(self, call: ForwardCall) -> None:
         given = [one for one in given_tensors(call.args, call.kwargs) if one.requires_grad and one.is_leaf]
@@ -70,6 +74,7 @@ class InputGradients:
             self._unread.append(known)
             self._cohorts.add(known)
             _grad_property.add(self)
+            self.wake()
         self._cohorts.send(InputFed(site=site, module=""), [known])
 
     def backward_begins(self, call: BackwardCall) -> None:
@@ -83,8 +88,6 @@ class InputGradients:
                 fed.paid = True
 
     def step_begins(self, call: StepCall) -> None:
-        if not self._unread:
-            return
         for group in call.optimizer.param_groups:
             for parameter in group["params"]:
                 self.gradient_read(parameter, call.site)
@@ -124,6 +127,7 @@ class InputGradients:
         self._fed = {key: fed for key, fed in self._fed.items() if id(fed) not in gone}
         if not self._unread:
             _grad_property.discard(self)
+            self.rest()
 
 
 _base_grad = torch._C.TensorBase.__dict__["grad"]

@@ -236,7 +236,7 @@ def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
         )
         _thread.outermost = None  # a forward that raised has left it behind
         for guard in guards:
-            guard.backward_begins(call)
+            guard.tell("backward_begins", call)
         _patch.running.append(call)
         try:
             return engine(roots, grads, retain_graph, create_graph, inputs, *args, **kwargs)
@@ -286,7 +286,7 @@ def _schedule(before: Callable[..., Any]) -> Callable[..., Any]:
         if guards and type(self).__module__ == lr_scheduler.__name__:
             call = ScheduleCall(user_site(2), self.optimizer)
             for guard in guards:
-                guard.scheduler_stepped(call)
+                guard.tell("scheduler_stepped", call)
         return before(self, *args, **kwargs)
 
     return step
@@ -307,7 +307,7 @@ def _mode_setter(before: Callable[..., Any]) -> Callable[..., Any]:
             _thread.setting_mode = False
         call = ModeCall(site, self, self.training)
         for guard in guards:
-            guard.mode_set(call)
+            guard.tell("mode_set", call)
         return result
 
     return set_mode
@@ -330,7 +330,7 @@ def _step_begins(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, 
     call = StepCall(within.site if within else user_site(2), optimizer, closure, within, guards)
     steps.append((id(optimizer), frame, call))
     for guard in guards:
-        guard.step_begins(call)
+        guard.tell("step_begins", call)
 
 
 def _step_ended(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -346,7 +346,7 @@ def _step_ended(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, A
     if call is not None:
         for guard in call.guards:
             if guard.active:
-                guard.step_ended(call)
+                guard.tell("step_ended", call)
 
 
 def _pass_under_way() -> BackwardCall | None:
@@ -416,7 +416,7 @@ def _forward_stopped(
     call = ForwardCall(user_site(3), module, args, kwargs, None, ())
     for guard in guards:
         if guard.active:
-            guard.forward_stopped(call)
+            guard.tell("forward_stopped", call)
 
 
 def _parameter_registered(module: torch.nn.Module, name: str, parameter: Any) -> None:
@@ -441,7 +441,7 @@ def _placed(guards: tuple[Guard, ...], module: torch.nn.Module, part: Any) -> No
     if guards:
         call = PlaceCall(user_site(3), module, part)
         for guard in guards:
-            guard.part_placed(call)
+            guard.tell("part_placed", call)
 
 
 def _module_built(frame: FrameType | None) -> None:
@@ -473,4 +473,4 @@ def _layers_dropped() -> None:
     for layer, call in applied:
         if layer() is None:
             for guard in _watching():
-                guard.layer_dropped(call)
+                guard.tell("layer_dropped", call)

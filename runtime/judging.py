@@ -52,7 +52,7 @@ class Judge:
         self._known: dict[tuple[str, Site], int] = {}
         self._unwanted: dict[tuple[str, Site], Finding] = {}
         self.wants: Callable[[Finding], bool] = lambda _: True  #: whether to keep a finding when it is first seen
-        self._undelivered: list[int] = []
+        self.undelivered: list[int] = []  #: findings first seen since :meth:`fresh` was last asked
         self.turn = 0  #: counts what happens; an event is counted once in each
         self._last: tuple[int, Event, int] | None = None
         self.recording: Recording | None = None  #: told of what is found and measured, for a report
@@ -144,7 +144,7 @@ class Judge:
                 return index
         self._findings.append(finding)
         self._counts.append(0)
-        self._undelivered.append(len(self._findings) - 1)
+        self.undelivered.append(len(self._findings) - 1)
         return len(self._findings) - 1
 
     @property
@@ -152,14 +152,9 @@ class Judge:
         """All findings so far, in the order in which they were first seen."""
         return [replace(finding, count=count) for finding, count in zip(self._findings, self._counts, strict=True)]
 
-    @property
-    def has_news(self) -> bool:
-        """Whether a finding was first seen since :meth:`fresh` was last asked."""
-        return bool(self._undelivered)
-
     def fresh(self) -> list[Finding]:
         """The findings first seen since this was last asked."""
-        if not self._undelivered:
+        if not self.undelivered:
             return []
-        indices, self._undelivered = self._undelivered, []
+        indices, self.undelivered = self.undelivered, []
         return [self._findings[index] for index in indices]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import TYPE_CHECKING
 
@@ -38,13 +39,14 @@ class _Mode(Subject):
 class _LastCall:
     """The last call of a module that built a graph."""
 
-    __slots__ = ("module", "site", "training", "walked_at")
+    __slots__ = ("module", "old_until", "site", "training", "walked_at")
 
     def __init__(self, module: nn.Module, site: FrameSite) -> None:
         self.module = weakref.ref(module)
         self.training = module.training
         self.site = site
         self.walked_at: FrameSite | None = None  # by a backward pass that came after it
+        self.old_until = 0.0  # the step from which on it may be news
 
 
 class Modes:
@@ -61,6 +63,7 @@ class Modes:
 
     def mode_set(self, call: ModeCall) -> None:
         self._indifferent.clear()
+        self._all_may_be_news()
         if not self._followed:
             return
         if not call.training:
@@ -95,6 +98,7 @@ class Modes:
     def _tell(self, mode: _Mode, event: TrainMode | EvalMode) -> None:
         mode.training = isinstance(event, TrainMode)
         mode.set_while_trained = not mode.training and mode.trained
+        self._all_may_be_news()
         self._cohorts.send(event, [mode])
 
     def forward_ended(self, call: ForwardCall) -> None:
@@ -108,7 +112,9 @@ class Modes:
         module = call.module
         last = self._calls.get(id(module))
         if last is not None and last.module() is module:
-            last.training, last.site, last.walked_at = module.training, call.site, None
+            if last.training is not module.training:
+                last.training, last.old_until = module.training, 0
+            last.site, last.walked_at = call.site, None
             return
         self._calls[id(module)] = _LastCall(module, call.site)
         if len(self._calls) > MANY:
@@ -129,7 +135,12 @@ class Modes:
 
     def _stepped(self, call: StepCall) -> None:
         self._steps += 1
-        walked = [last for last in self._calls.values() if last.walked_at is not None and self._is_news(last)]
+        steps = self._steps
+        walked = [
+            last
+            for last in self._calls.values()
+            if last.walked_at is not None and last.old_until <= steps and self._is_news(last)
+        ]
         if not walked:
             return
         owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
@@ -153,9 +164,17 @@ class Modes:
         module = last.module()
         indifferent = self._indifferent.get(id(module))
         if indifferent is not None and indifferent() is module and self._steps % LOOK_AGAIN:
+            last.old_until = self._steps + LOOK_AGAIN - self._steps % LOOK_AGAIN
             return False
         mode = self._modes.get(id(module))
-        return mode is None or mode.module() is not module or not (mode.training and mode.trained)
+        if mode is None or mode.module() is not module or not (mode.training and mode.trained):
+            return True
+        last.old_until = math.inf
+        return False
+
+    def _all_may_be_news(self) -> None:
+        for last in self._calls.values():
+            last.old_until = 0
 
     def _follow(self, last: _LastCall, module: nn.Module, step: StepCall) -> bool:
         """Tell a step to the protocols over modes; whether those speak of the evaluation mode it was made in."""

@@ -16,6 +16,17 @@ class KnownModules:
 
     def __init__(self) -> None:
         self._modules: dict[int, weakref.ref[nn.Module]] = {}
+        self._met: dict[int, weakref.ref[nn.Module]] = {}
+
+    def meet(self, module: nn.Module) -> bool:
+        """Know ``module`` from now on; whether it is called for the first time."""
+        met = self._met.get(id(module))
+        if met is not None and met() is module:
+            return False
+        self._met = {key: one for key, one in self._met.items() if one() is not None}
+        self._met[id(module)] = weakref.ref(module)
+        self.add(module)
+        return True
 
     def add(self, module: nn.Module) -> None:
         """Know ``module`` from now on."""

@@ -23,15 +23,25 @@ EVERY = 10  #: of the later steps, each tenth is measured
 KEPT = 10  #: measurements of a parameter that are kept
 
 
+class _Kept:
+    """The latest norms of the gradients of some parameters, which are measured together."""
+
+    __slots__ = ("keys", "names", "norms")
+
+    def __init__(self, keys: list[int], names: list[str], norms: list[deque[float]]) -> None:
+        self.keys = keys
+        self.names = names
+        self.norms = norms
+
+
 @dataclass(slots=True)
 class _Measurement:
     """Norms on their way from a device."""
 
     site: FrameSite
     step: int
-    keys: list[int]
-    names: list[str]
-    values: torch.Tensor
+    kept: _Kept
+    values: list[float] | torch.Tensor
     ready: Any  #: a CUDA event, or None for values that are there
 
     @property
@@ -48,8 +58,9 @@ class GradientNorms:
         self._backward: FrameSite | None = None
         self._steps: dict[int, int] = {}  # by optimizer id
         self._pending: list[_Measurement] = []
-        self._kept: dict[int, deque[float]] = {}
+        self._norms: dict[int, deque[float]] = {}  # the latest of each parameter, by its id
         self._names: dict[int, str] = {}
+        self._kept: dict[tuple[int, torch.device], _Kept] = {}  # by the id of an optimizer
 
     def backward_ended(self, call: BackwardCall) -> None:
         if call.accumulates:
@@ -70,31 +81,30 @@ class GradientNorms:
             if (grad := parameter.grad) is not None and grad.layout is torch.strided
         ]
         if found and self._backward is not None:
-            self._measure(found, step, self._backward)
+            self._measure(found, step, self._backward, id(optimizer))
 
     def finish(self, _: FrameSite) -> None:
         """Read what has arrived."""
         self._settle(wait=True)
 
-    def _measure(self, found: list[tuple[torch.Tensor, torch.Tensor]], step: int, site: FrameSite) -> None:
-        keys = [id(parameter) for parameter, _ in found]
+    def _measure(
+        self, found: list[tuple[torch.Tensor, torch.Tensor]], step: int, site: FrameSite, optimizer: int
+    ) -> None:
+        devices = dict.fromkeys(grad.device for _, grad in found)
+        for device in devices:
+            there = found if len(devices) == 1 else [entry for entry in found if entry[1].device == device]
+            keys = [id(parameter) for parameter, _ in there]
+            kept = self._kept.get((optimizer, device))
+            if kept is None or kept.keys != keys:
+                kept = self._kept[optimizer, device] = self._keep([parameter for parameter, _ in there], keys)
+            values, ready = _measured([_local(grad) for _, grad in there], device)
+            self._pending.append(_Measurement(site, step, kept, values, ready))
+
+    def _keep(self, parameters: list[torch.Tensor], keys: list[int]) -> _Kept:
         if any(key not in self._names for key in keys):
-            self._names.update(zip(keys, self._modules.names(parameter for parameter, _ in found), strict=True))
-        by_device: dict[torch.device, list[int]] = {}
-        for index, (_, grad) in enumerate(found):
-            by_device.setdefault(grad.device, []).append(index)
-        with torch.no_grad(), unseen_by_modes():
-            for device, indices in by_device.items():
-                values = _norms([_local(found[i][1]) for i in indices])
-                ready = None
-                if device.type == "cuda":
-                    there = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-                    values = there.copy_(values, non_blocking=True)
-                    ready = torch.cuda.Event()
-                    ready.record(torch.cuda.current_stream(device))
-                chosen = [keys[i] for i in indices]
-                names = [self._names[key] for key in chosen]
-                self._pending.append(_Measurement(site, step, chosen, names, values, ready))
+            self._names.update(zip(keys, self._modules.names(parameters), strict=True))
+        norms = [self._norms.setdefault(key, deque(maxlen=KEPT)) for key in keys]
+        return _Kept(keys, [self._names[key] for key in keys], norms)
 
     def _settle(self, wait: bool = False) -> None:
         pending, self._pending = self._pending, []
@@ -104,14 +114,27 @@ class GradientNorms:
                     self._pending.append(measured)
                     continue
                 measured.ready.synchronize()
-            history: dict[str, tuple[float, ...]] = {}
-            for key, name, value in zip(measured.keys, measured.names, measured.values.tolist(), strict=True):
-                kept = self._kept.get(key)
-                if kept is None:
-                    kept = self._kept[key] = deque(maxlen=KEPT)
-                kept.append(value)
-                history[name] = tuple(kept)
+            values, kept = measured.values, measured.kept
+            arrived = values.tolist() if isinstance(values, torch.Tensor) else values
+            for norms, value in zip(kept.norms, arrived, strict=True):
+                norms.append(value)
+            history = dict(zip(kept.names, map(tuple, kept.norms), strict=True))
             self._judge.send(GradientsMeasured(site=measured.site, step=measured.step, norms=history))
+
+
+def _measured(grads: list[torch.Tensor], device: torch.device) -> tuple[list[float] | torch.Tensor, Any]:
+    """The norms of gradients, and what tells when they are there; in main memory they are."""
+    with torch.no_grad(), unseen_by_modes():
+        norms = _norms(grads)
+        if device.type == "cpu":
+            return [norm.item() for norm in norms], None
+        values = torch.stack(norms)
+        if device.type != "cuda":
+            return values, None
+        there = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+        ready = torch.cuda.Event()
+        ready.record(torch.cuda.current_stream(device))
+        return there, ready
 
 
 def _local(grad: Any) -> torch.Tensor:
@@ -119,10 +142,9 @@ def _local(grad: Any) -> torch.Tensor:
     return local.detach() if local.requires_grad else local
 
 
-def _norms(grads: list[torch.Tensor]) -> torch.Tensor:
+def _norms(grads: list[torch.Tensor]) -> list[torch.Tensor]:
     """The norms, in single precision at least: a sum of squares soon leaves the range of half precision."""
-    dtypes = {grad.dtype for grad in grads}
-    if dtypes == {torch.float32}:
-        return torch.stack(torch._foreach_norm(grads))
-    plain = [grad if grad.dtype in (torch.float32, torch.float64) else grad.float() for grad in grads]
-    return torch.stack([norm.to(torch.float32) for norm in torch._foreach_norm(plain)])
+    if {grad.dtype for grad in grads} != {torch.float32}:
+        grads = [grad if grad.dtype in (torch.float32, torch.float64) else grad.float() for grad in grads]
+        return [norm.to(torch.float32) for norm in torch._foreach_norm(grads)]
+    return list(torch._foreach_norm(grads))

@@ -106,10 +106,11 @@ class Ownership:
             owner.frozen = not call.closure and _are_frozen(call.optimizer)
             if owner.frozen and owner.steps >= PATIENCE and not self._others(owner):
                 self._tell_frozen(owner)
-        for placed in self._placed:
-            if placed.owner is owner:
-                placed.look()
-        self._decide([placed for placed in self._placed if placed.steps >= PATIENCE])
+        if self._placed:
+            for placed in self._placed:
+                if placed.owner is owner:
+                    placed.look()
+            self._decide([placed for placed in self._placed if placed.steps >= PATIENCE])
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends: what was frozen until now does not thaw any more."""

@@ -64,18 +64,20 @@ class BackwardPasses:
         self._accepted: dict[Kind, Backward] = {}  # no check objects to them
 
     def backward_begins(self, call: BackwardCall) -> None:
-        self._stale = self._ages.stale(map(_node, call.roots)) if self._ages.may_be_stale else []
-        silent = [update for update in self._stale if update.silent]
+        self._stale = self._ages.stale(map(_node, call.roots)) if self._ages.updates else []
+        silent = [update for update in self._stale if update.silent] if self._stale else []
         root = call.roots[0] if call.roots else None
-        self._kind = None if silent or root is None else _kind(call, root)
-        self._alike = None if self._kind is None else self._accepted.get(self._kind)
+        kind = None if silent or root is None else _kind(call, root)
+        if kind != self._kind or self._alike is None:  # no hashes are asked for in an ordinary training
+            self._kind = kind
+            self._alike = None if kind is None else self._accepted.get(kind)
         call.event = self._alike or self._event(call, stale_at=silent[-1].site if silent else None)
-        if isinstance(root, torch.Tensor) and root.requires_grad and root.grad_fn is None:
+        if isinstance(root, torch.Tensor) and root.is_leaf and root.requires_grad:
             view = self._cuts.described(root, call.event.root)
             self._judge.send(BackwardAsked(site=call.site, root=view))
 
     def backward_ended(self, call: BackwardCall) -> None:
-        overtaken = self._ages.overtaken()
+        overtaken = self._ages.overtaken() if self._ages.overtakes else ()
         if call.error is None:
             if overtaken:
                 call.event = self._event(call, stale_at=overtaken[-1].site)

@@ -28,7 +28,7 @@ from .interception import BackwardCall, ForwardCall
 from .reporting import ALONE, World
 
 HURRY = 2.0  #: seconds to wait at most for ranks that have left nothing yet, or when the training raised
-SELDOM = 16  #: calls of models, of which one looks for other ranks
+SELDOM = 16  #: calls of models, and backward passes after the first ones, of which one looks for other ranks
 _POLL = 0.02  #: seconds
 
 _made: Counter[str] = Counter()  # guards by the place where they were made, which is the same on all ranks
@@ -60,6 +60,7 @@ class Ranks:
         self._process = 0
         self._looking = False
         self._calls = 0  # of outermost modules
+        self._passes = 0  # backwards
         self._reached = False  #: this rank is another than 0, and rank 0 can read what it left
         self._alone = False  #: no other rank took part in an earlier turn
 
@@ -76,7 +77,9 @@ class Ranks:
         self._looking, self._reached = True, False
 
     def backward_begins(self, call: BackwardCall) -> None:
-        self.look()
+        self._passes += 1
+        if self._passes <= SELDOM or self._passes % SELDOM == 0:
+            self.look()
 
     def forward_ended(self, call: ForwardCall) -> None:
         self._calls += 1

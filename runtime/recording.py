@@ -27,7 +27,7 @@ Kind = Literal["forward", "backward", "grad", "step"]
 _Noted = tuple[int, float, Kind, "FrameSite"]  # number, seconds, kind, site
 T = TypeVar("T")
 
-PAUSE = 0.05  #: seconds between two looks at graphs and memory
+PAUSE = 0.2  #: seconds between two looks at graphs and memory
 FIRST, LAST = 60, 60  #: events kept from the beginning, and up to now
 POINTS = 400  #: of a series, at most
 
@@ -143,10 +143,9 @@ class Recording:
 
     def _look(self, within_backward: bool) -> None:
         """Count graphs and memory, not more often than it costs nothing."""
-        now = time.perf_counter()
-        if within_backward or now - self._measured_at < PAUSE:
+        if within_backward or self.seconds - self._measured_at < PAUSE:
             return
-        self._measured_at = now
+        self._measured_at = self.seconds
         step = self.counts["step"]
         if self.ages is not None and self.graphs.wants():
             self.graphs.add(step, self.ages.alive)
@@ -158,7 +157,7 @@ class Recording:
         series = self._losses.get(site)
         if series is None:
             series = self._losses[site] = Series()
-        if not series.wants() or not _readable(root):
+        if not (series.wants() and _readable(root)):
             return
         if root.is_cpu:
             value = root.item()

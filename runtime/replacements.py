@@ -89,7 +89,7 @@ def _scaler_method(name: str, watching: Watching) -> Build:
             first = args[0] if args else kwargs.get("optimizer")
             call = ScalerCall(user_site(2), self, name, first if isinstance(first, Optimizer) else None)
             for guard in guards:
-                guard.scaler_called(call)
+                guard.tell("scaler_called", call)
             try:
                 call.result = before(self, *args, **kwargs)
             except Exception as error:
@@ -98,7 +98,7 @@ def _scaler_method(name: str, watching: Watching) -> Build:
             finally:
                 for guard in guards:
                     if guard.active:
-                        guard.scaler_returned(call)
+                        guard.tell("scaler_returned", call, raising=call.error is None)
             return call.result
 
         return method
@@ -126,7 +126,7 @@ def _clipping(watching: Watching) -> Build:
                 args, kwargs = ((given, *args[1:]), kwargs) if args else (args, {**kwargs, "parameters": given})
             call = ClipCall(user_site(2), tuple(given), float(limit))
             for guard in guards:
-                guard.gradients_clipped(call)
+                guard.tell("gradients_clipped", call)
             return before(*args, **kwargs)
 
         return clip
@@ -142,7 +142,7 @@ def _builder(watching: Watching) -> Build:
             if guards:
                 call = BuildCall(_built_at(self, sys._getframe(1)), self)
                 for guard in guards:
-                    guard.optimizer_built(call)
+                    guard.tell("optimizer_built", call)
 
         return __init__
 
@@ -176,7 +176,7 @@ def _setter(watching: Watching) -> Build:
                 if guards and frame is not None:
                     call = FlagCall(site_of(frame), self, own=_receiver(frame) is self)
                     for guard in guards:
-                        guard.flag_set(call)
+                        guard.tell("flag_set", call)
 
         return __setattr__
 

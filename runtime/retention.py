@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.events import GraphRetained
 
+from .roster import Resting
 from .walks import Mark, Walks, below
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ class _Retained(Mark):
         return not self.walked and (self.root() is None or steps > self.steps)
 
 
-class Retention:
+class Retention(Resting):
     """Reports places whose backward passes retain graphs for nothing, each time."""
+
+    RESTS_FROM = ("step_ended",)  # until a graph was retained
 
     def __init__(self, judge: Judge, walks: Walks) -> None:
         self._judge = judge
@@ -42,6 +45,7 @@ class Retention:
         self._steps = 0
         self._retained: dict[FrameSite, list[_Retained]] = {}
         self._settled: set[FrameSite] = set()  # needed at times, or reported
+        self.rest()
 
     def backward_ended(self, call: BackwardCall) -> None:
         """To be told after the walks."""
@@ -59,6 +63,7 @@ class Retention:
             root = Mark()
             retained = _Retained(weakref.ref(root), self._steps)
             earlier.append(retained)
+            self.wake()
             self._walks.put(retained, below(call.roots))
             self._walks.put(root, [node for node in map(_node, call.roots) if node is not None])
 

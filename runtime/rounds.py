@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from .bundles import versions
 
 if TYPE_CHECKING:
+    import torch
     from torch.optim import Optimizer
 
     from gradlint.events import Backward, Step
@@ -39,7 +40,8 @@ class Round:
     """Rounds of one optimizer that owns all the gradients that are followed.
 
     Each method is told of what happens and says whether it is what happens in such a round.  What is not has changed
-    nothing here, and the events up to ``phase`` are still to be told.
+    nothing here, and the events up to ``phase`` are still to be told.  The bundle is left as it was until
+    :meth:`settle` brings it up to date.
 
     Args:
         bundle: the gradients, in the order in which the optimizer has their parameters.
@@ -54,41 +56,42 @@ class Round:
         self.step = step
         self.phase = Phase.SPENT
         self.cleared_at: FrameSite | None = None  #: the backward pass that found the gradients dropped
-        self._optimizer = weakref.ref(optimizer)
+        self.optimizer = weakref.ref(optimizer)
+        self.steps = 0  #: that were made
+        self.stepped_at: int | None = None  #: when the last of them ended, by the clock of the history
         self._ids = [id(parameter()) for parameter in bundle.parameters]
+        self._grads = bundle.grads
+        self._versions: list[int] | None = bundle.versions
+        self._changed_at, self._reached_at = bundle.changed_at, bundle.reached_at
 
     def backward_begins(self, call: BackwardCall, clock: int) -> bool:
         """The gradients of the last step were dropped."""
-        bundle = self.bundle
         if self.phase is not Phase.SPENT:
             return False
         try:
-            grads = [parameter().grad for parameter in bundle.parameters]  # type: ignore[union-attr]  # see below
+            grads = [parameter().grad for parameter in self.bundle.parameters]  # type: ignore[union-attr]  # see below
         except AttributeError:  # a parameter is gone
             return False
         if any(map(is_not, grads, _NONE)):
             return False
-        bundle.grads = None
-        bundle.clear()
-        bundle.changed_at = clock
+        self._grads = self._versions = None
+        self._changed_at = clock
         self.cleared_at = call.site
         self.phase = Phase.CLEARED
         return True
 
     def backward_ended(self, call: BackwardCall, clock: int) -> bool:
         """The backward pass has made all gradients anew."""
-        bundle = self.bundle
         if self.phase is not Phase.CLEARED or call.event is not self.backward:
             return False
         try:
-            grads = [parameter().grad for parameter in bundle.parameters]  # type: ignore[union-attr]  # see above
+            grads = [parameter().grad for parameter in self.bundle.parameters]  # type: ignore[union-attr]  # see above
         except AttributeError:
             return False
         if any(map(is_, grads, _NONE)):
             return False
-        bundle.remember(grads)
-        bundle.added = True
-        bundle.reached_at = clock
+        self._grads = list(map(weakref.ref, grads))  # type: ignore[arg-type]  # none is None
+        self._reached_at = clock
         self.phase = Phase.HELD
         return True
 
@@ -96,28 +99,40 @@ class Round:
         """The optimizer is about to apply the gradients that the backward pass has made."""
         if self.phase is not Phase.HELD or call.closure or call.within is not None:
             return False
-        if call.site is not self.step.site or call.optimizer is not self._optimizer():
+        if call.site is not self.step.site or call.optimizer is not self.optimizer():
             return False
         parameters = [parameter for group in call.optimizer.param_groups for parameter in group["params"]]
         if list(map(id, parameters)) != self._ids:
             return False
         grads = [parameter.grad for parameter in parameters]
-        if any(map(is_, grads, _NONE)) or not all(map(is_, grads, self.bundle.known())):
+        if any(map(is_, grads, _NONE)) or not all(map(is_, grads, self._known())):
             return False
         call.event = self.step
+        self.steps += 1
         self.phase = Phase.APPLIED
         return True
 
-    def step_ended(self, call: StepCall) -> bool:
+    def step_ended(self, call: StepCall, clock: int) -> bool:
         """The optimizer has applied the gradients, and left them there."""
-        bundle = self.bundle
         if self.phase is not Phase.APPLIED or call.event is not self.step:
             return False
-        known = bundle.known()
+        known = self._known()
         if any(map(is_, known, _NONE)):
             return False
-        bundle.versions = versions(known)
-        bundle.spent = True
-        bundle.added = False
+        self._versions = versions(known)
+        self.stepped_at = clock
         self.phase = Phase.SPENT
         return True
+
+    def settle(self) -> None:
+        """Let the bundle be what the rounds so far have made of it."""
+        bundle = self.bundle
+        bundle.grads = self._grads
+        # What was written since the backward pass has ended is still what it has accumulated.
+        bundle.versions = versions(self._known()) if self._versions is None else self._versions
+        bundle.changed_at, bundle.reached_at = self._changed_at, self._reached_at
+        bundle.spent = self.phase is Phase.SPENT
+        bundle.added = self.phase >= Phase.HELD
+
+    def _known(self) -> list[torch.Tensor | None]:
+        return [] if self._grads is None else [grad() for grad in self._grads]

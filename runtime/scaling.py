@@ -25,6 +25,7 @@ from gradlint.events import (
 )
 
 from .bundles import Bundle, are_zero, norms
+from .roster import Resting
 
 if TYPE_CHECKING:
     from .frames import FrameSite
@@ -39,8 +40,10 @@ ROUNDING = 1e3  #: a limit that is less than the scale by more than this is no l
 _guards = itertools.count(1)
 
 
-class Scaling:
+class Scaling(Resting):
     """Reports to the protocols over gradients what scalers and clipping do with them."""
+
+    RESTS_FROM = ("backward_ended", "step_ended")  # until there is a scaler, or something suspicious
 
     def __init__(self, history: GradientHistory) -> None:
         self._history = history
@@ -53,6 +56,7 @@ class Scaling:
         self._known: dict[int, torch.Tensor] = {}  # norms of gradients that were new, by the ids of their parameters
         self._suspects: set[FrameSite] = set()  # places where gradients were clipped too early or too late
         self._right: set[FrameSite] = set()  # or were so once, but not always
+        self.rest()
 
     # --- scalers ---------------------------------------------------------------------------------------------
 
@@ -63,6 +67,7 @@ class Scaling:
     def scaler_returned(self, call: ScalerCall) -> None:
         if call.method == "scale" and call.error is None:
             self._scaler = weakref.ref(call.scaler)
+            self.wake()
             for tensor in [call.result] if isinstance(call.result, torch.Tensor) else list(call.result):
                 node: Any = tensor.grad_fn
                 if node is not None:
@@ -134,6 +139,7 @@ class Scaling:
         if call.site not in self._suspects:
             self._suspects.add(call.site)
             self._doubts_scaled = self._doubts_spent = True
+            self.wake()
         elif not any(bundle.scaled or bundle.spent for bundle in concerned) or self._are_unchanged(concerned):
             self._history.tell(GradientsClipped(site=call.site), concerned)
 

@@ -23,36 +23,19 @@ from gradlint.finding import Finding
 from . import OnFinding, interception
 from .errors import explain, note
 from .frames import forget_sites, user_site
-from .interception import BackwardCall, ForwardCall, LayerCall, ModeCall, PlaceCall, ScheduleCall, StepCall
+from .interception import BackwardCall, ForwardCall
 from .judging import Judge, selected
 from .modules import KnownModules
 from .page import as_page
 from .ranks import Ranks
 from .recording import Recording
-from .replacements import BuildCall, ClipCall, FlagCall, ScalerCall
 from .reporting import ALONE, told
+from .roster import Roster
 from .witnesses import needed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HANDLERS = (
-    "backward_begins",
-    "backward_ended",
-    "step_begins",
-    "step_ended",
-    "scheduler_stepped",
-    "mode_set",
-    "forward_ended",
-    "forward_stopped",
-    "layer_dropped",
-    "scaler_called",
-    "scaler_returned",
-    "gradients_clipped",
-    "optimizer_built",
-    "part_placed",
-    "flag_set",
-    "finish",
-)
+_unseen = torch._C.DisableTorchFunction
 
 
 class FindingWarning(UserWarning):
@@ -95,19 +78,15 @@ class Guard:
         self._recording = self._judge.recording = Recording()
         self._lock = threading.RLock()
         self._modules = KnownModules()
+        self.active = False  #: whether the guard is watching
         self.thread = 0  #: the thread that is watched
         self._depth = 0
-        self._handlers: dict[str, tuple[Callable[[Any], None], ...]] = {}
+        self._roster = Roster()
         self._ranks = Ranks(rank_timeout)
         self._gathered: list[Finding] | None = None
         self._world = ALONE
         self._told = 0
         self._failed = False
-
-    @property
-    def active(self) -> bool:
-        """Whether the guard is watching."""
-        return self._depth > 0
 
     @property
     def findings(self) -> list[Finding]:
@@ -147,6 +126,7 @@ class Guard:
         with self._lock:
             self._depth += 1
             if self._depth == 1:
+                self.active = True
                 self.thread = threading.get_ident()
                 self._gathered, self._world = None, ALONE
                 self._prepare()
@@ -164,12 +144,13 @@ class Guard:
             interception.deactivate(self)
             if error is not None:
                 self._explain(error)
-            self._observe("finish", user_site(2), deliver=False)
+            self.tell("finish", user_site(2), deliver=False)
             self._judge.finish()
             self._ranks.look()
             forget_sites()
             self._depth = 0
-            self._handlers = {}
+            self.active = False
+            self._roster.close()
         try:
             self._deliver(raising=error is None)
         finally:
@@ -218,94 +199,50 @@ class Guard:
                 self._modules.add(thing)
         witnesses = needed(self._judge, self._recording, self._modules, things, self._exact, self._say_failed)
         witnesses.append(self._ranks)
-        self._handlers = {
-            name: tuple(handler for witness in witnesses if (handler := getattr(witness, name, None)) is not None)
-            for name in _HANDLERS
-        }
+        self._roster = Roster(witnesses)
 
-    def backward_begins(self, call: BackwardCall) -> None:
-        """The autograd engine is about to run."""
-        self._observe("backward_begins", call)
+    def forward_ended(self, call: ForwardCall) -> None:
+        """An outermost module has returned; one of those that are known from now on."""
+        met = self._modules.meet(call.module)
+        self.tell("forward_ended", call)
+        if met:
+            self.tell("module_met", call)
+        if not (call.module.training and torch.is_grad_enabled()):
+            self.tell("evaluated", call)
 
     def backward_ended(self, call: BackwardCall) -> None:
         """The autograd engine has run, or raised."""
-        self._observe("backward_ended", call, raising=call.error is None)
+        self.tell("backward_ended", call, raising=call.error is None)
         if call.error is not None:
             for finding in call.explained:
                 note(call.error, finding)
             call.explained = ()
 
-    def step_begins(self, call: StepCall) -> None:
-        """An optimizer is about to step."""
-        self._observe("step_begins", call)
+    def tell(self, event: str, call: object, raising: bool = True, deliver: bool = True) -> None:
+        """Tell the witnesses what happens.
 
-    def step_ended(self, call: StepCall) -> None:
-        """An optimizer has stepped."""
-        self._observe("step_ended", call)
-
-    def scheduler_stepped(self, call: ScheduleCall) -> None:
-        """A scheduler is about to step."""
-        self._observe("scheduler_stepped", call)
-
-    def mode_set(self, call: ModeCall) -> None:
-        """A module was put into training or evaluation mode."""
-        self._observe("mode_set", call)
-
-    def forward_ended(self, call: ForwardCall) -> None:
-        """An outermost module has returned."""
-        self._modules.add(call.module)
-        self._observe("forward_ended", call)
-
-    def forward_stopped(self, call: ForwardCall) -> None:
-        """A module has raised inside a backward pass, as what a checkpoint computes again does once that suffices."""
-        self._observe("forward_stopped", call)
-
-    def layer_dropped(self, call: LayerCall) -> None:
-        """A layer that was built and applied in a forward pass is gone after it."""
-        self._observe("layer_dropped", call)
-
-    def scaler_called(self, call: ScalerCall) -> None:
-        """A method of a gradient scaler is about to run."""
-        self._observe("scaler_called", call)
-
-    def scaler_returned(self, call: ScalerCall) -> None:
-        """A method of a gradient scaler has run, or raised."""
-        self._observe("scaler_returned", call, raising=call.error is None)
-
-    def gradients_clipped(self, call: ClipCall) -> None:
-        """Gradients are about to be clipped."""
-        self._observe("gradients_clipped", call)
-
-    def optimizer_built(self, call: BuildCall) -> None:
-        """An optimizer was built."""
-        self._observe("optimizer_built", call)
-
-    def part_placed(self, call: PlaceCall) -> None:
-        """A module or parameter is about to become an attribute of a module."""
-        self._observe("part_placed", call)
-
-    def flag_set(self, call: FlagCall) -> None:
-        """``requires_grad`` of a module was assigned."""
-        self._observe("flag_set", call)
-
-    def _observe(self, name: str, call: object, raising: bool = True, deliver: bool = True) -> None:
+        Args:
+            event: a name of :data:`gradlint.runtime.roster.EVENTS`.
+            call: what is known about it, as the witnesses expect it.
+            raising: whether a finding may be raised here.
+            deliver: whether findings are delivered here.
+        """
         judge = self._judge
         # The user's own modes do not see what a guard looks at.
-        with self._lock, torch._C.DisableTorchFunction():
+        with self._lock, _unseen():
             judge.turn += 1
-            for handler in self._handlers.get(name, ()):
+            for handler in self._roster.handlers[event]:
                 try:
                     handler(call)
                 except Exception as error:  # noqa: BLE001  whatever goes wrong in a witness, the training goes on
                     self._give_up(handler, error)
-        if judge.has_news and deliver:
+        if judge.undelivered and deliver:
             self._deliver(raising)
 
     def _give_up(self, handler: Any, error: Exception) -> None:
         """A witness failed: do without it, and say so once."""
         witness = handler.__self__
-        for name, handlers in self._handlers.items():
-            self._handlers[name] = tuple(other for other in handlers if other.__self__ is not witness)  # type: ignore[attr-defined]  # all are bound methods
+        self._roster.dismiss(witness)
         self._say_failed(type(witness).__name__, error)
 
     def _explain(self, error: BaseException) -> None:

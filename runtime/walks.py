@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .interception import BackwardCall
+from .roster import Resting
 
 _guards = itertools.count(1)
 _AccumulateGrad: type = type(torch.autograd.graph.get_gradient_edge(torch.zeros((), requires_grad=True)).node)
@@ -28,25 +29,31 @@ class Mark:
         self.walked = False
 
 
-class Walks:
+class Walks(Resting):
     """Tells marks that a backward pass has walked a graph they are in."""
+
+    RESTS_FROM = ("backward_ended",)
 
     def __init__(self) -> None:
         self._key = f"gradlint.walk.{next(_guards)}"
         self._marks: weakref.WeakSet[Mark] = weakref.WeakSet()
+        self.rest()
 
     def put(self, mark: Mark, nodes: Iterable[Any]) -> None:
         """Mark some nodes of a graph."""
         self._marks.add(mark)
+        self.wake()
         for node in nodes:
             node.metadata.setdefault(self._key, []).append(mark)
 
     def backward_ended(self, call: BackwardCall) -> None:
-        if self._marks:
-            for node in below(call.roots):
-                for mark in node.metadata.pop(self._key, ()):
-                    mark.walked = True
-                    self._marks.discard(mark)
+        if not self._marks:
+            self.rest()
+            return
+        for node in below(call.roots):
+            for mark in node.metadata.pop(self._key, ()):
+                mark.walked = True
+                self._marks.discard(mark)
 
 
 def below(roots: Iterable[Any]) -> Iterator[Any]:

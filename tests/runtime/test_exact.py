@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import sys
 import weakref
 from collections.abc import Callable
@@ -14,10 +15,17 @@ from torch import nn
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 
 import gradlint
-from gradlint.runtime import Guard
-from gradlint.runtime.checksums import checksum
+from gradlint.runtime import Guard, checksums
+from gradlint.runtime.checksums import Content, is_readable, reader
 from gradlint.runtime.exact import SavedTensors
 from gradlint.runtime.sampling import SAMPLE
+
+
+@pytest.fixture(params=[checksums.SMALL, 0], ids=["bytes", "sums"])
+def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[torch.Tensor], Content]:
+    """Reads the content of a tensor: of a small one either way."""
+    monkeypatch.setattr(checksums, "SMALL", request.param)
+    return lambda tensor: reader(tensor)()
 
 
 def line(offset: int = 0) -> int:
@@ -215,25 +223,75 @@ def test_a_sample_of_the_steps_is_watched(monkeypatch: pytest.MonkeyPatch) -> No
     ],
     ids=lambda tensor: f"{tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}",
 )
-def test_checksums_see_every_element(tensor: torch.Tensor) -> None:
-    before = checksum(tensor)
-    assert before is not None
-    assert checksum(tensor) == before
+def test_the_content_is_that_of_every_element(tensor: torch.Tensor, read: Callable[[torch.Tensor], Content]) -> None:
+    before = read(tensor)
+    assert read(tensor) == before
     for element in range(tensor.numel()):
         changed = tensor.clone(memory_format=torch.preserve_format)
         index = tuple(int(i) for i in torch.unravel_index(torch.tensor(element), tensor.shape)) if tensor.dim() else ()
         changed[index] = 0 if changed[index] else 1
-        assert checksum(changed) != checksum(tensor.clone(memory_format=torch.preserve_format))
+        assert read(changed) != read(tensor.clone(memory_format=torch.preserve_format))
 
 
 @pytest.mark.parametrize("value", [1, 2, -1])
-def test_checksums_tell_constants_from_zeros(value: int) -> None:
-    assert checksum(torch.full((4,), float(value))) != checksum(torch.zeros(4))
+def test_constants_differ_from_zeros(value: int, read: Callable[[torch.Tensor], Content]) -> None:
+    assert read(torch.full((4,), float(value))) != read(torch.zeros(4))
 
 
-def test_tensors_without_plain_memory_have_no_checksum() -> None:
-    assert checksum(torch.eye(3).to_sparse()) is None
-    assert checksum(nn.Parameter(torch.ones(1))) is None
+def test_a_reader_sees_what_is_there_now() -> None:
+    small, large = torch.zeros(8), torch.zeros(checksums.SMALL)
+    for tensor in (small, small[1:4], large):
+        read_again = reader(tensor)
+        before = read_again()
+        tensor.data[2] = 1
+        assert read_again() != before
+
+
+def test_memory_that_was_given_back_is_not_read() -> None:
+    tensor = torch.ones(8)
+    views = [reader(tensor), reader(tensor[4:])]
+    tensor.untyped_storage().resize_(24)
+    assert [view() for view in views] == [b"", b""]
+
+
+def test_tensors_without_plain_memory_are_not_readable() -> None:
+    assert is_readable(torch.ones(1))
+    assert not is_readable(torch.eye(3).to_sparse())
+    assert not is_readable(nn.Parameter(torch.ones(1)))
+
+
+@pytest.mark.parametrize("changed", range(3))
+def test_each_operation_has_its_own_place(changed: int) -> None:
+    weight = torch.ones(3, requires_grad=True)
+    with watch() as guard:
+        outs = [weight.exp(), weight.sigmoid()]
+        outs.append(weight.tanh())
+        through_numpy(outs[changed])
+        torch.stack(outs).sum().backward()
+    ((saved,),) = [[other.location for other in finding.related] for finding in guard.findings]
+    source = linecache.getline(__file__, saved.row)[saved.column - 1 : saved.end_column - 1]
+    assert source == ("weight.exp()", "weight.sigmoid()", "weight.tanh()")[changed]
+
+
+def test_what_a_function_saves_is_saved_where_it_is_applied() -> None:
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            with torch.enable_grad():
+                x.detach().requires_grad_().exp()
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+            return 2 * ctx.saved_tensors[0] * grads[0]
+
+    weight = torch.ones(3, requires_grad=True)
+    with watch() as guard:
+        out = Square.apply(weight)
+        weight.detach().numpy()[...] = 2
+        out.sum().backward()
+    assert [[other.location.row for other in finding.related] for finding in guard.findings] == [[line(-3)]]
 
 
 def test_a_failure_in_the_hooks_is_told_once_and_stops_nothing(
@@ -242,7 +300,7 @@ def test_a_failure_in_the_hooks_is_told_once_and_stops_nothing(
     def fail(tensor: torch.Tensor) -> None:
         raise KeyError("planted")
 
-    monkeypatch.setattr("gradlint.runtime.exact.words", fail)
+    monkeypatch.setattr("gradlint.runtime.exact.reader", fail)
     weight = torch.ones(3, requires_grad=True)
     with watch():
         for _ in range(3):
@@ -262,13 +320,15 @@ def test_a_failure_in_the_hooks_is_told_once_and_stops_nothing(
     ],
     ids=lambda tensor: f"{tuple(tensor.shape)} {tensor.stride()}",
 )
-def test_checksums_of_odd_layouts_see_the_first_and_the_last_element(tensor: torch.Tensor) -> None:
-    before = checksum(tensor)
+def test_the_content_of_odd_layouts_has_the_first_and_the_last_element(
+    tensor: torch.Tensor, read: Callable[[torch.Tensor], Content]
+) -> None:
+    before = read(tensor)
     for index in (0, -1):
         changed = tensor.clone(memory_format=torch.preserve_format)
         changed.select(0, index).select(-1, index).fill_(7.0)
-        assert checksum(changed) != checksum(tensor.clone(memory_format=torch.preserve_format))
-    assert checksum(tensor) == before
+        assert read(changed) != read(tensor.clone(memory_format=torch.preserve_format))
+    assert read(tensor) == before
 
 
 def test_bad_fractions_are_named() -> None:
@@ -280,6 +340,6 @@ def test_the_witness_is_only_there_when_asked_for() -> None:
     with watch(exact=False) as guard:
         assert not any(
             isinstance(handler.__self__, SavedTensors)  # type: ignore[attr-defined]  # all are bound methods
-            for handlers in guard._handlers.values()
+            for handlers in guard._roster.handlers.values()
             for handler in handlers
         )

@@ -149,7 +149,7 @@ def test_ordinary_rounds_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> Non
     passed: list[int] = []
     looked: list[int] = []
     ended, look = Round.step_ended, GradientHistory._look
-    monkeypatch.setattr(Round, "step_ended", lambda self, call: passed.append(1) or ended(self, call))
+    monkeypatch.setattr(Round, "step_ended", lambda self, *given: passed.append(1) or ended(self, *given))
     monkeypatch.setattr(GradientHistory, "_look", lambda self, bundles: looked.append(1) or look(self, bundles))
     assert seen(["ordinary"] * 40) == []
     assert len(passed) >= 25
