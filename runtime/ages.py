@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,19 +21,27 @@ from .interception import ForwardCall, StepCall, inside_backward
 if TYPE_CHECKING:
     from .frames import FrameSite
 
-Stamps = set["weakref.ref[Stamp]"]
-
 _guards = itertools.count(1)
 
 
 class Stamp:
     """How old a part of a graph is; it lives as long as that part."""
 
-    __slots__ = ("__weakref__", "freed_at", "steps")
+    __slots__ = ("__weakref__", "freed_at", "reference", "steps")
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, gone: Callable[[_Reference], None]) -> None:
         self.steps = steps
         self.freed_at: FrameSite | None = None
+        self.reference = _Reference(self, gone)
+        self.reference.spent = False
+
+
+class _Reference(weakref.ref[Stamp]):
+    """To a stamp; it still knows about it when that is gone."""
+
+    __slots__ = ("spent",)
+
+    spent: bool  # its part of the graph was freed
 
 
 class Update:
@@ -74,8 +82,8 @@ class Ages:
     def __init__(self) -> None:
         self._key = f"gradlint.age.{next(_guards)}"
         self._steps = 0
-        self._stamps: Stamps = set()
-        self.spent: Stamps = set()  #: of graphs that are alive, though they were freed
+        self._stamps: set[_Reference] = set()
+        self._unspent = 0  # how many of them
         self._route: tuple[int, ...] | None = None  # from the root of the last graph to its stamp
         self.updates: dict[int, Update] = {}  #: the last step of each optimizer that was made while there was a graph
         self.overtakes: dict[int, Update] = {}  #: by what the backward pass under way has computed again
@@ -88,12 +96,13 @@ class Ages:
         if not nodes or torch._C._functorch.peek_interpreter_stack():
             return
         for node in nodes:
-            stamp = node.metadata[self._key] = Stamp(self._steps)
-            self._stamps.add(weakref.ref(stamp, self._stamps.discard))
+            stamp = node.metadata[self._key] = Stamp(self._steps, self._gone)
+            self._stamps.add(stamp.reference)
+            self._unspent += 1
 
     def step_begins(self, call: StepCall) -> None:
         self._steps += 1
-        if self._stamps:
+        if self._unspent:
             self.updates[id(call.optimizer)] = Update(call, self._steps)
         else:
             self.updates.clear()  # there is no graph that is older than any step
@@ -101,11 +110,16 @@ class Ages:
     @property
     def alive(self) -> int:
         """How many outputs of models have a graph that is alive."""
-        return len(self._stamps) + len(self.spent)
+        return len(self._stamps)
+
+    @property
+    def spent(self) -> int:
+        """How many of them were freed."""
+        return len(self._stamps) - self._unspent
 
     def spent_in(self) -> set[int]:
         """The steps, by their number, in which those were built that were freed."""
-        return {stamp.steps for reference in list(self.spent) if (stamp := reference()) is not None}
+        return {stamp.steps for stamp in self._alive() if stamp.freed_at is not None}
 
     def freed(self, node: Any, site: FrameSite) -> None:
         """A backward pass has freed this node of a graph."""
@@ -114,9 +128,17 @@ class Ages:
             self._spend(stamp, site)
 
     def _spend(self, stamp: Stamp, site: FrameSite) -> None:
+        if stamp.freed_at is None:
+            stamp.reference.spent = True
+            self._unspent -= 1
         stamp.freed_at = site
-        self._stamps.discard(weakref.ref(stamp))
-        self.spent.add(weakref.ref(stamp, self.spent.discard))
+
+    def _gone(self, reference: _Reference) -> None:
+        self._stamps.discard(reference)
+        self._unspent -= not reference.spent
+
+    def _alive(self) -> list[Stamp]:
+        return [stamp for reference in list(self._stamps) if (stamp := reference()) is not None]
 
     def spent_stamp(self, node: Any) -> Stamp | None:
         """The stamp on a node, if its graph was freed."""
@@ -126,10 +148,10 @@ class Ages:
     def walked(self, roots: Iterable[Any], site: FrameSite) -> None:
         """A backward pass has freed the graph below these nodes, and with it the outputs it was made of."""
         nodes = [node for node in roots if node is not None]
-        if len(self._stamps) == 1 and len(nodes) == 1 and self._walked_again(nodes[0], site):
+        if self._unspent == 1 and len(nodes) == 1 and self._walked_again(nodes[0], site):
             return
         seen: dict[Any, tuple[Any, int] | None] = dict.fromkeys(nodes)  # by which edge of which node they were reached
-        while nodes and self._stamps:
+        while nodes and self._unspent:
             node = nodes.pop()
             stamp = node.metadata.get(self._key)
             if stamp is not None:
@@ -182,8 +204,7 @@ class Ages:
         return [updates[steps] for steps in sorted(updates)]
 
     def _is_endangered(self, update: Update) -> bool:
-        stamps = [reference() for reference in list(self._stamps)]
-        return any(stamp is not None and stamp.steps < update.steps for stamp in stamps)
+        return any(stamp.freed_at is None and stamp.steps < update.steps for stamp in self._alive())
 
     def _stamped(self, roots: Iterable[Any]) -> Iterator[tuple[Stamp, list[Any]]]:
         """The stamps in a graph, each with the nodes below it."""

@@ -12,6 +12,7 @@ from gradlint.facts import FALSE
 from .cohorts import Cohorts, Subject
 from .interception import BackwardCall, ForwardCall, ModeCall, StepCall, inside_backward
 from .modules import depends_on_mode
+from .roster import Resting
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,8 +50,10 @@ class _LastCall:
         self.old_until = 0.0  # the step from which on it may be news
 
 
-class Modes:
+class Modes(Resting):
     """Tells of steps on graphs that were built in evaluation mode."""
+
+    RESTS_FROM = ("step_ended",)  # until there is a step that makes its gradients itself
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -60,6 +63,7 @@ class Modes:
         self._modes: dict[int, _Mode] = {}
         self._steps = 0
         self._indifferent: dict[int, weakref.ref[nn.Module]] = {}  # to the mode they are in, when last looked through
+        self.rest()
 
     def mode_set(self, call: ModeCall) -> None:
         self._indifferent.clear()
@@ -126,7 +130,9 @@ class Modes:
                 last.walked_at = call.site
 
     def step_begins(self, call: StepCall) -> None:
-        if not call.closure:
+        if call.closure:
+            self.wake()
+        else:
             self._stepped(call)
 
     def step_ended(self, call: StepCall) -> None:

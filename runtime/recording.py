@@ -77,6 +77,7 @@ class Recording:
         self.norms: dict[Site, Series[dict[str, float]]] = {}  #: by backward pass
         self._number = 0  # of the next event
         self._losses: dict[FrameSite, Series[Any]] = {}
+        self._loss: tuple[FrameSite | None, Series[Any]] = None, Series()  # the latest of them, and where it is taken
         self.ages: Ages | None = None  #: knows how many graphs are alive
         self.graphs: Series[int] = Series()  #: outputs of models whose graph is alive, after a step
         self.memory: Series[int] = Series()  #: bytes, after a step
@@ -113,7 +114,9 @@ class Recording:
 
     def measured(self, event: GradientsMeasured) -> None:
         """Gradient norms arrived."""
-        series = self.norms.setdefault(event.site, Series())
+        series = self.norms.get(event.site)
+        if series is None:
+            series = self.norms[event.site] = Series()
         if series.wants():
             series.add(event.step, {name: values[-1] for name, values in event.norms.items() if values})
 
@@ -154,9 +157,10 @@ class Recording:
             self.on_device = torch.cuda.is_initialized()
 
     def _take_loss(self, root: Any, site: FrameSite) -> None:
-        series = self._losses.get(site)
-        if series is None:
-            series = self._losses[site] = Series()
+        last, series = self._loss
+        if last is not site:
+            series = self._losses.setdefault(site, Series())
+            self._loss = site, series
         if not (series.wants() and _readable(root)):
             return
         if root.is_cpu:
