@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .exact import Saved
-from .interception import ForwardCall, StepCall, inside_backward
+from .interception import ForwardCall, StepCall
 
 if TYPE_CHECKING:
     from .frames import FrameSite
@@ -82,14 +82,14 @@ class Ages:
     def __init__(self) -> None:
         self._key = f"gradlint.age.{next(_guards)}"
         self._steps = 0
-        self._stamps: set[_Reference] = set()
+        self.stamps: set[_Reference] = set()  #: in graphs that are alive
         self._unspent = 0  # how many of them
         self._route: tuple[int, ...] | None = None  # from the root of the last graph to its stamp
         self.updates: dict[int, Update] = {}  #: the last step of each optimizer that was made while there was a graph
         self.overtakes: dict[int, Update] = {}  #: by what the backward pass under way has computed again
 
     def forward_ended(self, call: ForwardCall) -> None:
-        if inside_backward():
+        if call.recomputed:
             self.forward_stopped(call)
             return
         nodes: list[Any] = [node for tensor in call.tensors if (node := tensor.grad_fn) is not None]
@@ -97,7 +97,7 @@ class Ages:
             return
         for node in nodes:
             stamp = node.metadata[self._key] = Stamp(self._steps, self._gone)
-            self._stamps.add(stamp.reference)
+            self.stamps.add(stamp.reference)
             self._unspent += 1
 
     def step_begins(self, call: StepCall) -> None:
@@ -108,17 +108,12 @@ class Ages:
             self.updates.clear()  # there is no graph that is older than any step
 
     @property
-    def alive(self) -> int:
-        """How many outputs of models have a graph that is alive."""
-        return len(self._stamps)
-
-    @property
     def spent(self) -> int:
-        """How many of them were freed."""
-        return len(self._stamps) - self._unspent
+        """How many of the stamps are in graphs that were freed."""
+        return len(self.stamps) - self._unspent
 
     def spent_in(self) -> set[int]:
-        """The steps, by their number, in which those were built that were freed."""
+        """The steps, by their number, in which those graphs were built."""
         return {stamp.steps for stamp in self._alive() if stamp.freed_at is not None}
 
     def freed(self, node: Any, site: FrameSite) -> None:
@@ -134,11 +129,11 @@ class Ages:
         stamp.freed_at = site
 
     def _gone(self, reference: _Reference) -> None:
-        self._stamps.discard(reference)
+        self.stamps.discard(reference)
         self._unspent -= not reference.spent
 
     def _alive(self) -> list[Stamp]:
-        return [stamp for reference in list(self._stamps) if (stamp := reference()) is not None]
+        return [stamp for reference in list(self.stamps) if (stamp := reference()) is not None]
 
     def spent_stamp(self, node: Any) -> Stamp | None:
         """The stamp on a node, if its graph was freed."""
@@ -148,8 +143,6 @@ class Ages:
     def walked(self, roots: Iterable[Any], site: FrameSite) -> None:
         """A backward pass has freed the graph below these nodes, and with it the outputs it was made of."""
         nodes = [node for node in roots if node is not None]
-        if self._unspent == 1 and len(nodes) == 1 and self._walked_again(nodes[0], site):
-            return
         seen: dict[Any, tuple[Any, int] | None] = dict.fromkeys(nodes)  # by which edge of which node they were reached
         while nodes and self._unspent:
             node = nodes.pop()
@@ -164,16 +157,20 @@ class Ages:
                     seen[child] = node, index
                     nodes.append(child)
 
-    def _walked_again(self, root: Any, site: FrameSite) -> bool:
-        """Whether the only stamp there is is where it was in the graph that was walked last."""
-        if self._route is None:
+    def walked_again(self, roots: Sequence[Any], site: FrameSite) -> bool:
+        """Like :meth:`walked`, if the only stamp there is is where it was in the graph that was walked last.
+
+        Whether it is.
+        """
+        if self._route is None or self._unspent != 1 or len(roots) != 1:
             return False
+        node = getattr(roots[0], "grad_fn", None)
         for index in self._route:
-            children = root.next_functions
-            root = children[index][0] if index < len(children) else None
-            if root is None:
-                return False
-        stamp = root.metadata.get(self._key)
+            children = () if node is None else node.next_functions
+            node = children[index][0] if index < len(children) else None
+        if node is None:
+            return False
+        stamp = node.metadata.get(self._key)
         if stamp is None or stamp.freed_at is not None:
             return False
         self._spend(stamp, site)

@@ -15,7 +15,7 @@ from gradlint.facts import FALSE, TRUE
 
 from .activations import KEEPS, LOSSES
 from .frames import calling_frame
-from .interception import ForwardCall, ModeCall, StepCall, inside_backward
+from .interception import ForwardCall, ModeCall, StepCall
 from .modules import depends_on_mode
 from .roster import Resting
 from .tensors import given_tensors, tensors_in
@@ -251,7 +251,7 @@ def _given(call: ForwardCall) -> tuple[torch.Tensor, ...]:
 def _is_special(call: ForwardCall) -> bool:
     """Whether a call is made by autograd itself, by a function transform, or to trace it."""
     return (
-        inside_backward()
+        call.recomputed
         or torch._C._get_tracing_state() is not None
         or isinstance(call.module, torch.jit.ScriptModule)
         or torch._C._functorch.peek_interpreter_stack() is not None

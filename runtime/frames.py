@@ -115,7 +115,7 @@ def user_site(depth: int = 1) -> FrameSite:
         if foreign is None:
             foreign = is_foreign(code.co_filename)
         if not foreign:
-            return site_of(frame)
+            return _sites.get((id(code), frame.f_lasti)) or site_of(frame)
         last, frame = frame, frame.f_back
     assert last is not None
     return site_of(last)

@@ -117,6 +117,8 @@ class WatchedFunctions(Resting):
 
     def step_ended(self, call: StepCall) -> None:
         self._steps += 1
+        if FIRST <= self._steps < self._next - 1 and not self._watching:
+            return  # neither this step nor the next one is watched
         self._stepped = True
         if call.within is None:
             self._choose()

@@ -16,7 +16,7 @@ from gradlint.events import Event, GradientRead, InputDone, InputFed
 
 from .cohorts import Cohorts, Subject
 from .frames import FrameSite, user_site
-from .interception import BackwardCall, ForwardCall, StepCall, inside_backward
+from .interception import BackwardCall, ForwardCall, StepCall
 from .judging import Judge
 from .roster import Resting
 from .tensors import given_tensors
@@ -53,7 +53,7 @@ class InputGradients(Resting):
         given = [one for one in given_tensors(call.args, call.kwargs) if one.requires_grad and one.is_leaf]
         if not given and not self._unread:
             return
-        if inside_backward():
+        if call.recomputed:
             self._all_read(call.site)  # checkpointing computes again, and may need inputs that require grad
             return
         if call.site in self._read or not torch.is_grad_enabled() or torch._C._functorch.peek_interpreter_stack():

@@ -84,6 +84,7 @@ class ForwardCall:
     kwargs: dict[str, Any]
     output: Any
     tensors: tuple[torch.Tensor, ...]  #: those in the output
+    recomputed: bool  #: by a backward pass that it is part of
 
 
 @dataclass(slots=True, eq=False)
@@ -123,14 +124,22 @@ class LayerCall:
     layer: str  #: as users spell its class
 
 
+class _Outermost:
+    """The call of an outermost module that is under way."""
+
+    __slots__ = ("applied", "built")
+
+    def __init__(self) -> None:
+        self.built: dict[int, tuple[weakref.ref[torch.nn.Module], FrameSite]] = {}  # modules, during that call
+        self.applied: list[tuple[weakref.ref[torch.nn.Module], LayerCall]] = []  # those of them that were called
+
+
 class _Thread(threading.local):
     """What is under way in one thread."""
 
     def __init__(self) -> None:
         self.setting_mode = False
-        self.outermost: object | None = None  # stands for the call of a module that is under way
-        self.built: dict[int, tuple[weakref.ref[torch.nn.Module], FrameSite]] = {}  # modules, during that call
-        self.applied: list[tuple[weakref.ref[torch.nn.Module], LayerCall]] = []  # those of them that were called
+        self.outermost: _Outermost | None = None
         self.steps: list[tuple[int, int, StepCall | None]] = []  # (optimizer id, frame id, call)
 
 
@@ -151,7 +160,7 @@ _lock = threading.RLock()
 _patch = _Patch()
 _thread = _Thread()
 _autograd: Any = torch.autograd  # its entry to the engine is private
-_compiler: Any = torch.compiler  # likewise
+_compiler: Any = torch.compiler  # so is its flag; ``is_compiling()`` makes two calls to read it
 
 
 def activate(guard: Guard) -> None:
@@ -224,7 +233,7 @@ def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
         roots: Any, grads: Any, retain_graph: bool, create_graph: bool, inputs: Any = (), *args: Any, **kwargs: Any
     ) -> Any:
         guards = _watching() if _patch.engine is entry else ()
-        if not guards or torch.compiler.is_compiling() or inside_backward():
+        if not guards or is_dynamo_compiling() or _compiler._is_compiling_flag or inside_backward():
             return engine(roots, grads, retain_graph, create_graph, inputs, *args, **kwargs)
         call = BackwardCall(
             site=user_site(2),
@@ -316,7 +325,7 @@ def _mode_setter(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _step_begins(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if torch.compiler.is_compiling():
+    if is_dynamo_compiling() or _compiler._is_compiling_flag:
         return
     _thread.outermost = None
     steps = _thread.steps
@@ -336,7 +345,7 @@ def _step_begins(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _step_ended(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if torch.compiler.is_compiling():
+    if is_dynamo_compiling() or _compiler._is_compiling_flag:
         return
     steps = _thread.steps
     while steps:
@@ -368,21 +377,24 @@ def _is_running(frame_id: int) -> bool:
 
 def _caller(before: Callable[..., Any]) -> Callable[..., Any]:
     """The call of a module that tells the guards when the outermost one has returned."""
+    is_own = before is vars(torch.nn.Module).get("_wrapped_call_impl")
 
     def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if is_dynamo_compiling() or _compiler._is_compiling_flag:  # one call instead of two, for each layer
+        if is_dynamo_compiling() or _compiler._is_compiling_flag:
             return before(self, *args, **kwargs)
-        if _thread.outermost is not None:
-            output = before(self, *args, **kwargs)
-            if _thread.built:
-                _layer_ended(self)
+        outermost = _thread.outermost
+        if outermost is not None:
+            if is_own and self._compiled_call_impl is None:
+                output = self._call_impl(*args, **kwargs)  # as torch's own does, which would be one more call
+            else:
+                output = before(self, *args, **kwargs)
+            if outermost.built:
+                _layer_ended(outermost, self)
             return output
         guards = _watching()
         if not guards:
             return before(self, *args, **kwargs)
-        if _thread.built:  # in a forward that raised
-            _thread.built, _thread.applied = {}, []
-        _thread.outermost = mine = object()
+        _thread.outermost = mine = _Outermost()
         try:
             output = before(self, *args, **kwargs)
         except Exception:
@@ -394,6 +406,8 @@ def _caller(before: Callable[..., Any]) -> Callable[..., Any]:
             if ended:
                 _thread.outermost = None
         if ended:
+            if mine.built:
+                _layers_dropped(mine.applied)
             _forward_ended(guards, self, args, kwargs, output)
         return output
 
@@ -403,10 +417,8 @@ def _caller(before: Callable[..., Any]) -> Callable[..., Any]:
 def _forward_ended(
     guards: tuple[Guard, ...], module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
 ) -> None:
-    if _thread.built:
-        _layers_dropped()
     tensors = (output,) if isinstance(output, torch.Tensor) else tuple(tensors_in(output))
-    call = ForwardCall(user_site(3), module, args, kwargs, output, tensors)
+    call = ForwardCall(user_site(3), module, args, kwargs, output, tensors, inside_backward())
     for guard in guards:
         if guard.active:
             guard.forward_ended(call)
@@ -415,7 +427,7 @@ def _forward_ended(
 def _forward_stopped(
     guards: tuple[Guard, ...], module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    call = ForwardCall(user_site(3), module, args, kwargs, None, ())
+    call = ForwardCall(user_site(3), module, args, kwargs, None, (), inside_backward())
     for guard in guards:
         if guard.active:
             guard.tell("forward_stopped", call)
@@ -424,17 +436,18 @@ def _forward_stopped(
 def _parameter_registered(module: torch.nn.Module, name: str, parameter: Any) -> None:
     if torch.compiler.is_compiling() or parameter is None:
         return
-    guards = _watching()
-    if guards and _thread.outermost is not None and not inside_backward():
-        _module_built(sys._getframe(1))
+    guards, outermost = _watching(), _thread.outermost
+    if guards and outermost is not None and not inside_backward():
+        _module_built(outermost, sys._getframe(1))
     _placed(guards, module, parameter)
 
 
 def _module_registered(module: torch.nn.Module, name: str, part: Any) -> None:
     if torch.compiler.is_compiling():
         return
-    if _thread.outermost is not None and _thread.built.pop(id(part), None) is not None:
-        _module_built(sys._getframe(1))
+    outermost = _thread.outermost
+    if outermost is not None and outermost.built.pop(id(part), None) is not None:
+        _module_built(outermost, sys._getframe(1))
     if part is not None:
         _placed(_watching(), module, part)
 
@@ -446,7 +459,7 @@ def _placed(guards: tuple[Guard, ...], module: torch.nn.Module, part: Any) -> No
             guard.tell("part_placed", call)
 
 
-def _module_built(frame: FrameType | None) -> None:
+def _module_built(outermost: _Outermost, frame: FrameType | None) -> None:
     """Note the outermost of the modules that are being built inside the forward pass under way."""
     built: torch.nn.Module | None = None
     building: FrameType | None = None
@@ -458,20 +471,18 @@ def _module_built(frame: FrameType | None) -> None:
         frame = frame.f_back
     caller = None if building is None else building.f_back
     if built is not None and caller is not None and not is_foreign(caller.f_code.co_filename):
-        _thread.built[id(built)] = weakref.ref(built), site_of(caller)
+        outermost.built[id(built)] = weakref.ref(built), site_of(caller)
 
 
-def _layer_ended(module: torch.nn.Module) -> None:
-    entry = _thread.built.get(id(module))
+def _layer_ended(outermost: _Outermost, module: torch.nn.Module) -> None:
+    entry = outermost.built.get(id(module))
     if entry is not None and entry[0]() is module and any(one.requires_grad for one in module.parameters()):
         kind = type(module)
         name = f"nn.{kind.__name__}" if kind.__module__.startswith("torch.nn.") else kind.__name__
-        _thread.applied.append((entry[0], LayerCall(entry[1], name)))
+        outermost.applied.append((entry[0], LayerCall(entry[1], name)))
 
 
-def _layers_dropped() -> None:
-    applied = _thread.applied
-    _thread.built, _thread.applied = {}, []
+def _layers_dropped(applied: list[tuple[weakref.ref[torch.nn.Module], LayerCall]]) -> None:
     for layer, call in applied:
         if layer() is None:
             for guard in _watching():

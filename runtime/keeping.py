@@ -58,7 +58,7 @@ class KeptGraphs:
 
     def step_ended(self, call: StepCall) -> None:
         """To be told after the ages."""
-        if call.within is not None or self._ages.alive < self._next or self._ages.spent < self._next:
+        if call.within is not None or len(self._ages.stamps) < self._next or self._ages.spent < self._next:
             return
         if len(self._ages.spent_in()) < ENOUGH:
             return

@@ -10,7 +10,7 @@ from gradlint.events import Backward, EvalMode, ModelStepped, Tensor, TrainMode,
 from gradlint.facts import FALSE
 
 from .cohorts import Cohorts, Subject
-from .interception import BackwardCall, ForwardCall, ModeCall, StepCall, inside_backward
+from .interception import BackwardCall, ForwardCall, ModeCall, StepCall
 from .modules import depends_on_mode
 from .roster import Resting
 
@@ -111,7 +111,7 @@ class Modes(Resting):
                 break
         else:
             return
-        if inside_backward():
+        if call.recomputed:
             return
         module = call.module
         last = self._calls.get(id(module))

@@ -124,7 +124,7 @@ class GradientNorms:
 
 def _measured(grads: list[torch.Tensor], device: torch.device) -> tuple[list[float] | torch.Tensor, Any]:
     """The norms of gradients, and what tells when they are there; in main memory they are."""
-    with torch.no_grad(), unseen_by_modes():
+    with unseen_by_modes():
         norms = _norms(grads)
         if device.type == "cpu":
             return [norm.item() for norm in norms], None

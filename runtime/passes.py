@@ -57,6 +57,7 @@ class BackwardPasses:
         self._serials: dict[FrameSite, int] = {}
         self._sites: list[FrameSite] = []
         self._freeing = 0  # passes that freed their graphs
+        self._only: FrameSite | None = None  # of all of them, once no more graphs are stamped
         self._born: int = torch._C._autograd._get_sequence_nr()  # nodes of later graphs have higher numbers
         self._views: dict[tuple[bool, bool, str, bool], Tensor] = {}
         self._kind: Kind | None = None  # of the pass under way
@@ -67,7 +68,12 @@ class BackwardPasses:
         self._stale = self._ages.stale(map(_node, call.roots)) if self._ages.updates else []
         silent = [update for update in self._stale if update.silent] if self._stale else []
         root = call.roots[0] if call.roots else None
-        kind = None if silent or root is None else _kind(call, root)
+        kind: Kind | None = None
+        if isinstance(root, torch.Tensor) and not silent:
+            described = root.requires_grad, root.is_leaf, root.device, root.numel() == 1
+            kind = call.site, call.retain, call.create, call.accumulates, described
+        elif root is not None and not silent:
+            kind = call.site, call.retain, call.create, call.accumulates, None
         if kind != self._kind or self._alike is None:  # no hashes are asked for in an ordinary training
             self._kind = kind
             self._alike = None if kind is None else self._accepted.get(kind)
@@ -77,6 +83,8 @@ class BackwardPasses:
             self._judge.send(BackwardAsked(site=call.site, root=view))
 
     def backward_ended(self, call: BackwardCall) -> None:
+        if self._is_ordinary(call) and self._ages.walked_again(call.roots, call.site):
+            return
         overtaken = self._ages.overtaken() if self._ages.overtakes else ()
         if call.error is None:
             if overtaken:
@@ -86,6 +94,16 @@ class BackwardPasses:
                 self._remember_freed(call)
         else:
             call.explained = [*call.explained, *self._explain(call, str(call.error))]
+
+    def _is_ordinary(self, call: BackwardCall) -> bool:
+        """Whether there is nothing to say about a pass, nor to remember but that it has walked its graph."""
+        return (
+            call.site is self._only
+            and call.event is self._alike
+            and call.error is None
+            and not call.retain
+            and not self._ages.overtakes
+        )
 
     def _judge_pass(self, call: BackwardCall) -> None:
         event = call.event
@@ -157,8 +175,10 @@ class BackwardPasses:
         self._freeing += 1
         nodes = [node for node in map(_node, call.roots) if node is not None]
         if self._freeing > STAMPED and len(self._sites) == 1 and self._sites[0] is call.site:
+            self._only = call.site
             self._ages.walked(nodes, call.site)
             return
+        self._only = None
         serial = self._serials.get(call.site)
         if serial is None:
             serial = self._serials[call.site] = len(self._sites)
@@ -199,14 +219,6 @@ class BackwardPasses:
                     nodes.append(child)
         # Freed before there were stamps; unless a part of it was made, and perhaps freed, before there was a guard.
         return self._sites[0] if self._freeing > STAMPED and oldest >= self._born else None
-
-
-def _kind(call: BackwardCall, root: Any) -> Kind:
-    """What the passes have in common that are told as the same event."""
-    if not isinstance(root, torch.Tensor):
-        return call.site, call.retain, call.create, call.accumulates, None
-    described = root.requires_grad, root.is_leaf, root.device, root.numel() == 1
-    return call.site, call.retain, call.create, call.accumulates, described
 
 
 def _node(root: Any) -> Any:

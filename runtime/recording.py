@@ -96,13 +96,13 @@ class Recording:
         self._happened("step", call.site)
 
     def step_ended(self, call: StepCall) -> None:
-        self._look(call.within is not None)
+        if self.seconds - self._measured_at >= PAUSE and call.within is None:
+            self._look()
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends: what is left after the last step."""
-        self._measured_at = -math.inf
         if self.counts["step"]:
-            self._look(False)
+            self._look()
 
     def found(self, index: int) -> None:
         """A finding was seen, for the first time or again, at the event under way."""
@@ -144,14 +144,12 @@ class Recording:
         self.seconds = seconds = time.perf_counter() - self.begun
         (self._first if number < FIRST else self._latest).append((number, seconds, kind, site))
 
-    def _look(self, within_backward: bool) -> None:
-        """Count graphs and memory, not more often than it costs nothing."""
-        if within_backward or self.seconds - self._measured_at < PAUSE:
-            return
+    def _look(self) -> None:
+        """Count graphs and memory: not so often that it costs anything."""
         self._measured_at = self.seconds
         step = self.counts["step"]
         if self.ages is not None and self.graphs.wants():
-            self.graphs.add(step, self.ages.alive)
+            self.graphs.add(step, len(self.ages.stamps))
         if self.memory.wants() and (used := memory_used()) is not None:
             self.memory.add(step, used)
             self.on_device = torch.cuda.is_initialized()

@@ -13,6 +13,7 @@ from gradlint.events import FirstStep
 from .interception import ScheduleCall, StepCall
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
     from torch.optim import Optimizer
@@ -29,6 +30,7 @@ class Schedules:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._stepped: dict[int, weakref.ref[Optimizer]] = {}
+        self._latest: Callable[[], Optimizer | None] = lambda: None  # of them
         self._scheduled: dict[int, tuple[weakref.ref[Optimizer], FrameSite]] = {}
 
     def scheduler_stepped(self, call: ScheduleCall) -> None:
@@ -38,9 +40,9 @@ class Schedules:
             self._scheduled[id(optimizer)] = weakref.ref(optimizer), call.site
 
     def step_begins(self, call: StepCall) -> None:
-        if self._has_stepped(call.optimizer):
+        if self._latest() is call.optimizer or self._has_stepped(call.optimizer):
             return
-        self._stepped[id(call.optimizer)] = weakref.ref(call.optimizer)
+        self._stepped[id(call.optimizer)] = self._latest = weakref.ref(call.optimizer)
         optimizer, site = self._scheduled.pop(id(call.optimizer), (None, None))
         if optimizer is None or optimizer() is not call.optimizer or _is_scaled():
             site = None
