@@ -13,8 +13,11 @@ from torch import nn
 
 import gradlint
 from gradlint.runtime import gradients
+from gradlint.runtime.ages import Ages
 from gradlint.runtime.gradients import GradientHistory
+from gradlint.runtime.roster import Resting
 from gradlint.runtime.rounds import Round
+from gradlint.runtime.sampling import SAMPLE
 
 LONG = 20  #: rounds, after which the next ones are passed over
 
@@ -27,6 +30,7 @@ class Training:
         self.head = nn.Linear(8, 1)
         self.optimizer = build(self.model.parameters(), lr=0.01)
         self.x, self.y = torch.randn(6, 4), torch.randint(0, 2, (6,))
+        self.kept: list[torch.Tensor] = []
 
     def forward(self) -> torch.Tensor:
         return nn.functional.cross_entropy(self.model(self.x), self.y)
@@ -78,6 +82,47 @@ class Training:
     def frozen(self) -> None:
         self.model[0].weight.requires_grad_(not self.model[0].weight.requires_grad)
 
+    def keep_the_loss(self) -> None:
+        self.kept.append(self.forward())
+        self.kept[-1].backward()
+
+    def retain(self) -> None:
+        self.forward().backward(retain_graph=True)
+
+    def walk_twice(self) -> None:
+        loss = self.forward()
+        loss.backward(retain_graph=True)
+        loss.backward()
+
+    def differentiate_the_input(self) -> None:
+        nn.functional.cross_entropy(self.model(self.x.clone().requires_grad_()), self.y).backward()
+
+    def evaluate(self) -> None:
+        self.model.eval()
+        with torch.no_grad():
+            self.forward()
+        self.model.train()
+
+    def evaluate_with_graphs(self) -> None:
+        self.model.eval()
+        self.model(self.x)
+        self.model.train()
+
+    def scaled(self) -> None:
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        scaler.scale(self.forward()).backward()
+        scaler.step(self.optimizer)
+        scaler.update()
+
+    def closure(self) -> None:
+        def again() -> torch.Tensor:
+            self.clear()
+            loss = self.forward()
+            loss.backward()
+            return loss
+
+        self.optimizer.step(again)
+
     def ordinary(self) -> None:
         self.clear()
         self.backward()
@@ -99,14 +144,27 @@ DEEDS = [
     "more_parameters",
     "call_another_model",
     "frozen",
-    *["ordinary"] * 14,
+    "keep_the_loss",
+    "retain",
+    "walk_twice",
+    "differentiate_the_input",
+    "evaluate",
+    "evaluate_with_graphs",
+    "scaled",
+    "closure",
+    *["ordinary"] * 20,
 ]
 
 Seen = list[tuple[str, int, int, str]]
 
 
+def chosen(seed: int) -> list[str]:
+    return random.Random(seed).choices(DEEDS, k=40)  # noqa: S311  a program, not a secret
+
+
 def seen(deeds: list[str], build: Callable[..., torch.optim.Optimizer] = torch.optim.SGD) -> Seen:
     torch.manual_seed(0)
+    SAMPLE.seed(0)
     training = Training(build)
     with gradlint.guard(on_finding="collect", select=["ALL"]) as guard:
         for deed in deeds:
@@ -124,9 +182,34 @@ def told_each(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_nothing_is_lost_by_passing_over_rounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = random.Random(seed).choices(DEEDS, k=40)  # noqa: S311  a program, not a secret
-    deeds = ["ordinary"] * LONG + chosen
+    deeds = ["ordinary"] * LONG + chosen(seed)
     assert seen(deeds) == told_each(monkeypatch, deeds)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_lost_by_resting(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    deeds = ["ordinary"] * LONG + chosen(seed)
+    found = seen(deeds)
+    with monkeypatch.context() as patch:  # all are told of everything, and follow every graph
+        patch.setattr(Resting, "rest", lambda self: None)
+        patch.setattr(Ages, "walked_again", lambda self, roots, site: False)
+        patch.setattr(gradients, "ALIKE", sys.maxsize)
+        assert seen(deeds) == found
+
+
+def test_who_has_nothing_to_look_at_is_not_told() -> None:
+    training = Training()
+    with gradlint.guard(on_finding="collect", select=["ALL"]) as guard:
+        for _ in range(LONG):
+            training.ordinary()
+        told = {type(handler.__self__).__name__ for handler in guard._roster.handlers["backward_ended"]}  # type: ignore[attr-defined]  # all are bound methods
+        assert {"GradientHistory", "BackwardPasses"} <= told
+        assert told.isdisjoint({"InputGradients", "Walks", "Scaling"})
+        training.differentiate_the_input()
+        training.scaled()
+        told = {type(handler.__self__).__name__ for handler in guard._roster.handlers["backward_ended"]}  # type: ignore[attr-defined]  # likewise
+        assert {"InputGradients", "Scaling"} <= told
+    assert not any(guard._roster.handlers.values())
 
 
 @pytest.mark.parametrize(
