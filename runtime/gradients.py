@@ -111,6 +111,10 @@ class GradientHistory:
         self._find_clearings(self.of(given), site)
         return self.of(given)
 
+    def are_new(self, parameters: Iterable[torch.Tensor]) -> bool:
+        """Whether these gradients are those of an ordinary round, and no step has applied them; False if unknown."""
+        return self._round is not None and self._round.holds(parameters)
+
     def tell(self, event: Event, bundles: list[Bundle]) -> None:
         """Tell the protocols that something has happened to these gradients."""
         self._catch_up()

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from .bundles import versions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import torch
     from torch.optim import Optimizer
 
@@ -123,6 +125,14 @@ class Round:
         self.stepped_at = clock
         self.phase = Phase.SPENT
         return True
+
+    def holds(self, parameters: Iterable[torch.Tensor]) -> bool:
+        """Whether the gradients of just these parameters are what a backward pass has made, and no step has applied."""
+        given = list(parameters)
+        if self.phase is not Phase.HELD or set(map(id, given)) != set(self._ids):
+            return False
+        known = dict(zip(self._ids, self._known(), strict=True))
+        return all(parameter.grad is not None and parameter.grad is known[id(parameter)] for parameter in given)
 
     def settle(self) -> None:
         """Let the bundle be what the rounds so far have made of it."""

@@ -127,6 +127,9 @@ class Scaling(Resting):
     def gradients_clipped(self, call: ClipCall) -> None:
         if not math.isfinite(call.limit):
             return  # this only measures
+        if self._history.are_new(call.parameters):
+            self._right.add(call.site)
+            return
         bundles = self._history.look(call.parameters, call.site)
         added = [bundle for bundle in bundles if bundle.added]
         scaled = [bundle for bundle in added if bundle.scaled]

@@ -228,6 +228,14 @@ def test_a_single_slip_in_a_long_training_is_found(
     assert found == told_each(monkeypatch, deeds, build=optimizer)
 
 
+def test_clipping_ends_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: list[int] = []
+    ended = Round.step_ended
+    monkeypatch.setattr(Round, "step_ended", lambda self, *given: passed.append(1) or ended(self, *given))
+    assert seen(["clear", "backward", "clip", "step"] * 40) == []
+    assert len(passed) >= 25
+
+
 def test_ordinary_rounds_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[int] = []
     looked: list[int] = []
