@@ -13,7 +13,7 @@ from gradlint.static.analysis import analyze
 from gradlint.static.chains import Chain, chains_in
 from gradlint.static.project import Project
 from gradlint.static.reach import Reach
-from gradlint.static.triggers import NEEDS, Feature, Triggers
+from gradlint.static.triggers import NEEDS, Feature, Triggers, walks_in
 
 RULES = [rule for rule in all_rules() if rule.listens()]
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -77,8 +77,6 @@ def test_nothing_comes_of_nothing() -> None:
     triggers = Triggers(RULES)
     assert not triggers.any(Feature(0))
     assert triggers.any(Feature.BACKWARD)
-    assert triggers.ordered(Feature.BACKWARD)
-    assert not triggers.ordered(Feature.LOSS)
 
 
 @pytest.mark.parametrize("slug", ["unregistered_modules", "missing_super_init", "numpy_on_grad", "graph_freed"])
@@ -90,7 +88,7 @@ def test_passing_over_costs_no_finding(slug: str, tmp_path: Path, monkeypatch: p
         files[-1].write_text(section.partition("\n")[2], encoding="utf-8")
     found = analyze(Project([tmp_path]), files, RULES).findings
     monkeypatch.setattr(Triggers, "any", lambda *_: True)
-    monkeypatch.setattr(Triggers, "ordered", lambda *_: True)
+    monkeypatch.setattr("gradlint.static.analysis.walks_in", lambda _: True)
     assert [f.sort_key for f in analyze(Project([tmp_path]), files, RULES).findings] == [f.sort_key for f in found]
     assert found
 
@@ -113,11 +111,23 @@ def test_items_under_a_name_are_no_places_of_a_tensor(statement: str, changes: b
 
 
 @pytest.mark.parametrize(
-    ("call", "ordered"), [("loss.backward()", True), ("torch.autograd.grad(loss, x)", False), ("print(loss)", None)]
+    ("text", "walks"),
+    [
+        ("loss.backward()", True),
+        ("self.manual_backward(loss)", True),
+        ("torch.autograd.grad(loss, x)", False),
+        ("def backward(ctx, grad): pass", False),
+        ("loss.register_full_backward_hook(print)", False),
+    ],
 )
-def test_order_counts_where_gradients_accumulate(call: str, ordered: bool | None, tmp_path: Path) -> None:
-    project, reached = reach(tmp_path, main=f"import torch\n\ndef step(loss, x):\n    return {call}\n")
-    features = reached.features(project.module(tmp_path / "main.py").units[-1])
-    triggers = Triggers(RULES)
-    assert triggers.any(features) is (ordered is not None)
-    assert triggers.ordered(features) is bool(ordered)
+def test_order_counts_where_gradients_accumulate(text: str, walks: bool) -> None:
+    assert walks_in(text) is walks
+
+
+def test_the_search_ends_where_enough_is_known(tmp_path: Path) -> None:
+    text = "from far import finish\n\ndef look(x):\n    x.step()\n    finish(x)\n\ndef other(x):\n    finish(x)\n"
+    project, _ = reach(tmp_path, far="def finish(loss):\n    loss.backward()\n", main=text)
+    look, other = project.module(tmp_path / "main.py").units[1:]
+    reached = Reach(project, lambda features: bool(features & Feature.STEP))
+    assert reached.features(look) & (Feature.STEP | Feature.BACKWARD) == Feature.STEP
+    assert reached.features(other) & (Feature.STEP | Feature.BACKWARD) == Feature.BACKWARD

@@ -12,7 +12,6 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from gradlint.finding import Location
 from gradlint.source import SourceError, read_source, source_from_text
-from gradlint.static.index import index
 from gradlint.static.positions import Tree
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
 
@@ -21,7 +20,7 @@ PATH = Path("/somewhere/file.py")
 
 def load(text: str) -> Module:
     module = Module(source_from_text(text, PATH), "file")
-    index(module)
+    module.check()
     return module
 
 
@@ -100,12 +99,10 @@ def test_units_are_the_statements_of_the_file(text: str) -> None:
 
 @pytest.mark.parametrize("text", SNIPPETS)
 def test_units_of_a_parsed_file_stand_where_the_index_puts_them(text: str) -> None:
-    indexed, module = load(text), load("")
-    module.source = indexed.source
+    indexed = load(text)
     from gradlint.static.units import units_of
 
-    module.units = units_of(module.tree.root, module, module.tree, None)
-    parsed = [(repr(unit), unit.row) for unit in everything(module.units)]
+    parsed = [(repr(u), u.row) for u in everything(units_of(indexed.tree.root, indexed, indexed.tree, None))]
     assert parsed == [(repr(unit), unit.row) for unit in everything(indexed.units)]
 
 
@@ -136,7 +133,6 @@ def test_on_real_files() -> None:
     units = 0
     for path in real_files():
         module = Module(read_source(path), path.stem)
-        index(module)
         text = module.source.text
         covered = {row for unit in module.units for row in range(unit.row, unit.end_row + 1)}
         for statement in ast.parse(text).body:

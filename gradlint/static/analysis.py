@@ -17,11 +17,11 @@ from gradlint.source import SourceError
 from gradlint.static.callers import Callers
 from gradlint.static.context import Arguments, Context, forget_keys
 from gradlint.static.fixes import agreed, fix_of
-from gradlint.static.interpreter import BudgetExceededError, Interpreter
+from gradlint.static.interpreter import BudgetExceededError, Interpreter, OrderMattersError
 from gradlint.static.joining import join, reduce
 from gradlint.static.project import Project
 from gradlint.static.reach import Reach
-from gradlint.static.triggers import Feature, Triggers
+from gradlint.static.triggers import Feature, Triggers, walks_in
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
 from gradlint.static.values import (
     Class,
@@ -94,9 +94,9 @@ class _Analyzer:
         self.callers = project.importers_of(self.targets) if callers is None else list(callers)
         self.rules = {rule.code: rule for rule in rules}
         self.witness = Witness(rules)
-        self.reach = Reach(project)
-        self.machine = Interpreter(project, self.witness)
         self.triggers = Triggers(rules)
+        self.reach = Reach(project, self.triggers.any)
+        self.machine = Interpreter(project, self.witness, self.reach)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
         self.notes: list[str] = []
@@ -114,7 +114,7 @@ class _Analyzer:
         }
         for act in (self._module, self._main):
             for module, features in scripts.items():
-                self._entry(f"{module.path}", features, partial(act, module))
+                self._entry(f"{module.path}", module, features, partial(act, module))
         pending = [
             unit
             for module in modules
@@ -127,7 +127,7 @@ class _Analyzer:
             self._definition(unit, None if unit in referenced else True)
         self.notes += [
             f"{module.path}: too long to follow, only what it defines and imports is known"
-            for module in self.machine.given_up
+            for module in dict.fromkeys(self.machine.given_up)
         ]
         withdrawn = self.witness.withdrawn()
         findings = [
@@ -152,14 +152,12 @@ class _Analyzer:
 
     # --- entry points
 
-    def _entry(self, name: str, features: Feature, act: Callable[[], None]) -> None:
+    def _entry(self, name: str, module: Module, features: Feature, act: Callable[[], None]) -> None:
         """Run one entry point, if any rule may report what it leads to; what it proves is kept."""
         if not self.triggers.any(features):
             return
-        self.machine.steps = 0
-        self.machine.ordered = self.triggers.ordered(features)
         try:
-            act()
+            self._follow(act, closely=walks_in(module.source.text))
         except BudgetExceededError:
             self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
             self.witness.forget()
@@ -182,6 +180,16 @@ class _Analyzer:
                 finding = better if better.fix == fix else replace(better, fix=fix)
             self.found[key] = finding
 
+    def _follow(self, act: Callable[[], None], *, closely: bool) -> None:
+        """Run an entry point, once more and closely if that turns out to be needed."""
+        self.machine.ordered = closely
+        try:
+            with self.machine.budget():
+                act()
+        except OrderMattersError:
+            self.witness.start_again()
+            self._follow(act, closely=True)
+
     def _module(self, module: Module) -> None:
         self.machine.enter_module(module, World(self.machine.shared))
 
@@ -202,9 +210,9 @@ class _Analyzer:
     def _definition(self, unit: FunctionUnit | ClassUnit, grad: bool | None) -> None:
         name = f"{unit.module.path}:{unit.row}"
         if isinstance(unit, ClassUnit):
-            self._entry(name, self.reach.features(unit), partial(self._class, unit))
+            self._entry(name, unit.module, self.reach.features(unit), partial(self._class, unit))
         elif unit not in self.machine.called:
-            self._entry(name, self.reach.features(unit), partial(self._function, unit, grad))
+            self._entry(name, unit.module, self.reach.features(unit), partial(self._function, unit, grad))
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
         world = World(self.machine.shared)

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.static.chains import Chain, chains_in
-from gradlint.static.reach import assigned_in
+from gradlint.static.chains import Chain, assigned_in, chains_in
 from gradlint.static.triggers import Feature
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
 

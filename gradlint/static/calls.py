@@ -251,6 +251,7 @@ class Calls:
         world.heap.pop(kept.id, None)
 
     def _body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
+        self.m.begins(unit)
         body = unit.node.body.body
         out = self.m.flow.block(body, [w], here)
         results = out.returns + [(world, NONE) for world in out.normal]

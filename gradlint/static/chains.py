@@ -15,6 +15,11 @@ _CHAIN = re.compile(
     rf"|(\b(?:[fFtT][rR]?|[rR][fFtT])(?:{_STRING}))|(?<!\w)[rRbBuU]{{0,2}}(?:{_STRING})|#[^\n]*",
     re.DOTALL,
 )
+_BOUND = re.compile(
+    r"(?m)^[ \t]*(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)(\w+)|^[ \t]*([\w \t,()*]+?)[ \t]*(?::[^=\n]+)?=(?!=)"
+)
+_LOOP = re.compile(r"\b(?:for|as)[ \t]+([\w \t,()*]+?)[ \t]*(?:\bin\b|:|,)")
+_WORD = re.compile(r"[^\W\d]\w*")
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _SPACE = re.compile(r"\s+|\([^()]*\)")  # behind super, too
 
@@ -42,3 +47,10 @@ def chains_in(text: str) -> set[Chain]:
             for part in _BRACES.findall(f_string):
                 found |= chains_in(part)
     return found
+
+
+def assigned_in(text: str) -> set[str]:
+    """The names that a statement may bind."""
+    bound = {word for groups in _BOUND.findall(text) for group in groups for word in _WORD.findall(group)}
+    bound.update(word for group in _LOOP.findall(text) for word in _WORD.findall(group))
+    return bound

@@ -20,13 +20,14 @@ from gradlint.static.torch_table import (
     OPTIMIZERS,
 )
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
-from gradlint.static.values import NONE, Class, External, Frame, Function, Instance, Value
-from gradlint.static.world import World
+from gradlint.static.values import NONE, Class, External, Frame, Function, Instance, Unknown, Value
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
     from gradlint.static.units import Module
 
+MAX_DECORATOR_STEPS = 500  #: statements executed for one decorator at most
 _KINDS = {
     "builtins.staticmethod": "static",
     "builtins.classmethod": "class",
@@ -109,9 +110,25 @@ class Definitions:
         if instance is not None and instance.kind == "gradmode" and isinstance(value, Function):
             return replace(value, grad=instance.grad)
         if isinstance(decorator, (Function, Class)):
-            result = self.m.calls.joined(self.m.calls.call(decorator, Arguments([value]), w, ctx, ctx.site(node)), w)
+            result = self._decorated(decorator, value, w, ctx, node)
             return value if result == NONE or self.m.is_unknown(result) else result
         return value
+
+    def _decorated(
+        self, decorator: Function | Class, value: Value, w: World, ctx: Context, node: cst.BaseExpression
+    ) -> Value:
+        """What a decorator of the project returns; unknown where it takes long, as those do that write docstrings."""
+        trial = w.copy()
+        results: list[Value] = []
+
+        def act() -> None:
+            ends = self.m.calls.call(decorator, Arguments([value]), trial, ctx, ctx.site(node))
+            results.append(self.m.calls.joined(ends, trial))
+
+        if not self.m.affords(act, MAX_DECORATOR_STEPS):
+            return Unknown(("decorated", fresh()))
+        w.become(trial)
+        return results[0]
 
     # --- names that are defined further down, or in a module that is still being executed
 

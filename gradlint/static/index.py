@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from gradlint.static.positions import Tree
-from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit, units_of
+from gradlint.static.units import ClassUnit, FunctionUnit, Index, Module, StatementUnit, Unit, units_of
 from gradlint.syntax import TextError, parse
 
 _CONTINUED = re.compile(r"[ \t\f]*;?[ \t\f]*\\")
 
 
-def index(module: Module) -> None:
-    """Set the units of a module.
+def index_of(module: Module) -> Index:
+    """What stands in the body of a file.
 
     Raises:
         SourceError: neither the running Python nor libcst, which knows newer syntax, accepts the text.
@@ -32,10 +32,14 @@ def index(module: Module) -> None:
             tree = Tree(cst.parse_module(text))
         except Exception:  # noqa: BLE001 -- libcst raises several unrelated types on text that is not Python
             raise reason from error
-        module.units = units_of(tree.root, module, tree, None)
-    else:
-        module.units = _units(body, module, None)
-        module.imports = tuple(imports_in(body))
+        return Index(units_of(tree.root, module, tree, None))
+    return Index(
+        _units(body, module, None),
+        tuple(imports_in(body)),
+        executed=frozenset(_imports_executed(body)),
+        changed=frozenset(_changed_in(body)) - {""},
+        public=_public(text, body),
+    )
 
 
 def _units(body: Sequence[ast.stmt], module: Module, parent: Unit | None) -> tuple[Unit, ...]:
@@ -115,3 +119,73 @@ def imports_in(body: Sequence[ast.stmt]) -> Iterator[tuple[int, str, str | None,
                 yield from imports_in(getattr(node, name, ()))
             for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
                 yield from imports_in(handler.body)
+
+
+def _imports_executed(body: Sequence[ast.stmt]) -> Iterator[tuple[int, str]]:
+    """The level and module of the imports of a body, but for those in functions and those for type checkers."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.level, node.module or ""
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        else:
+            typing = isinstance(node, ast.If) and _mentions(node.test, "TYPE_CHECKING")
+            for name in ("orelse",) if typing else ("body", "orelse", "finalbody"):
+                yield from _imports_executed(getattr(node, name, ()))
+            for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                yield from _imports_executed(handler.body)
+
+
+def _changed_in(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """The first names of what a body calls for its effect, decorates with, or assigns parts of."""
+    made: dict[str, str] = {}  #: by what other names begin with, those that are assigned
+    for name in _changed_by(body, made):
+        seen = set[str]()
+        while name in made and name not in seen:
+            seen.add(name)
+            name = made[name]
+        yield name
+
+
+def _changed_by(body: Sequence[ast.stmt], made: dict[str, str]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield from map(_root, node.decorator_list)
+        elif isinstance(node, ast.Expr):
+            yield _root(node.value)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    made[target.id] = _root(node.value)
+                else:
+                    yield _root(target)
+        elif not (isinstance(node, ast.If) and _mentions(node.test, "__name__")):
+            for name in ("body", "orelse", "finalbody"):
+                yield from _changed_by(getattr(node, name, ()), made)
+            for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                yield from _changed_by(handler.body, made)
+
+
+def _public(text: str, body: Sequence[ast.stmt]) -> frozenset[str] | None:
+    """The names in ``__all__``, where one statement lists them."""
+    if text.count("__all__") != 1:
+        return None
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            items = node.value.elts if isinstance(node.value, (ast.List, ast.Tuple)) else [node.value]
+            names = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+            return frozenset(names) if len(names) == len(items) else None
+    return None
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an expression begins with; empty if it begins otherwise."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _mentions(test: ast.expr, name: str) -> bool:
+    return any(getattr(part, "id", getattr(part, "attr", None)) == name for part in ast.walk(test))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -40,12 +42,14 @@ from gradlint.static.ownership import Ownership
 from gradlint.static.passes import Passes
 from gradlint.static.plain_tensors import PlainTensors
 from gradlint.static.python import Python
+from gradlint.static.registrations import Registrations
 from gradlint.static.sameness import forget
 from gradlint.static.serialization import Serialization
 from gradlint.static.shapes import Shapes
 from gradlint.static.stepping import Stepping
 from gradlint.static.tensors import Tensors
 from gradlint.static.torch_table import METHODS
+from gradlint.static.triggers import walks_in
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.uses import Uses
 from gradlint.static.values import (
@@ -73,6 +77,7 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.project import Project
+    from gradlint.static.reach import Reach
     from gradlint.static.units import Module
 
 MAX_STEPS = 30_000  #: statements executed for one entry point at most
@@ -120,14 +125,19 @@ class BudgetExceededError(Exception):
     """An entry point took more steps than it may."""
 
 
+class OrderMattersError(Exception):
+    """An entry point that was not followed closely has come to a backward pass."""
+
+
 class Interpreter:
     """Executes the modules of a project abstractly and lets a witness watch."""
 
-    def __init__(self, project: Project, witness: Witness) -> None:
+    def __init__(self, project: Project, witness: Witness, reach: Reach) -> None:
         self.project = project
         self.witness = witness
         self.names = Names(self)
         self.imports = Imports(self)
+        self.registrations = Registrations(project, reach)
         self.definitions = Definitions(self)
         self.expressions = Expressions(self)
         self.modes = Modes(self)
@@ -166,19 +176,68 @@ class Interpreter:
         self.seen_classes: dict[Unit, Class] = {}
         self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
         self.steps = 0
-        self.ordered = True  #: a rule about an order of events may have something to say about this entry point
+        self._limit = MAX_STEPS
+        self.ordered = True  #: loops and branches are followed closely
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made
         self._images: dict[Module, World | None] = {}
         self._nested: dict[int, FunctionUnit | ClassUnit] = {}
         self._features: dict[Unit, frozenset[str]] = {}
+        self._walks: dict[Unit, bool] = {}
         self._late: set[tuple[Unit, str]] = set()
         self._evaluate = self.expressions.evaluate
 
     def tick(self) -> None:
         """Count a step."""
         self.steps += 1
-        if self.steps > MAX_STEPS:
+        if self.steps > self._limit:
             raise BudgetExceededError
+
+    @contextmanager
+    def budget(self) -> Iterator[None]:
+        """What is executed meanwhile has a budget of its own."""
+        before = self.steps, self._limit
+        self.steps, self._limit = 0, MAX_STEPS
+        try:
+            yield
+        finally:
+            self.steps, self._limit = before
+
+    def affords(self, act: Callable[[], None], steps: int) -> bool:
+        """Do something that may not take more than some steps; whether it has come to its end.
+
+        Raises:
+            BudgetExceededError: the entry point as a whole takes too many.
+        """
+        limit = self._limit
+        self._limit = min(limit, self.steps + steps)
+        try:
+            act()
+        except BudgetExceededError:
+            if self.steps > limit:
+                raise
+            return False
+        else:
+            return True
+        finally:
+            self._limit = limit
+
+    def order_matters(self) -> None:
+        """A backward pass begins: what comes before and after it, and in which iteration, is what many rules are about.
+
+        Raises:
+            OrderMattersError: loops and branches have not been followed closely so far.
+        """
+        if not self.ordered:
+            raise OrderMattersError
+
+    def begins(self, unit: FunctionUnit) -> None:
+        """A function is entered; OrderMattersError if it calls for backward passes, which might be missed."""
+        if not self.ordered:
+            walks = self._walks.get(unit)
+            if walks is None:
+                walks = self._walks[unit] = walks_in(unit.text)
+            if walks:
+                raise OrderMattersError
 
     def allowed_worlds(self) -> int:
         """How many worlds may be kept apart, the fewer the longer the entry point has run."""
@@ -274,14 +333,15 @@ class Interpreter:
             return frame
         if module not in self._images:
             self._images[module] = None
-            steps, self.steps = self.steps, 0  # what is imported is executed once, for all that import it
+            ordered, self.ordered = self.ordered, self.ordered or walks_in(module.source.text)
             try:
-                self._images[module] = self._execute_module(module)
+                with self.budget(), self.witness.apart():  # executed once, for all that import it
+                    self._images[module] = self._execute_module(module)
             except BaseException:
                 del self._images[module]  # it may be reached again with less on the stack
                 raise
             finally:
-                self.steps = steps
+                self.ordered = ordered
         image = self._images[module]
         if image is None:
             return None
@@ -310,7 +370,8 @@ class Interpreter:
         for other in ends[1:]:
             image = join(image, other)
         image.token = object()
-        dropped = [key for key, _ in forget(image, [frame.id, *self._filled(image)], 0)]
+        kept = [frame.id, *(key for key in image.heap if key in self.shared)]  # registries of other files, too
+        dropped = [key for key, _ in forget(image, kept, 0)]
         # Inputs that are still at hand may yet be looked at, if the module ever looks at a gradient.
         done = dropped if "grad" in module.words else list(image.heap)
         self.witness.inputs_done(done, image, ctx)
@@ -319,20 +380,18 @@ class Interpreter:
         self.shared.update(image.heap)
         return image
 
-    def _filled(self, image: World) -> list[int]:
-        """The containers of other modules that a module put something into while it was imported: registries."""
-        return [key for key, obj in image.heap.items() if isinstance(obj, (Sequence, Mapping)) and key in self.shared]
-
     def _definitions_of(self, module: Module, ctx: Context) -> World:
         """A module of which only what it defines and imports is known: its body is too long to follow."""
-        self.steps = 0
         w = World(self.shared)
         w.new(Frame({"__name__": Const(module.name or module.path.stem)}), key=ctx.frame)
         w.modules[module] = ctx.frame
-        followed = (FunctionUnit, ClassUnit)
-        units = [unit for unit in module.units if isinstance(unit, followed) or unit.is_import]
-        ends = self.run_units(units, [w], ctx).normal
-        return ends[0] if ends else w
+        for unit in module.units:
+            if isinstance(unit, (FunctionUnit, ClassUnit)) or unit.is_import:
+                trial = w.copy()
+                with self.budget():
+                    if self.affords(partial(self.execute_unit, unit, trial, ctx), MAX_STEPS // 10):
+                        w.become(trial)
+        return w
 
     def any_member(self, owner: Namespace, w: World, ctx: Context) -> Value:
         """``getattr(module, name)`` with an unknown name: one of its classes or functions, if they are few."""

@@ -19,6 +19,7 @@ from gradlint.static.values import (
     Ref,
     Segment,
     Sequence,
+    Stars,
     Tensor,
     Unknown,
     Value,
@@ -99,6 +100,8 @@ class _Join:
             return self.out.new(self.objects(left, right))
         if isinstance(left, Mapping) and isinstance(right, Mapping):
             return self.out.new(self.objects(left, right))
+        if isinstance(x, Stars) and isinstance(y, Stars):
+            return Stars(tuple(dict.fromkeys((*x.sources, *y.sources))))
         if isinstance(x, Unknown) or isinstance(y, Unknown):
             deps = getattr(x, "deps", frozenset()) | getattr(y, "deps", frozenset())
             for obj in (left, right):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,7 +19,7 @@ from gradlint.static.torch_table import (
     OPTIMIZERS,
     canonical,
 )
-from gradlint.static.values import Const, External, Frame, Namespace, Sequence, Unknown, Value
+from gradlint.static.values import Choice, Const, External, Frame, Imported, Namespace, Stars, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gradlint.static.units import Module
 
 _BUILTINS = frozenset(dir(builtins))
+_ON_THE_WAY = (Imported, Choice)
 _STAR = "import *"
 _SUBMODULES = ("torch.nn", "torch.optim", "torch.nn.functional", "torch.autograd", "torch.cuda", "torch.utils")
 
@@ -39,25 +41,25 @@ class Names:
     def lookup(self, name: str, w: World, ctx: Context) -> Value:
         """The value of a variable, by Python's scoping; unknown if it cannot be found."""
         key: int | None = ctx.frame
-        stars: list[Value] = []
+        stars: list[Stars] = []
         while key is not None:
             frame = w.find(key)
             if not isinstance(frame, Frame):
                 break
             value = frame.vars.get(name)
             if value is not None:
-                return value
-            if _STAR in frame.vars:
-                stars.append(frame.vars[_STAR])
+                return self.m.imports.arrived(value, w, ctx) if type(value) in _ON_THE_WAY else value
+            star = frame.vars.get(_STAR)
+            if isinstance(star, Stars):
+                stars.append(star)
             key = frame.parent
         defined = self.m.definitions.late(name, w, ctx)
         if defined is not None:
             return defined
         for star in stars:
-            if isinstance(star, External):
-                for module in star.name.split():
-                    if exports(module, name):
-                        return External(canonical(f"{module}.{name}"))
+            behind = self.m.imports.behind(star, name, w, ctx)
+            if behind is not None:
+                return behind
         if name == "__name__":
             return Const("__main__")
         if name in _BUILTINS:
@@ -94,6 +96,7 @@ class Imports:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._arriving: list[Imported] = []
 
     def execute(self, node: cst.Import | cst.ImportFrom, w: World, ctx: Context) -> None:
         """Bind what an import statement brings."""
@@ -122,6 +125,9 @@ class Imports:
             module = self.m.project.resolve_relative(level, name, ctx.module)
         else:
             module = self.m.project.resolve(name, ctx.module)
+        imported = (level, name) in ctx.module.index.executed
+        if module is not None and imported and self.m.registrations.among(module):
+            self.m.enter_module(module, w)
         if isinstance(node.names, cst.ImportStar):
             self._star(name, module, w, ctx)
             return
@@ -131,40 +137,48 @@ class Imports:
             if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
                 target = alias.asname.name.value
             if module is not None:
-                value = self.member(module, item, w, ctx)
+                value = self._brought(module, item, w, ctx)
             elif level:
                 value = Unknown(("import", ctx.module.path, name, item), item)
             else:
                 value = External(canonical(f"{name}.{item}"))
             self.m.names.assign(target, value, w, ctx)
 
-    def _star(self, name: str, module: Module | None, w: World, ctx: Context) -> None:
-        if module is None:
-            frame = w.write(ctx.frame)
-            before = frame.vars.get(_STAR)
-            known = before.name.split() if isinstance(before, External) else []
-            frame.vars[_STAR] = External(" ".join([canonical(name), *known]))
-            return
-        frame_id = self.m.enter_module(module, w)
-        if frame_id is None:
-            return
-        source = w.find(frame_id)
-        assert isinstance(source, Frame)
-        frame = w.write(ctx.frame)
-        public = self._public(source, w)
-        for key, value in source.vars.items():
-            if key in public if public is not None else not key.startswith("_"):
-                frame.vars[key] = value
+    def _brought(self, module: Module, name: str, w: World, ctx: Context) -> Value:
+        """``module.name``; in the body of a file left until it is read, where the module is not at hand already."""
+        if ctx.frame != w.modules.get(ctx.module) or module in w.modules:
+            return self.member(module, name, w, ctx)
+        return Imported(module, name)
 
-    def _public(self, source: Frame, w: World) -> frozenset[str] | None:
-        """The names in the ``__all__`` of a module; None where it has none, or not all of them are known."""
-        value = source.vars.get("__all__")
-        names = w.get(w.resolve(value), Sequence) if value is not None else None
-        if names is None or names.tail is not None:
-            return None
-        items = [w.resolve(item) for item in names.items]
-        known = [item.value for item in items if isinstance(item, Const)]
-        return frozenset(known) if len(known) == len(items) else None
+    def arrived(self, value: Value, w: World, ctx: Context) -> Value:
+        """A value, with what was left until it is read."""
+        if isinstance(value, Choice) and any(isinstance(each, Imported) for each in value.alternatives):
+            return replace(value, alternatives=tuple(self.arrived(each, w, ctx) for each in value.alternatives))
+        if not isinstance(value, Imported):
+            return value
+        if value in self._arriving:  # two files that import a name from each other
+            return Unknown(("member", value.module.path, value.name), value.name)
+        self._arriving.append(value)
+        try:
+            return self.member(value.module, value.name, w, ctx)
+        finally:
+            self._arriving.pop()
+
+    def _star(self, name: str, module: Module | None, w: World, ctx: Context) -> None:
+        frame = w.write(ctx.frame)
+        before = frame.vars.get(_STAR)
+        known = before.sources if isinstance(before, Stars) else ()
+        frame.vars[_STAR] = Stars((module or canonical(name), *known))
+
+    def behind(self, stars: Stars, name: str, w: World, ctx: Context) -> Value | None:
+        """A name that ``import *`` brought; None if it did not."""
+        for source in stars.sources:
+            if isinstance(source, str):
+                if exports(source, name):
+                    return External(canonical(f"{source}.{name}"))
+            elif self.m.project.offers(source, name):
+                return self.member(source, name, w, ctx)
+        return None
 
     def member(self, module: Module, name: str, w: World, ctx: Context) -> Value:
         """``module.name``: what the module binds, or its submodule."""
@@ -173,15 +187,15 @@ class Imports:
             frame = w.find(frame_id)
             assert isinstance(frame, Frame)
             if name in frame.vars:
-                return frame.vars[name]
+                return self.arrived(frame.vars[name], w, ctx)
             defined = self.m.definitions.of_module(module, frame_id, name, w)
             if defined is not None:
                 return defined
             star = frame.vars.get(_STAR)
-            if isinstance(star, External):
-                for outer in star.name.split():
-                    if exports(outer, name):
-                        return External(canonical(f"{outer}.{name}"))
+            if isinstance(star, Stars):
+                behind = self.behind(star, name, w, ctx)
+                if behind is not None:
+                    return behind
         child = self.m.project.submodule(module, name)
         if child is not None:
             return Namespace(child, name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from gradlint.static.layout import Layout, absolute
 
 if TYPE_CHECKING:
     from gradlint.static.units import Module
+
+_STAR = re.compile(r"\bimport[ \t]*\*")
 
 
 class Project:
@@ -35,6 +38,7 @@ class Project:
         self._layout = Layout(roots, self.disk)
         self._importers = Importers(self._layout)
         self._modules: dict[str, Module | SourceError] = {}  # by real path
+        self._offered: dict[tuple[Module, str], bool] = {}
         self._footprint: Footprint | None = Footprint()  # None after something that cannot be asked again
 
     def apart(self) -> Project:
@@ -45,7 +49,7 @@ class Project:
 
     def forget(self) -> None:
         """Let go of all modules that have been read."""
-        self._modules, self._footprint = {}, Footprint()
+        self._modules, self._offered, self._footprint = {}, {}, Footprint()
 
     def footprint(self) -> Footprint | None:
         """What was asked since; None where it cannot be told, because a file could not be read."""
@@ -79,16 +83,10 @@ class Project:
         Raises:
             SourceError: it cannot be read, or is not Python.
         """
-        key = self.disk.real(absolute(path))
-        known = self._modules.get(key)
-        if known is None:
-            try:
-                known = self._load(path)
-            except SourceError as error:
-                known = error
-            self._modules[key] = known
+        known = self._loaded(path)
         if isinstance(known, SourceError):
             raise known
+        known.check()
         return known
 
     def resolve(self, name: str, importer: Module) -> Module | None:
@@ -99,9 +97,37 @@ class Project:
         """The module that ``from ...name import`` means in ``importer``, with ``level`` dots."""
         return self._at(self._asked(_folder_of(importer), level, name))
 
+    def holds(self, level: int, name: str, importer: Module) -> bool:
+        """Whether what an import statement of ``importer`` names is a file of the project; it is not read."""
+        return self._asked(_folder_of(importer), level, name) is not None
+
     def submodule(self, package: Module, name: str) -> Module | None:
         """The module ``name`` inside of a package."""
         return None if package.folder is None else self._at(self._asked(package.folder, 1, name))
+
+    def offers(self, module: Module, name: str) -> bool:
+        """Whether ``from module import *`` may bring a name, be it from behind others of its kind."""
+        known = self._offered.get((module, name))
+        if known is None:
+            self._offered[module, name] = False  # it may lead back here
+            public = module.index.public
+            known = self._offered[module, name] = (
+                name in public if public is not None else not name.startswith("_")
+            ) and ((name in module.source.text and name in module.bound) or self._behind(module, name))
+        return known
+
+    def _behind(self, module: Module, name: str) -> bool:
+        """Whether a name may come from a file of which a module imports everything."""
+        return any(self.offers(star, name) for star in self._stars(module))
+
+    def _stars(self, module: Module) -> Iterator[Module]:
+        """The files of the project of which a module imports everything."""
+        if _STAR.search(module.source.text) is None:  # its index need not be made
+            return
+        for level, target, item, _ in module.imports:
+            found = self._at(self._asked(_folder_of(module), level, target)) if item == "*" else None
+            if found is not None:
+                yield found
 
     def _asked(self, folder: Path, level: int, name: str) -> Path | None:
         found = self._find(folder, level, name)
@@ -142,14 +168,22 @@ class Project:
             return None
         if path.suffix != ".py":
             return self._namespace(path)
-        try:
-            return self.module(path)
-        except SourceError:  # told where the file itself is checked
-            return None
+        known = self._loaded(path)
+        return None if isinstance(known, SourceError) else known  # told where the file itself is checked
+
+    def _loaded(self, path: Path) -> Module | SourceError:
+        key = self.disk.real(absolute(path))
+        known = self._modules.get(key)
+        if known is None:
+            try:
+                known = self._load(path)
+            except SourceError as error:
+                known = error
+            self._modules[key] = known
+        return known
 
     def _load(self, path: Path) -> Module:
-        from gradlint.static.index import index  # with libcst, 0.3 s, which need not be spent where every part is known
-        from gradlint.static.units import Module
+        from gradlint.static.units import Module  # with libcst, which need not be loaded where every part is known
 
         place = absolute(path)
         try:
@@ -167,9 +201,7 @@ class Project:
             folder = folder.parent
         package = ".".join(names if is_package else names[:-1])
         own = place.parent if is_package else None
-        module = Module(source, ".".join(names), package, is_package=is_package, folder=own)
-        index(module)
-        return module
+        return Module(source, ".".join(names), package, is_package=is_package, folder=own)
 
     def _is_package(self, folder: Path) -> bool:
         found = self._layout.is_package(folder)

@@ -7,10 +7,10 @@ need not be executed, nor even parsed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gradlint.static.chains import Chain, chains_in
+from gradlint.static.chains import Chain, assigned_in, chains_in
 from gradlint.static.discards import returns_new
 from gradlint.static.triggers import Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from gradlint.static.project import Project
     from gradlint.static.units import Module
 
-_BOUND = re.compile(
-    r"(?m)^[ \t]*(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)(\w+)|^[ \t]*([\w \t,()*]+?)[ \t]*(?::[^=\n]+)?=(?!=)"
-)
-_LOOP = re.compile(r"\b(?:for|as)[ \t]+([\w \t,()*]+?)[ \t]*(?:\bin\b|:|,)")
-_WORD = re.compile(r"[^\W\d]\w*")
 _STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d][\w.]*\.(\w+)\(")
 _AUGMENTED = re.compile(
     r"(?m)^[ \t]*[\w.]*(?:[.\]][ \t]*\w*[ \t]*[-+*/@%&|^<>]+|\][ \t]*|-)=(?!=)"
@@ -52,10 +47,13 @@ class Reach:
 
     Args:
         project: where the modules that names lead to are found.
+        enough: whether nothing more need be known of what has these features, whatever more it may have; the search
+            ends there.
     """
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, enough: Callable[[Feature], bool] = lambda _: False) -> None:
         self._project = project
+        self._enough = enough
         self._scopes: dict[Module, _Scope] = {}
         self._features: dict[Unit, Feature] = {}
         self._of_calls: dict[FunctionUnit, Feature] = {}
@@ -94,20 +92,24 @@ class Reach:
         open_units: list[Unit] = []
         features: dict[Unit, Feature] = {}
         stack: list[tuple[Unit, Iterator[Unit]]] = []
+        met = Feature(0)
 
         def enter(unit: Unit) -> None:
+            nonlocal met
             node = self.scope(unit.module).node(unit)
             number[unit] = low[unit] = len(number)
             features[unit] = node.features
             open_units.append(unit)
             stack.append((unit, iter(node.leads_to)))
+            met |= node.features
 
         enter(start)
-        while stack:
+        while stack and not self._enough(met):
             unit, rest = stack[-1]
             for other in rest:
                 if other in self._features:
                     features[unit] |= self._features[other]
+                    met |= self._features[other]
                 elif other not in number:
                     enter(other)
                     break
@@ -127,6 +129,7 @@ class Reach:
                     above = stack[-1][0]
                     low[above] = min(low[above], low[unit])
                     features[above] |= features[unit]
+        self._features.setdefault(start, met)
 
     def scope(self, module: Module) -> _Scope:
         """The names of a module."""
@@ -147,27 +150,21 @@ class Reach:
             return ()
         seen |= {module}
         if name in scope.links:
-            return self.linked(module, *scope.links[name], seen)
+            return scope.linked(name, seen)
         for star in scope.stars:
-            behind = self.member(star, name, seen)
-            if behind:
+            if self._project.offers(star, name) and (behind := self.member(star, name, seen)):
                 return behind
         return self._project.submodule(module, name) or ()
-
-    def linked(
-        self, module: Module, level: int, name: str, item: str | None, seen: frozenset[Module] = frozenset()
-    ) -> tuple[Unit, ...] | Module:
-        """What an import statement of ``module`` brings."""
-        target = self.module(module, level, name)
-        if target is None:
-            return ()
-        return target if item is None else self.member(target, item, seen)
 
     def module(self, importer: Module, level: int, name: str) -> Module | None:
         """The module of the project that an import statement names."""
         if level:
             return self._project.resolve_relative(level, name, importer)
         return self._project.resolve(name, importer)
+
+    def holds(self, importer: Module, level: int, name: str) -> bool:
+        """Whether an import statement names a module of the project."""
+        return self._project.holds(level, name, importer)
 
 
 class _Node:
@@ -187,18 +184,19 @@ class _Scope:
         self._reach = reach
         self._module = module
         self._nodes: dict[Unit, _Node] = {}
+        self._targets: dict[str, Module | None] = {}  #: the files behind links, as far as they were followed
         self.defined: dict[str, list[Unit]] = {}
         self.links: dict[str, tuple[int, str, str | None]] = {}  #: names that come from other files of the project
         self.stars: list[Module] = []
         names: dict[str, str] = {}
         star = False
         for level, name, item, bound in module.imports:
-            target = reach.module(module, level, name)
             if item == "*":
                 star = True
+                target = reach.module(module, level, name)
                 if target is not None:
                     self.stars.append(target)
-            elif target is not None:
+            elif reach.holds(module, level, name):
                 self.links[bound] = level, name, item
             else:
                 names[bound] = name if item is None else f"{name}.{item}"
@@ -206,6 +204,16 @@ class _Scope:
         for unit in module.units:
             for name in self._bound_by(unit):
                 self.defined.setdefault(name, []).append(unit)
+
+    def linked(self, name: str, seen: frozenset[Module] = frozenset()) -> tuple[Unit, ...] | Module:
+        """What a name means that an import statement has brought from another file."""
+        level, module, item = self.links[name]
+        if name not in self._targets:
+            self._targets[name] = self._reach.module(self._module, level, module)
+        target = self._targets[name]
+        if target is None:
+            return ()
+        return target if item is None else self._reach.member(target, item, seen)
 
     def _bound_by(self, unit: Unit) -> Iterable[str]:
         """The names that a unit of the body binds, or whose objects it may change."""
@@ -267,7 +275,7 @@ class _Scope:
         place = 0 if chain.parts[0] else 1
         first = chain.parts[place]
         if first in self.links:
-            here = self._reach.linked(self._module, *self.links[first])
+            here = self.linked(first)
         elif first in self.defined:
             return tuple(self.defined[first])
         else:
@@ -338,13 +346,6 @@ class _Scope:
                 if any(makes_tensor(each, there.foreign) for each in chains_in(unit.text)):
                     return True
         return False
-
-
-def assigned_in(text: str) -> set[str]:
-    """The names that a statement may bind."""
-    bound = {word for groups in _BOUND.findall(text) for group in groups for word in _WORD.findall(group)}
-    bound.update(word for group in _LOOP.findall(text) for word in _WORD.findall(group))
-    return bound
 
 
 def _reached(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> set[str]:

@@ -5,6 +5,7 @@ The names are those of the torch table.  A trigger never says that something hap
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntFlag, auto
@@ -147,28 +148,27 @@ class Triggers:
 
     def __init__(self, rules: Iterable[type[Rule]]) -> None:
         self._rules = tuple(rules)
-        self._known: dict[Feature, tuple[bool, bool]] = {}
+        self._known: dict[Feature, bool] = {}
 
     def any(self, features: Feature) -> bool:
-        """Whether any rule may report what comes of a text with these features."""
-        return self._of(features)[0]
-
-    def ordered(self, features: Feature) -> bool:
-        """Whether any of them is about the order of what happens, or what lasts from one iteration to the next."""
-        return self._of(features)[1]
-
-    def _of(self, features: Feature) -> tuple[bool, bool]:
+        """Whether any rule may report what comes of a text with these features, whatever more it may have."""
         known = self._known.get(features)
         if known is None:
             protocols = (protocol for rule in self._rules for protocol in rule.protocols)
-            ordered = bool(features & Feature.BACKWARD)
-            found = (
-                ordered
+            known = self._known[features] = (
+                bool(features & Feature.BACKWARD)
                 or any(_may_violate(each, features) for each in protocols)
                 or any(_may_happen(event, features) for rule in self._rules for event in rule.checks)
             )
-            known = self._known[features] = found, ordered
         return known
+
+
+_WALK: Final = re.compile(rf"(?<!def )\b(?:{'|'.join(sorted(WALKS))})\s*\(")
+
+
+def walks_in(text: str) -> bool:
+    """Whether a text calls for backward passes; one that hands the method on is not seen."""
+    return "backward" in text and _WALK.search(text) is not None
 
 
 def _may_happen(event: type[Event], features: Feature) -> bool:

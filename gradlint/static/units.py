@@ -19,6 +19,7 @@ import libcst as cst
 
 from gradlint.finding import Location
 from gradlint.source import Source, SourceError
+from gradlint.static.chains import assigned_in
 from gradlint.static.positions import Tree
 from gradlint.syntax import TextError, parse
 
@@ -27,6 +28,29 @@ _ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(?:setter|deleter|getter)\b")
 _SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
 
 Definition = cst.FunctionDef | cst.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What stands in the body of a file.
+
+    Attributes:
+        units: its statements, in order.
+        imports: its import statements; see :func:`~gradlint.static.index.imports_in`.
+        executed: the level and module of those that are executed whenever the file is imported.
+        changed: the first names of what the body calls for its effect, decorates with, or assigns parts of; None
+            where that is not known.
+        public: the names in its ``__all__``; None where it has none, or not all of them are known.
+    """
+
+    units: tuple[Unit, ...]
+    imports: tuple[tuple[int, str, str | None, str], ...] = ()
+    executed: frozenset[tuple[int, str]] = frozenset()
+    changed: frozenset[str] | None = None
+    public: frozenset[str] | None = None
+
+
+EMPTY = Index((), changed=frozenset())
 
 
 class Module:
@@ -48,9 +72,6 @@ class Module:
         self.package = package
         self.is_package = is_package
         self.folder = folder
-        self.units: tuple[Unit, ...] = ()  #: the statements of its body, in order; set by the index
-        self.imports: tuple[tuple[int, str, str | None, str], ...] = ()
-        """Its import statements; see :func:`~gradlint.static.index.imports_in`."""
         self._tree: Tree | SourceError | None = None
 
     @property
@@ -62,6 +83,43 @@ class Module:
     def words(self) -> frozenset[str]:
         """The identifiers in its text, those in comments and strings too."""
         return frozenset(_WORD.findall(self.source.text))
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The statements of its body, in order; none if it is not Python."""
+        return self.index.units
+
+    @property
+    def imports(self) -> tuple[tuple[int, str, str | None, str], ...]:
+        """Its import statements; see :func:`~gradlint.static.index.imports_in`."""
+        return self.index.imports
+
+    @cached_property
+    def bound(self) -> frozenset[str]:
+        """The names that its body may bind, but for those that ``import *`` brings."""
+        found = {bound for _, _, _, bound in self.imports}
+        for unit in self.units:
+            found.update((unit.name,) if isinstance(unit, _Definition) else assigned_in(unit.text))
+        return frozenset(found)
+
+    @property
+    def index(self) -> Index:
+        """What stands in its body; nothing if it is not Python."""
+        return EMPTY if isinstance(self._read, SourceError) else self._read
+
+    def check(self) -> None:
+        """Raise a SourceError if it is not Python."""
+        if isinstance(self._read, SourceError):
+            raise self._read
+
+    @cached_property
+    def _read(self) -> Index | SourceError:
+        from gradlint.static.index import index_of  # which makes units
+
+        try:
+            return index_of(self)
+        except SourceError as error:
+            return error
 
     @property
     def tree(self) -> Tree:

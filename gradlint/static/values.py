@@ -97,6 +97,21 @@ class Namespace:
 
 
 @dataclass(frozen=True, slots=True)
+class Imported:
+    """What ``from module import name`` brought into a file: looked up when the file reads it."""
+
+    module: Module = field(hash=False)
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stars:
+    """What ``from module import *`` brought into a file: files of the project, and others by name; the last first."""
+
+    sources: tuple[Module | str, ...] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Super:
     """``super()``: attribute look-up continues after ``cls`` in the bases of the receiver."""
 
@@ -130,7 +145,22 @@ class Choice:
     alternatives: tuple[Value, ...]
 
 
-Value = Const | Unknown | Ref | Function | Class | Bound | External | Namespace | Super | Partial | Lambda | Choice
+Value = (
+    Const
+    | Unknown
+    | Ref
+    | Function
+    | Class
+    | Bound
+    | External
+    | Namespace
+    | Imported
+    | Stars
+    | Super
+    | Partial
+    | Lambda
+    | Choice
+)
 
 NONE = Const(None)
 HOOKED = "backward hooks"

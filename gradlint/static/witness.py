@@ -7,7 +7,8 @@ lineage, does without it.  Different moments are alternatives: one that is prove
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -74,6 +75,7 @@ class Witness:
         self._moves: dict[Hashable, dict[Tokens, _Move]] = {}  #: by protocol, type of event and place
         self._votes: dict[Hashable, _Votes] = {}
         self._owners: dict[Hashable, Rule] = {}
+        self._settled: list[tuple[Rule, Violation]] = []  #: proven already, of the bodies of files
         self.muted = False  #: code is executed to learn what it sets, not for what it does
         self._withdrawn: dict[type[events.Event], set[Site]] = {}
         self._disputed: set[tuple[type[Intent], Site]] = set()
@@ -155,10 +157,14 @@ class Witness:
             for intent in intents
         )
 
-    def forget(self) -> None:
-        """Forget all votes of an entry point that was given up: what it would have disputed is not known either."""
+    def start_again(self) -> None:
+        """Forget all votes of an entry point: it is executed once more."""
         self._votes.clear()
         self._owners.clear()
+
+    def forget(self) -> None:
+        """Forget all votes of an entry point that was given up: what it would have disputed is not known either."""
+        self.start_again()
         self._given_up = True
 
     # --- conveniences of the tracer
@@ -225,8 +231,23 @@ class Witness:
 
     # --- the verdict
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is voted meanwhile is counted for itself, whatever becomes of the entry point that led there."""
+        votes, owners = self._votes, self._owners
+        self._votes, self._owners = {}, {}
+        try:
+            yield
+            self._settled += self._counted()
+        finally:
+            self._votes, self._owners = votes, owners
+
     def proven(self) -> list[tuple[Rule, Violation]]:
         """What no world contradicted, each mistake of a rule at a place told once.  Forgets all votes."""
+        settled, self._settled = self._settled, []
+        return settled + self._counted()
+
+    def _counted(self) -> list[tuple[Rule, Violation]]:
         best: dict[tuple[str, object], tuple[Rule, Violation]] = {}
         for key, votes in self._votes.items():
             if votes.vetoed or not votes.violations:
@@ -241,8 +262,7 @@ class Witness:
                 mend = agreed(known_one[1].mend, violation.mend)
                 better = min(known_one[1], violation, key=_story_key)
                 best[place] = (rule, better if better.mend == mend else replace(better, mend=mend))
-        self._votes.clear()
-        self._owners.clear()
+        self.start_again()
         return list(best.values())
 
 

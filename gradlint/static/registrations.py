@@ -1,0 +1,67 @@
+"""Files whose import changes what other files hold: those that enter something into a registry, above all."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gradlint.static.units import ClassUnit, FunctionUnit
+
+if TYPE_CHECKING:
+    from gradlint.static.project import Project
+    from gradlint.static.reach import Reach
+    from gradlint.static.units import Module, Unit
+
+_KEEPS = re.compile(r"\][ \t]*=(?!=)|\.(?:add|append|insert|extend|update|setdefault|register\w*)\(|\bsetattr\(")
+
+
+class Registrations:
+    """Tells which files must be executed where they are imported, and not only where something of them is used.
+
+    Args:
+        project: where the modules that import statements name are found.
+        reach: what names lead to.
+    """
+
+    def __init__(self, project: Project, reach: Reach) -> None:
+        self._project = project
+        self._reach = reach
+        self._known: dict[Module, bool] = {}
+
+    def among(self, module: Module) -> bool:
+        """Whether the body of a file, or of those that a package brings together, changes objects of another file."""
+        known = self._known.get(module)
+        if known is None:
+            self._known[module] = False  # it may lead back here
+            known = self._known[module] = self._changes_others(module) or (
+                module.is_package and any(map(self.among, self._imported_by(module)))
+            )
+        return known
+
+    def _changes_others(self, module: Module) -> bool:
+        changed = module.index.changed
+        if changed is None:
+            return True
+        own = {unit.name for unit in module.units if isinstance(unit, (FunctionUnit, ClassUnit))}
+        return any(self._keeps(module, name) for name in changed - own)
+
+    def _keeps(self, module: Module, name: str) -> bool:
+        """Whether a name means an object of another file that may keep what it is given, or be changed itself."""
+        if name in module.bound and all(bound != name for _, _, _, bound in module.imports):
+            return False
+        found = self._reach.member(module, name)
+        if not isinstance(found, tuple):
+            return True
+        return any(unit.module is not module and _may_keep(unit) for unit in found)
+
+    def _imported_by(self, module: Module) -> list[Module]:
+        found = [
+            self._project.resolve_relative(level, name, module) if level else self._project.resolve(name, module)
+            for level, name in sorted(module.index.executed)
+        ]
+        return [each for each in found if each is not None]
+
+
+def _may_keep(unit: Unit) -> bool:
+    """Whether a definition may keep something; an object that a statement binds may."""
+    return not isinstance(unit, FunctionUnit) or _KEEPS.search(unit.text) is not None
