@@ -76,6 +76,8 @@ class BuiltinCalls:
             "builtins.str": self._convert,
             "functools.partial": self._partial,
             "functools.wraps": lambda a, w, c, s: w.new(Instance(kind="decorator")),
+            "builtins.globals": lambda a, w, c, s: Namespace(c.module, "globals()"),
+            "dataclasses.field": self._field,
             "copy.deepcopy": self._deepcopy,
             "copy.copy": self._first,
             "collections.namedtuple": self._namedtuple,
@@ -214,6 +216,12 @@ class BuiltinCalls:
         if args.open:
             w.write(ref.id).tail = Unknown(("kwargs", fresh()))
         return ref
+
+    def _field(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        factory = args.keywords.get("default_factory")
+        if factory is not None:
+            return Partial(External("dataclasses.field"), (w.resolve(factory),), ())
+        return args.keywords.get("default") or Unknown(("field", fresh()))
 
     def _sum(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)

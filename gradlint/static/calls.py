@@ -156,7 +156,11 @@ class Calls:
             return self._lambda(callee, args, w, ctx, site)
         if isinstance(callee, Partial):
             merged = Arguments([*callee.args, *args.positional], {**dict(callee.kwargs), **args.keywords}, args.open)
-            return self.call(callee.function, merged, w, ctx, site)
+            before, w.module_checked = w.module_checked, w.module_checked or callee.checked
+            results = self.call(callee.function, merged, w, ctx, site)
+            for world, _ in results:
+                world.module_checked = before
+            return results
         if isinstance(callee, External):
             return self.m.externals.call(callee.name, args, w, ctx, site)
         if isinstance(callee, Ref):
@@ -387,20 +391,22 @@ class Calls:
         if not self.m.definitions.is_dataclass(cls):
             self.m.construction.initialized(ref, w, ctx, site)
             return [(w, ref)]
-        self._fill(ref, cls, args, w)
+        self._fill(ref, cls, args, w, ctx, site)
         after = self.m.definitions.attribute(cls, "__post_init__", w)
         if isinstance(after, Function):
             return [(world, ref) for world, _ in self.function(after, Arguments(), w, ctx, site, ref)]
         return [(w, ref)]
 
-    def _fill(self, ref: Ref, cls: Class, args: Arguments, w: World) -> None:
-        obj = w.write(ref.id)
+    def _fill(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         for position, name in enumerate(self.m.definitions.annotated_fields(cls)):
             given = args.get(position, name)
             if given is None:
                 given = self.m.definitions.attribute(cls, name, w)
+                if isinstance(given, Partial) and given.function == External("dataclasses.field"):
+                    here = ctx.at(site, name)
+                    given = self.joined(self.call(given.args[0], Arguments(), w, here, site), w)
             if given is not None:
-                obj.attrs[name] = given
+                w.write(ref.id).attrs[name] = given
 
     def _named_tuple(self, cls: Class, args: Arguments, w: World, ctx: Context) -> Value:
         names = self.m.definitions.annotated_fields(cls)

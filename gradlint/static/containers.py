@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.values import NONE, Const, Mapping, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import NONE, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.python import Index
 
 _STRING_METHODS = frozenset(
     [
@@ -71,6 +72,22 @@ class Containers:
         if name in ("sort", "reverse", "remove"):
             return NONE
         return Unknown(("list method", fresh()))
+
+    def remove(self, receiver: Ref, index: Index, w: World) -> None:
+        """``del receiver[index]``."""
+        obj = w.find(receiver.id)
+        if isinstance(obj, Sequence):
+            new: Sequence = w.write(receiver.id)
+            position = index.value if isinstance(index, Const) else index
+            if obj.tail is None and isinstance(position, int) and -len(obj.items) <= position < len(obj.items):
+                del new.items[position], new.sites[position]
+            elif isinstance(index, slice) or len(obj.items) == 1:
+                new.items, new.sites, new.tail, new.tail_site = [], [], None, None
+            new.end_with(None)
+        elif isinstance(obj, Mapping) and isinstance(index, (Const, Unknown)):
+            w.write(receiver.id).items.pop(index, None)
+        elif isinstance(obj, Instance):
+            self.m.modules.remove(receiver, index, w)
 
     def of_dict(
         self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site

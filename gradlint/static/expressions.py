@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from gradlint.static.context import Context
+from gradlint.static.modes import mode_of
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -225,7 +226,7 @@ class Expressions:
         if w.get(left, Object) is not None or w.get(right, Object) is not None:
             return self.m.python.operate(symbol, left, right, w, ctx)
         deps = _deps(left) | _deps(right)
-        return Unknown(("binary", symbol, key_of(left), key_of(right)), deps=deps)
+        return Unknown(("binary", symbol, key_of(left), key_of(right)), mode_of(left, right), deps)
 
     def _fold(self, symbol: str, left: Const, right: Const) -> Value:
         a, b = left.value, right.value

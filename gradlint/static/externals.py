@@ -11,6 +11,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.flow import Results
 from gradlint.static.memory import overwriting
+from gradlint.static.modes import mode_of
 from gradlint.static.ops import Conversion, Dropout, Op
 from gradlint.static.serialization import FOREIGN
 from gradlint.static.torch_table import (
@@ -170,7 +171,7 @@ class Externals:
         if is_harmless(name):
             self.m.uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
-            return Unknown(("number", fresh()))
+            return Unknown(("number", fresh()), mode_of(*args))
         return self.m.unknown_call(External(name), args, w, ctx, site)
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:

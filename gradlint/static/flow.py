@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.static.context import Arguments, Context
+from gradlint.static.context import Context
 from gradlint.static.joining import disagreements, join, reduce
 from gradlint.static.sameness import forget, signature
 from gradlint.static.values import (
@@ -20,7 +20,6 @@ from gradlint.static.values import (
     Group,
     Instance,
     Ref,
-    Sequence,
     Unknown,
     Value,
 )
@@ -129,7 +128,8 @@ class Flow:
             out.normal += result.normal
             out.absorb(result)
         elif isinstance(node, cst.Return):
-            out.returns += self.value(node.value, w, ctx) if node.value else [(w, NONE)]
+            ends = self.value(node.value, w, ctx) if node.value else [(w, NONE)]
+            out.returns += [(end, self.m.modes.returned(value, end, ctx)) for end, value in ends]
         elif isinstance(node, cst.Raise):
             if node.exc is not None:
                 self.m.eval(node.exc, w, ctx)
@@ -181,10 +181,15 @@ class Flow:
         target = node.target
         if isinstance(target, cst.Name):
             w.write(ctx.frame).vars.pop(target.value, None)
-        elif isinstance(target, cst.Subscript) and isinstance(target.slice[0].slice, cst.Slice):
-            owner = self.m.eval(target.value, w, ctx)
-            if w.get(owner, Sequence) is not None:
-                self.m.methods.call(owner, "clear", Arguments(), w, ctx, ctx.site(node))
+        elif isinstance(target, cst.Attribute):
+            owner = w.resolve(self.m.eval(target.value, w, ctx))
+            if isinstance(owner, Ref) and w.get(owner, Instance) is not None:
+                w.write(owner.id).attrs.pop(target.attr.value, None)
+        elif isinstance(target, cst.Subscript):
+            owner = w.resolve(self.m.eval(target.value, w, ctx))
+            index = self.m.expressions.index(target, w, ctx)
+            if isinstance(owner, Ref):
+                self.m.containers.remove(owner, index, w)
         return [w]
 
     def _import(self, node: cst.Import | cst.ImportFrom, w: World, ctx: Context) -> list[World]:

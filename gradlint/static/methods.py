@@ -96,6 +96,7 @@ class Methods:
             *_BACKWARD_HOOKS,
             "get_submodule",
             "get_parameter",
+            "pop",
             "append",
             "extend",
             "insert",
@@ -276,6 +277,8 @@ class Methods:
             return self._super_init(receiver.receiver, obj, args, w, ctx, site)
         if name == "forward" and obj.layer is not None:
             return self.m.tensors.apply(obj.layer.op, args, w, ctx, site, parameters=obj.groups)
+        if name == "forward" and obj.loss is not None:
+            return self.m.modules.loss(obj.loss.name, obj.loss, obj, args, w, ctx, site)
         return self._instance(receiver.receiver, obj, name, args, w, ctx, site)
 
     def _super_init(self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.nodes import children
-from gradlint.static.values import Const, Frame, Ref, Unknown, Value
+from gradlint.static.torch_table import DROPOUTS
+from gradlint.static.values import Const, External, Frame, Function, Lambda, Partial, Ref, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ class Modes:
         """What stands for ``value`` where it is another one in the other mode."""
         if isinstance(value, Const):
             return Unknown(("mode", fresh()), "mode")
-        return replace(value, key=("mode", fresh()), hint="mode") if isinstance(value, Unknown) else value
+        if isinstance(value, Unknown):
+            return replace(value, key=("mode", fresh()), hint="mode")
+        if isinstance(value, (Function, Lambda)) or (isinstance(value, External) and value.name in DROPOUTS):
+            return Partial(value, (), (), checked=True)
+        return value
 
     def combined(self, value: Value) -> Value:
         """What stands for ``value`` where a number is another one in the other mode and the rest is the same."""
@@ -59,12 +64,19 @@ class Modes:
             return replace(value, hint="mode")
         return self.chosen(value) if is_number(value) else value
 
+    def returned(self, value: Value, w: World, ctx: Context) -> Value:
+        """What a function returns: a number in a branch on the mode, such as a probability of dropout, follows it."""
+        return self.combined(value) if w.module_checked and is_number(value) and self._drops(ctx) else value
+
+    def _drops(self, ctx: Context) -> bool:
+        return any("drop" in word for word in ctx.module.words)
+
     def branched(self, node: cst.If, ends: list[World], ctx: Context) -> None:
         """After a branch on the mode: the numbers it assigned, among them probabilities of dropout, follow the mode."""
         names = self._assigned.get(id(node))
         if names is None:
-            drops = any("drop" in word for word in ctx.module.words)
-            names = self._assigned[id(node)] = tuple(dict.fromkeys(_assigned(node))) if drops else ()
+            names = tuple(dict.fromkeys(_assigned(node))) if self._drops(ctx) else ()
+            self._assigned[id(node)] = names
         for world in ends if names else ():
             frame = world.get(Ref(ctx.frame), Frame)
             for name in names if frame is not None else ():
@@ -72,6 +84,11 @@ class Modes:
                 told = self.combined(world.resolve(value)) if value is not None else None
                 if told is not None and told is not value:
                     self.m.names.assign(name, told, world, ctx)
+
+
+def mode_of(*values: Value) -> str:
+    """The hint of what is computed from values: whether one of them follows the mode."""
+    return "mode" if any(isinstance(value, Unknown) and value.hint == "mode" for value in values) else ""
 
 
 def is_number(value: Value | None) -> bool:
@@ -92,4 +109,4 @@ def _assigned(node: cst.If) -> Iterator[str]:
                 yield from (t.target.value for t in part.targets if isinstance(t.target, cst.Name))
 
 
-__all__ = ["Modes", "is_number"]
+__all__ = ["Modes", "is_number", "mode_of"]

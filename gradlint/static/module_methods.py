@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
@@ -88,6 +89,11 @@ class ModuleMethods:
         if container and name in ("items", "values", "keys"):
             pairs = [(Const(k), v) for k, v in obj.attrs.items() if not k.startswith("<")]
             return self.m.containers.of_dict(receiver, Mapping(dict(pairs)), name, args, w, ctx, site)
+        if container and name == "pop":
+            index = w.resolve(args.get(0, "key") or Const(-1))
+            popped = self.m.modules.get_item(receiver, obj, index, w, ctx, site)
+            self.m.modules.remove(receiver, index, w)
+            return popped
         if name in ("forward", "__call__"):
             return self.m.calls.joined(self.m.modules.call(receiver, args, w, ctx, site), w)
         if name == "state_dict":
@@ -120,7 +126,7 @@ class ModuleMethods:
         for value in added:
             self.m.construction.kept(w.resolve(value), w)
             if not ctx.peeled or len(new.attrs) <= 3:
-                new.attrs[str(len(new.attrs))] = value
+                new.attrs[next(str(n) for n in itertools.count(len(new.attrs)) if str(n) not in new.attrs)] = value
             if ctx.peeled:
                 new.attrs.pop("<more>", None)
                 new.attrs["<more>"] = Const(True)

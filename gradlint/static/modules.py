@@ -393,6 +393,27 @@ class Modules:
             elif isinstance(key, str):
                 new.attrs[key] = value
 
+    def remove(self, owner: Ref, index: Index, w: World) -> None:
+        """``del container[index]``, ``container.pop(index)``: which modules are left may not be known."""
+        obj = w.get(owner, Instance)
+        if obj is None or obj.layer is None or not obj.layer.container:
+            return
+        new = w.write(owner.id)
+        children = [k for k in obj.attrs if not k.startswith("<")]
+        key = index.value if isinstance(index, Const) else index
+        open_ = "<more>" in obj.attrs
+        if isinstance(key, str) and key in children:
+            del new.attrs[key]
+        elif isinstance(key, int) and -len(children) <= key < len(children) and not open_:
+            del new.attrs[children[key]]
+        elif isinstance(key, slice) and not open_:
+            for name in children[key]:
+                del new.attrs[name]
+        else:
+            new.attrs.pop("<last>", None)
+            new.attrs.pop("<more>", None)
+            new.attrs["<more>"] = Const(True)
+
     # --- calling
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:

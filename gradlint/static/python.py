@@ -14,6 +14,7 @@ from gradlint.static.values import (
     External,
     Instance,
     Mapping,
+    Namespace,
     Object,
     Ref,
     Sequence,
@@ -166,6 +167,8 @@ class Python:
             return Unknown(("character", fresh()))
         if isinstance(owner, External):
             return self._member(owner, index, w, ctx, site)
+        if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
+            return self.m.attributes.get(owner, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             return Unknown(("item", owner.key, key), "", owner.deps)

@@ -433,6 +433,11 @@ class Tensors:
             new.activation_at = first.activation_at if first is not None else None
             if len(tensors) > 1 and any(t.activation != new.activation for t in tensors):
                 new.activation = None
+        elif op.activation == "bounds":
+            probable = first is not None and first.activation in ("softmax", "sigmoid")
+            new.activation = first.activation if first is not None and probable else "none"
+            new.activation_at = first.activation_at if first is not None else None
+            new.nudged = "none"
         elif op.activation == "clears":
             new.activation = "none"
         else:

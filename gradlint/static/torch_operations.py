@@ -22,12 +22,13 @@ _POINTWISE: Final = merged(
     ),
     ops("clone", saves="", size="keeps", activation="keeps", copies=True),
     ops(
-        "abs absolute acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh clamp clamp_max "
-        "clamp_min clip cos cosh digamma erf erfc erfinv hardshrink i0 lgamma log log10 log1p log2 logit "
-        "mvlgamma nan_to_num polygamma renorm sin sinc sinh square",
+        "abs absolute acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh "
+        "cos cosh digamma erf erfc erfinv hardshrink i0 lgamma log log10 log1p log2 logit "
+        "mvlgamma polygamma renorm sin sinc sinh square",
         size="keeps",
         copies=True,
     ),
+    ops("clamp clamp_max clamp_min clip nan_to_num", size="keeps", activation="bounds", copies=True),
     ops("exp exp2 expm1 reciprocal relu rsqrt sqrt tan", saves="output", size="keeps", copies=True),
     ops("tanh", saves="output", size="keeps", activation="tanh", copies=True),
     ops("sgn", saves="both", size="keeps", copies=True),

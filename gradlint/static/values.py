@@ -126,6 +126,7 @@ class Partial:
     function: Value
     args: tuple[Value, ...]
     kwargs: tuple[tuple[str, Value], ...]
+    checked: bool = False  #: it was chosen by the mode of a module
 
 
 @dataclass(frozen=True, slots=True)
