@@ -86,13 +86,21 @@ class Construction:
         return False
 
     def attribute_set(
-        self, ref: Ref, obj: Instance, name: str, value: Value, w: World, ctx: Context, site: Site
+        self,
+        ref: Ref,
+        obj: Instance,
+        name: str,
+        value: Value,
+        w: World,
+        ctx: Context,
+        site: Site,
+        registers: bool = False,
     ) -> None:
         """``module.name = value``, or a registration under that name."""
         self.kept(value, w)
         if self.builds(ref, ctx) and name in obj.set_at:
             self.m.plain.set(ref, obj, name, value, w, site)
-        if obj.cls is None or not self._is_layer(value, w) or not self.builds(ref, ctx):
+        if obj.cls is None or not (registers or self._is_layer(value, w)) or not self.builds(ref, ctx):
             return
         if self.m.definitions.attribute(obj.cls, "__setattr__", w) is not None:
             return

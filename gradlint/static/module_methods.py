@@ -81,7 +81,7 @@ class ModuleMethods:
             label = str(key.value) if isinstance(key, Const) else f"<{fresh()}>"
             self.m.ownership.placed(receiver, w.resolve(value), w, site)
             w.write(receiver.id).attrs[label] = value
-            self.m.construction.attribute_set(receiver, obj, label, w.resolve(value), w, ctx, site)
+            self.m.construction.attribute_set(receiver, obj, label, w.resolve(value), w, ctx, site, registers=True)
             return NONE
         container = obj.layer.container if obj.layer is not None else ""
         if container and name in ("append", "extend", "insert"):

@@ -39,7 +39,7 @@ _WRAPPED = re.compile(
 )
 _ATTRIBUTE = re.compile(r"\bself\.\w")
 _BASES = re.compile(r"(?m)^class\s+\w+[^(:]*\(([^)]*)\)")
-_SUPER = re.compile(r"\bsuper\s*\(\s*(\w*)|\.__init__\s*\(")
+_SUPER = re.compile(r"\bsuper\s*\(\s*(\w*)[^()]*\)\s*\.\s*__init__\s*\(|\.__init__\s*\(")
 
 
 class Reach:
