@@ -78,6 +78,7 @@ class BuiltinCalls:
             "functools.wraps": lambda a, w, c, s: w.new(Instance(kind="decorator")),
             "builtins.globals": lambda a, w, c, s: Namespace(c.module, "globals()"),
             "dataclasses.field": self._field,
+            "apex.amp.initialize": self._given,
             "copy.deepcopy": self._deepcopy,
             "copy.copy": self._first,
             "collections.namedtuple": self._namedtuple,
@@ -216,6 +217,10 @@ class BuiltinCalls:
         if args.open:
             w.write(ref.id).tail = Unknown(("kwargs", fresh()))
         return ref
+
+    def _given(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        given = [value for n, name in enumerate(("models", "optimizers")) if (value := args.get(n, name)) is not None]
+        return w.resolve(given[0]) if len(given) == 1 else w.new(Sequence(given, [None] * len(given), mutable=False))
 
     def _field(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         factory = args.keywords.get("default_factory")

@@ -40,6 +40,22 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 MAX_DEPTH = 28
+NEVER_OF_TENSORS = frozenset(
+    [
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "state_dict",
+        "load_state_dict",
+        "zero_grad",
+        "train",
+        "eval",
+    ]
+)
+"""Methods of modules that tensors do not have."""
 _MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
 MAX_RECURSION = 2
 
@@ -134,6 +150,8 @@ class Calls:
             return self.call(attribute, args, w, ctx, site)
         if isinstance(receiver, Super) and name == "__init__":
             return self.m.construction.called(receiver, args, w, ctx, site)
+        if name in NEVER_OF_TENSORS and isinstance(receiver, Ref):
+            self.m.modules.recognised(receiver, w, site)
         attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
         if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
             return [(w, self.m.methods.call(receiver, name, args, w, ctx, site))]

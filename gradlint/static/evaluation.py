@@ -59,7 +59,9 @@ class Evaluation:
             module.training, module.mode_at = flag, site
             module.mode_asked = fresh() if flag is not None else 0
         obj = w.get(ref, Instance)
-        if obj is None or not (obj.opaque or self.depends_on_mode(ref, w).is_true):
+        if obj is None:
+            return
+        if flag is False and not (obj.opaque or self.depends_on_mode(ref, w).is_true):
             return
         if flag is False and self._is_part(ref, obj, w):
             return

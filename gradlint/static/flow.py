@@ -274,6 +274,7 @@ class Flow:
 
     def _if(self, node: cst.If, w: World, ctx: Context) -> Outcome:
         out = Outcome()
+        last: list[World] = []  # in which the program ends here
         mode = self.m.modes.asked_by(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
         before, was_periodic = w.module_checked, w.periodic
@@ -292,8 +293,12 @@ class Flow:
             for end in branch.normal:
                 end.module_checked = before or (mode and one_sided)
                 end.periodic = was_periodic or (periodic and one_sided)
-            out.normal += branch.normal
+            if body is not None and _ends_program(body):
+                last += branch.normal
+            else:
+                out.normal += branch.normal
             out.absorb(branch)
+        out.normal = out.normal or last
         if mode:
             self.m.modes.branched(node, out.normal, ctx)
         return out
@@ -504,7 +509,8 @@ class Flow:
             if handler.name is not None:
                 self.bind(handler.name.name, Unknown(("except", fresh()), "error"), world, ctx, handler)
             caught = self.block(handler.body.body, [world], ctx)
-            out.normal += caught.normal
+            if not out.normal or not _ends_program(handler.body):
+                out.normal += caught.normal
             out.absorb(caught)
         if not out.normal and not node.handlers:
             out.normal = []
@@ -550,6 +556,19 @@ def _running_total(node: cst.Assign) -> cst.BaseExpression | None:
             return target
         value = value.left
     return None
+
+
+def _ends_program(body: cst.BaseSuite | cst.If) -> bool:
+    """Whether a block ends by ``sys.exit()`` or the like."""
+    last = body.body[-1] if isinstance(body, cst.BaseSuite) and body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    call = last.value if isinstance(last, cst.Expr) else None
+    if not isinstance(call, cst.Call):
+        return False
+    if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name):
+        return (call.func.value.value, call.func.attr.value) in (("sys", "exit"), ("os", "_exit"), ("os", "abort"))
+    return isinstance(call.func, cst.Name) and call.func.value in ("exit", "quit")
 
 
 def _exits(body: cst.BaseSuite) -> bool:

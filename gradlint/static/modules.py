@@ -139,6 +139,15 @@ class Modules:
         )
         return w.new(module, place)
 
+    def recognised(self, ref: Ref, w: World, site: Site) -> None:
+        """What was taken for a tensor, because it was moved to a device, is a module: it is treated as one."""
+        tensor = w.get(ref, Tensor)
+        if tensor is not None and tensor.structured and tensor.is_parameter is not True:
+            groups = tensor.deps or [w.new(Group(None, opaque=True, made_at=site)).id]
+            module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
+            module.groups = frozenset(groups)
+            w.new(module, key=ref.id)
+
     def prepare(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Before ``__init__``: what an instance inherits from a layer or loss of torch."""
         for base in self.m.definitions.external_bases(cls):

@@ -113,9 +113,9 @@ PASSED_THROUGH: Final = names(
     "torch.nn.utils.remove_weight_norm torch.nn.utils.spectral_norm torch.nn.utils.weight_norm "
     "torch.nn.utils.parametrizations.orthogonal torch.nn.utils.parametrizations.spectral_norm "
     "torch.nn.utils.parametrizations.weight_norm torch.nn.SyncBatchNorm.convert_sync_batchnorm "
-    "apex.parallel.convert_syncbn_model torch_geometric.compile",
+    "apex.parallel.convert_syncbn_model torch_geometric.compile apex.amp.scale_loss",
 )
-"""Calls that give back the module they are given first, or one that acts like it over the same parameters."""
+"""Calls that give back the module they are given first, or one that acts like it over the same parameters; a loss."""
 
 LIGHTNING_BASES: Final = names(
     "",
