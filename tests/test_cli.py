@@ -327,6 +327,19 @@ def test_python_m_gradlint(tmp_path: Path) -> None:
     assert done.stdout == f"gradlint {__version__}\n"
 
 
+def test_a_run_does_not_look_for_garbage_in_what_ends_with_it(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n", encoding="utf-8")
+    program = (
+        "import gc, sys\n"
+        "from gradlint.__main__ import main\n"
+        "sys.argv = ['gradlint', '--isolated', '--no-cache', 'a.py']\n"
+        "assert main() == 0\n"
+        "print('frozen:', gc.get_freeze_count() > 10_000, 'left:', len(gc.get_objects()) < 1_000)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "frozen: True left: True"
+
+
 def test_names_and_text_no_terminal_can_show_do_not_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "ü.py").write_text('x = "你好" +\n', encoding="utf-8")
     done = subprocess.run(
