@@ -7,6 +7,8 @@ from types import TracebackType
 import libcst as cst  # noqa: TC002 -- the next line imports it anyway
 from libcst._nodes.internal import CodegenState  # libcst.metadata offers the same, at 0.4 s for the import
 
+from gradlint.static.nodes import children
+
 Span = tuple[int, int, int, int]  #: row, column, end row, end column; from 1, the end column exclusive
 
 
@@ -28,12 +30,12 @@ class Tree:
         self._parents: dict[int, cst.CSTNode] = {}
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The node that ``node`` is a child of; None for the root, and for what does not stand in this tree."""
+        """The node that ``node`` is a child of; None for the root, whitespace, and what does not stand in this tree."""
         if not self._parents:
             queue: list[cst.CSTNode] = [self.root]
             while queue:
                 each = queue.pop()
-                for child in each.children:
+                for child in children(each):
                     self._parents.setdefault(id(child), each)
                     queue.append(child)
         return self._parents.get(id(node))
