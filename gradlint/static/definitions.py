@@ -139,13 +139,13 @@ class Definitions:
 
     def of_module(self, module: Module, frame: int, name: str, w: World) -> Value | None:
         """A definition of ``module`` by name, without executing the module."""
-        for unit in module.units:
-            if isinstance(unit, (FunctionUnit, ClassUnit)) and unit.name == name:
-                self.define(unit, w, Context(module, unit, frame))
-                frame_object = w.find(frame)
-                assert isinstance(frame_object, Frame)
-                return frame_object.vars.get(name)
-        return None
+        unit = module.definitions.get(name)
+        if unit is None:
+            return None
+        self.define(unit, w, Context(module, unit, frame))
+        frame_object = w.find(frame)
+        assert isinstance(frame_object, Frame)
+        return frame_object.vars.get(name)
 
     # --- classes
 

@@ -84,6 +84,12 @@ class Module:
         """The identifiers in its text, those in comments and strings too."""
         return frozenset(_WORD.findall(self.source.text))
 
+    @cached_property
+    def definitions(self) -> Mapping[str, FunctionUnit | ClassUnit]:
+        """The functions and classes of its body by name; the first where there are several."""
+        units = [unit for unit in self.units if isinstance(unit, (FunctionUnit, ClassUnit))]
+        return {unit.name: unit for unit in reversed(units)}
+
     @property
     def units(self) -> tuple[Unit, ...]:
         """The statements of its body, in order; none if it is not Python."""
