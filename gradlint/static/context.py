@@ -57,10 +57,11 @@ class Context:
 
     def calls(self, function: object) -> int:
         """How often ``function`` is on the call stack."""
-        count, here = 0, self
+        count = 0
+        here: Context | None = self
         while here is not None:
             count += here.function is not None and here.function.unit is function
-            here = here.parent  # type: ignore[assignment]
+            here = here.parent
         return count
 
 

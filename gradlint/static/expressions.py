@@ -374,12 +374,12 @@ class Expressions:
     def _generate(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
         iterable = self.m.eval(clause.iter, w, ctx)
         items = self.m.python.iterate(iterable, w, ctx, ctx.site(clause.iter))
+        rounds: list[tuple[Value | None, Context]]
         if items.known is not None:
             rounds = [(value, ctx.at(id(clause), n)) for n, value in enumerate(items.known)]
         else:
             exact = False
-            contexts = [ctx.at(id(clause), n, peeled=True) for n in range(2)]
-            rounds = [(None, here) for here in contexts]  # type: ignore[misc]
+            rounds = [(None, ctx.at(id(clause), n, peeled=True)) for n in range(2)]
         for value, here in rounds:
             if value is None:
                 value = items.element(w, here)
