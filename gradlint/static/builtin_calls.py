@@ -146,7 +146,7 @@ class BuiltinCalls:
         if isinstance(obj, Instance) and obj.kind == "parameters":
             return value
         if isinstance(obj, Sequence):
-            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site))
+            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, own=obj.own))
         known_items, element = self._items(value, w, ctx, site)
         if known_items is not None:
             return w.new(Sequence(list(known_items), [None] * len(known_items)))
@@ -203,15 +203,10 @@ class BuiltinCalls:
         ref = w.new(Mapping())
         if args.positional:
             source = w.resolve(args.positional[0])
-            pairs = w.get(source, Sequence)
-            if pairs is not None:
-                for item in pairs.items:
-                    pair = w.get(w.resolve(item), Sequence)
-                    if pair is not None and len(pair.items) == 2:
-                        key = w.resolve(pair.items[0])
-                        w.write(ref.id).items[key] = pair.items[1]
-            else:
+            if w.get(source, Mapping) is not None:
                 self.m.python.update(ref, source, w, ctx)
+            else:
+                self._fill(ref, source, w, ctx, site)
         for name, value in args.keywords.items():
             w.write(ref.id).items[Const(name)] = value
         if args.open:
@@ -227,6 +222,19 @@ class BuiltinCalls:
         if factory is not None:
             return Partial(External("dataclasses.field"), (w.resolve(factory),), ())
         return args.keywords.get("default") or Unknown(("field", fresh()))
+
+    def _fill(self, ref: Ref, source: Value, w: World, ctx: Context, site: Site) -> None:
+        """Put pairs of a key and a value into a dict."""
+        items = self.m.python.iterate(source, w, ctx, site)
+        pairs = items.known if items.known is not None else [items.element(w, ctx)]
+        for item in pairs:
+            pair = w.get(w.resolve(item), Sequence)
+            known = pair is not None and len(pair.items) == 2
+            new: Mapping = w.write(ref.id)
+            if pair is not None and known and items.known is not None:
+                new.items[w.resolve(pair.items[0])] = pair.items[1]
+            else:
+                new.tail = pair.items[1] if pair is not None and known else Unknown(("item", fresh()))
 
     def _sum(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)

@@ -12,7 +12,7 @@ from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module, is_data, is_result, looks_like_parameter
-from gradlint.static.torch_table import ATTRIBUTES, METHODS
+from gradlint.static.torch_table import ATTRIBUTES, METHODS, SPECIAL_METHODS
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -164,7 +164,7 @@ class Changes:
             return self.m.tensors.apply(op, Arguments([owner]), w, ctx, site)
         if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
             return Unknown(("attribute", owner, name), name)
-        if tensor.structured and name not in METHODS:
+        if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS:
             return self.m.tensors.view(owner, w, site)
         return Bound(owner, name)
 

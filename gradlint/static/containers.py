@@ -56,7 +56,7 @@ class Containers:
             return NONE
         if name == "clear":
             new = w.write(receiver.id)
-            new.items, new.sites, new.tail, new.tail_site = [], [], None, None
+            new.items, new.sites, new.tail, new.tail_site, new.own = [], [], None, None, frozenset()
             return NONE
         if name in ("pop", "remove", "reverse", "sort", "appendleft") and obj.closed_by is not None:
             w.write(receiver.id).end_with(None)
@@ -68,7 +68,7 @@ class Containers:
                 return w.resolve(new.items.pop(at))
             return python.element(receiver, w, ctx)
         if name in ("copy", "__iter__"):
-            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site))
+            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, own=obj.own))
         if name in ("sort", "reverse", "remove"):
             return NONE
         return Unknown(("list method", fresh()))

@@ -134,6 +134,10 @@ class Cuts:
         """``result``, computed from numbers and arrays alone."""
         return self._remember(result, self.first(values, w))
 
+    def joined(self, result: Value, a: Value, b: Value, w: World) -> Value:
+        """``result``, which is one of two values: its graph was cut where theirs both were."""
+        return self._remember(result, self.of(a, w) if self.of(b, w) is not None else None)
+
     def _remember(self, result: Value, cut: Cut | None) -> Value:
         key = result.id if isinstance(result, Ref) else getattr(result, "key", None)
         if cut is not None and key is not None:

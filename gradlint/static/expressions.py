@@ -438,6 +438,7 @@ class Expressions:
             result: Value = Unknown(("counter", fresh()))
         else:
             result = self.operate(symbol, current, value, w, ctx, node)
+            self.m.graphs.totalled(current, result, w, ctx)
         self.m.flow.bind(node.target, result, w, ctx, node)
 
     # --- conditions

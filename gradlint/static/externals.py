@@ -43,6 +43,7 @@ from gradlint.static.values import (
     Function,
     Group,
     Instance,
+    Mapping,
     Ref,
     Sequence,
     Tensor,
@@ -360,7 +361,8 @@ class Externals:
         retain_given = args.get(3, "retain_graph")
         retain = w.resolve(retain_given if retain_given is not None and w.resolve(retain_given) != NONE else create)
         flag = bool(retain.value) if isinstance(retain, Const) else None
-        for value in self.m.tensors.tensors_in([args.get(0, "outputs") or NONE], w):
+        outputs = self.m.tensors.tensors_in([args.get(0, "outputs") or NONE], w)
+        for value in outputs:
             root = w.get(value, Tensor)
             if root is not None:
                 view = self.m.tensors.view_of(value, w)
@@ -381,13 +383,33 @@ class Externals:
                 new.reaches = frozenset()
             else:
                 new.requires_grad = None
+                for value in outputs:  # the gradient depends on all that the derived value depends on
+                    new.deps |= self.m.tensors.deps(value, w)
+                    derived = w.get(w.resolve(value), Tensor)
+                    new.open = new.open or derived is None or derived.open
         return w.new(Sequence([], [], result, site, False))
 
     def _checkpoint(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         return self.m.unknown_call(External("torch.utils.checkpoint.checkpoint"), args, w, ctx, site)
 
     def _functional_call(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        return self.m.unknown_call(External("torch.func.functional_call"), args, w, ctx, site)
+        """``functional_call(module, parameters, args)``: the module's forward pass with other parameters."""
+        module = w.resolve(args.get(0, "module") or NONE)
+        other = w.get(w.resolve(args.get(1, "parameter_and_buffer_dicts") or NONE), Mapping)
+        given = w.resolve(args.get(2, "args") or NONE)
+        values = w.get(given, Sequence)
+        obj = w.get(module, Instance)
+        if not isinstance(module, Ref) or obj is None or obj.in_forward or other is None:
+            return self.m.unknown_call(External("torch.func.functional_call"), args, w, ctx, site)
+        call = Arguments([given] if values is None or values.mutable else list(values.items))
+        own = self.m.modules.groups(module, w)
+        result = self.m.calls.joined(self.m.calls.call(module, call, w, ctx, site), w)
+        tail = [other.tail] if other.tail is not None else []
+        parameters = [w.resolve(value) for value in (*other.items.values(), *tail)]
+        for value in self.m.tensors.tensors_in([result], w):
+            if isinstance(value, Ref):
+                self.m.graphs.replanted(value, own, parameters, w)
+        return result
 
     def _vector(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         groups = self.m.modules.groups_in(args.get(0) or NONE, w)

@@ -160,7 +160,9 @@ class Flow:
         total = _running_total(node)
         for world, value in results:
             if total is not None and ctx.iteration:
-                self.m.graphs.summed(self.m.eval(total, world, ctx), value, world, ctx, ctx.site(node))
+                held = self.m.eval(total, world, ctx)
+                self.m.graphs.summed(held, value, world, ctx, ctx.site(node))
+                self.m.graphs.totalled(held, value, world, ctx)
             for target in node.targets:
                 self.bind(target.target, value, world, ctx, node)
         return [world for world, _ in results]
@@ -404,8 +406,8 @@ class Flow:
                 worlds = [end for world in worlds for taken, end in self.decide(node.test, world, ctx) if taken]
             if not worlds:
                 break
-        if isinstance(node, cst.While) and self.m.expressions.always_true(node.test):
-            ends = []
+        if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
+            ends = []  # those who take what a generator yields stop when they like
         return self._leave(node, reduce(ends, MAX_EXITS), out, ctx)
 
     def _forget(self, world: World, roots: list[int], since: int, ctx: Context) -> None:

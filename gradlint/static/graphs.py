@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.sameness import newest
-from gradlint.static.values import Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import Const, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -131,6 +131,44 @@ class Graphs:
         bound = w.bound.get(key)
         return self._of_key(bound if isinstance(bound, Ref) else key, w)
 
+    def replanted(self, result: Ref, own: frozenset[int], parameters: Iterable[Value], w: World) -> None:
+        """A module computed ``result`` with these parameters in the place of its ``own``."""
+        new: Tensor = w.write(result.id)
+        new.deps -= own
+        for value in parameters:
+            other = w.get(w.resolve(value), Tensor)
+            new.deps |= self.m.tensors.deps(value, w)
+            new.open = new.open or other is None or other.open
+            if other is not None:
+                new.segments |= other.segments
+                new.doubtful |= other.doubtful
+                new.reaches |= other.reaches
+        answers = {self.m.tensors.requires_grad(value, w) for value in parameters}
+        new.requires_grad = new.requires_grad if answers == {True} else None
+
+    # --- one of many
+
+    def made_since(self, value: Value, since: int, w: World) -> frozenset[int]:
+        """The segments made after the number ``since`` that a value, or a tuple of values, is sure to have."""
+        obj = w.get(w.resolve(value), Object)
+        if isinstance(obj, Tensor):
+            return frozenset(key for key in obj.segments - obj.doubtful if key > since)
+        if isinstance(obj, Sequence) and not obj.mutable:
+            return frozenset[int]().union(*(self.made_since(item, since, w) for item in obj.items))
+        return frozenset()
+
+    def one_of(self, value: Value, own: frozenset[int], w: World) -> Value:
+        """One of the values that ``value`` stands for, of which each has segments of its own among ``own``."""
+        obj = w.get(value, Object) if own else None
+        if isinstance(obj, Tensor) and not own.isdisjoint(obj.segments - obj.doubtful):
+            new: Tensor = obj.copy()
+            new.doubtful |= own & obj.segments
+            return w.new(new)
+        if isinstance(obj, Sequence) and not obj.mutable:
+            items = [self.one_of(w.resolve(item), own, w) for item in obj.items]
+            return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
+        return value
+
     # --- retaining
 
     def retained(self, root: Value, w: World, ctx: Context, site: Site) -> None:
@@ -171,6 +209,13 @@ class Graphs:
             self.m.evaluation.measured([value], False, w, ctx)
             self._kept([held], value, "sum", w, ctx, site)
 
+    def totalled(self, held: Value, total: Value, w: World, ctx: Context) -> None:
+        """``total`` is what a running total became that was ``held``: it goes back to where that was a number."""
+        if isinstance(total, Ref) and w.get(total, Tensor) is not None and total != held:
+            before = w.get(held, Tensor)
+            now = ctx.iteration if isinstance(held, Const) else 0
+            w.write(total.id).begun = now if before is None else before.begun
+
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
         """A value is about to be put into a list that may hold those of earlier iterations, put in at the same site."""
         sequence = w.get(ref, Sequence)
@@ -195,9 +240,12 @@ class Graphs:
                 continue
             tensor = w.get(w.resolve(old), Tensor)
             doubtful = tensor.doubtful - self._proven if tensor is not None else frozenset()
+            begun = tensor.begun if tensor is not None else 0
             for key in sorted(self.reached(old, w) - doubtful):
                 segment = w.find(key)
                 if key >= ctx.iteration or not isinstance(segment, Segment) or not segment.freed:
+                    continue
+                if segment.stamp < begun:  # what is added came with it
                     continue
                 if not segment.presumed or key in self._proven:
                     freed_at = segment.freed_at

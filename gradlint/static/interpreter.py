@@ -500,7 +500,7 @@ class Interpreter:
             return w.new(Sequence(items, list(left.sites), tail, left.tail_site, left.mutable, left.fields))
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             deps = self.tensors.deps(a, w) | self.tensors.deps(b, w)
-            return Unknown(("join", fresh()), deps=deps)
+            return self.cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
         flat = [
             *(a.alternatives if isinstance(a, Choice) else (a,)),
             *(b.alternatives if isinstance(b, Choice) else (b,)),

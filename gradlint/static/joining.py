@@ -182,7 +182,7 @@ class _Join:
         for extra, where in zip(longer.items[shared:], longer.sites[shared:], strict=False):
             tail, site = self.optional(tail, extra), site or where
         closed_by = x.closed_by if x.closed_by == y.closed_by else None
-        return Sequence(items, x.sites[:shared], tail, site, x.mutable, x.fields, closed_by)
+        return Sequence(items, x.sites[:shared], tail, site, x.mutable, x.fields, closed_by, x.own | y.own)
 
 
 def _same(x: Any, y: Any) -> Any:
@@ -228,6 +228,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         presumed=x.presumed and y.presumed,
         base=_same(x.base, y.base),
         retains=_same(x.retains, y.retains),
+        begun=min(x.begun, y.begun),
         stale_at=x.stale_at or y.stale_at,
         asked_at=_same(x.asked_at, y.asked_at),
         tokens=join_tokens(x.tokens, y.tokens),

@@ -81,8 +81,9 @@ class Optimizers:
         """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
         if not isinstance(optimizer, Ref):
             return
-        if obj.stepped is False:
-            self.m.witness.send(events.FirstStep(site=site, scheduled_at=obj.scheduled_at), w, ctx)
+        if obj.stepped is not None:  # where it has stepped before, no scheduler was too early
+            scheduled_at = None if obj.stepped else obj.scheduled_at
+            self.m.witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx)
         w.write(optimizer.id).stepped = True
 
     def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, site: Site) -> None:

@@ -56,7 +56,8 @@ class Passes:
             retain = create
         view = self.m.tensors.view_of(root, w)
         touches = self._reached(w.find(root.id), w, certain)
-        if not touches:
+        if not touches or tensor.cut is not None or tensor.asked_at is not None:
+            # It was meant for parameters that it is not seen to reach.
             self.m.doubt([key for key, obj in w.heap.items() if isinstance(obj, Group)], [], w)
         for key, reached in touches.items():
             group = w.find(key) if isinstance(key, int) else None

@@ -83,7 +83,7 @@ class Python:
                 joined = self.m.join_values(joined, part, w)
             if obj.tail is None and isinstance(joined, Ref) and joined not in parts and w.get(joined, Tensor):
                 w.write(joined.id).stands_for = tuple(part.id for part in parts if isinstance(part, Ref))
-            return self.renew(joined, w)
+            return self.m.graphs.one_of(self.renew(joined, w), obj.own, w)
         if isinstance(obj, Mapping):
             return Unknown(("key", fresh()))
         if isinstance(obj, Tensor):
@@ -193,7 +193,7 @@ class Python:
                 except (TypeError, ValueError):
                     return Unknown(("slice", fresh()))
                 return w.new(Sequence(items, sites, None, None, obj.mutable))
-            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, obj.mutable))
+            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, obj.mutable, own=obj.own))
         if isinstance(index, Const) and isinstance(index.value, int) and obj.tail is None:
             if -len(obj.items) <= index.value < len(obj.items):
                 return w.resolve(obj.items[index.value])
@@ -285,6 +285,7 @@ class Python:
             new.items.append(value)
             new.sites.append(site)
             return
+        new.own |= self.m.graphs.made_since(value, ctx.iteration, w)
         if new.tail is None or not self._is_another(new.tail, value, w):
             new.tail = value if new.tail is None else self.m.join_values(new.tail, value, w)
         new.end_with(value if certain and not ctx.peeled else None)

@@ -398,7 +398,7 @@ class Tensors:
         new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))
         self.m.cuts.result(op, list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
-        if len(tensors) == 1 and op.size in ("keeps", "broadcast"):
+        if len(tensors) == 1 and (op.size in ("keeps", "broadcast") or self._made_of_numbers(tensors[0])):
             new.asked_at = tensors[0].asked_at
         new.device = layer_device if layer_device == "cuda" else self._device(op, inputs, args, w)
         if new.device == "cuda":
@@ -415,6 +415,10 @@ class Tensors:
         if first is not None and first.structured and op.activation == "keeps":
             new.structured = True
         return new
+
+    def _made_of_numbers(self, tensor: Tensor) -> bool:
+        """Whether a tensor is a list of numbers that once were tensors: what is computed of it is a loss."""
+        return tensor.cut is not None and tensor.cut.how == "number"
 
     def _shape(
         self,

@@ -292,6 +292,7 @@ class Tensor(Object):
     retains: bool | None = False  #: ``retain_grad()`` was called
     vague: bool = False  #: computed from something of which nothing is known
     asked_at: Site | None = None  #: where its own computation was told to require grad
+    begun: int = 0  #: of a running total: the iteration in which it was a mere number
     stands_for: tuple[int, ...] = ()  #: each of these tensors in turn, in a loop over too many to tell apart
     tokens: dict[str, Tokens] = field(default_factory=dict)
     owner: object = None
@@ -336,6 +337,7 @@ class Sequence(Object):
     mutable: bool = True
     fields: tuple[str, ...] = ()  #: of a namedtuple
     closed_by: tuple[Value, Value] | None = None  #: the last item of all, and what ``tail`` was when it was put there
+    own: frozenset[int] = frozenset()  #: segments that only one of the values in the tail has, each one its own
     owner: object = None
 
     @property
