@@ -39,6 +39,7 @@ class Evaluation:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._calls: dict[int, _Call] = {}
+        self._held: set[int] = set()  #: modules held by what was given others: they may be copies of those
 
     # --- modes
 
@@ -47,6 +48,8 @@ class Evaluation:
         if given > (name == "train") or _NOT_A_MODULE.search(receiver.hint.lower()):
             return None
         ref = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps)
+        if receiver.deps and isinstance(receiver.key, tuple) and receiver.key[0] == "attribute":
+            self._held.add(ref.id)
         w.bound[receiver.key] = ref
         return ref
 
@@ -63,7 +66,7 @@ class Evaluation:
             return
         if flag is False and not (obj.opaque or self.depends_on_mode(ref, w).is_true):
             return
-        if flag is False and self._is_part(ref, obj, w):
+        if flag is False and (ref.id in self._held or self._is_part(ref, obj, w)):
             return
         groups = modules.groups(ref, w)
         restored = flag is None
