@@ -20,8 +20,8 @@ from gradlint.static.fixes import agreed, fix_of
 from gradlint.static.interpreter import BudgetExceededError, Interpreter, OrderMattersError
 from gradlint.static.joining import join, reduce
 from gradlint.static.project import Project
-from gradlint.static.reach import Reach
-from gradlint.static.triggers import Feature, Triggers, walks_in
+from gradlint.static.reach import Reach, reached_from
+from gradlint.static.triggers import Feature, Triggers, names_optimizer, walks_in
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
 from gradlint.static.values import (
     Class,
@@ -241,7 +241,8 @@ class _Analyzer:
             for method in unit.methods.values()
             if method not in self.machine.called and self.triggers.any(self.reach.features_of_method(method, unit))
         ]
-        if unit in self.machine.built and not methods:
+        built = unit in self.machine.built
+        if built and not methods:
             return
         start = self._start(unit)
         if start is None:
@@ -277,6 +278,28 @@ class _Analyzer:
                     self._repeat(function, trial, here, instance)
                 else:
                     self._call(function, trial, here, instance)
+                    if not built and self._trains_alone(method, cls):
+                        self.witness.repeated = True
+                        try:
+                            self._repeat(function, end.copy(), here, instance)
+                        finally:
+                            self.witness.repeated = False
+
+    def _trains_alone(self, method: FunctionUnit, cls: Class) -> bool:
+        """Whether a method steps the optimizer that its object keeps, and no other is there to clear gradients.
+
+        Nothing in the project builds the object; whoever does calls the method once for each batch.
+        """
+        features = self.reach.features_of_call(method)
+        if not features & Feature.STEP or not features & Feature.BACKWARD:
+            return False
+        methods: dict[str, FunctionUnit] = {}
+        for here in self.machine.definitions.mro(cls):
+            methods = {**here.unit.methods, **methods}
+        reached = reached_from(methods, [method.name])
+        if any(names_optimizer(methods[name].text, methods.keys()) for name in reached):  # it has one of its own
+            return False
+        return not any(methods[name].words & {"zero_grad", "grad"} for name in methods.keys() - reached)
 
     def _class_of(self, unit: ClassUnit, world: World, ctx: Context) -> Class | None:
         variables = world.find(ctx.frame)

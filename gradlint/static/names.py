@@ -117,8 +117,8 @@ class Imports:
             module = self.m.project.resolve(root, ctx.module)
             value = Namespace(module, root) if module else External(canonical(root))
             self.m.names.assign(root, value, w, ctx)
-        if module is not None:
-            self.m.enter_module(module, w)  # for what it does, such as to register its classes elsewhere
+        if module is not None and self.m.registrations.among(module):
+            self.m.enter_module(module, w)
 
     def _import_from(self, node: cst.ImportFrom, w: World, ctx: Context) -> None:
         level = len(node.relative)

@@ -318,7 +318,7 @@ class _Scope:
         init = methods.get("__init__")
         if init is not None and _initializes_late(init.text, unit.name):
             found |= Feature.SUPER
-        builders = _reached(methods, ["__init__", "__post_init__"])
+        builders = reached_from(methods, ["__init__", "__post_init__"])
         if any(_keeps_container(text, methods[name].text) for name in builders):
             found |= Feature.CONTAINER
         for name in builders:
@@ -327,7 +327,7 @@ class _Scope:
                 found |= Feature.PLAIN
         if any(is_layer(chain, self.foreign) for chain in chains) and any(
             is_layer(chain, self.foreign)
-            for name in _reached(methods, ["forward"] if "forward" in methods else methods.keys() - builders)
+            for name in reached_from(methods, ["forward"] if "forward" in methods else methods.keys() - builders)
             if name not in builders
             for chain in chains_in(methods[name].text)
         ):
@@ -348,7 +348,7 @@ class _Scope:
         return False
 
 
-def _reached(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> set[str]:
+def reached_from(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> set[str]:
     """The methods that some of them mention, directly or not; themselves included."""
     found: set[str] = set()
     frontier = [name for name in starts if name in methods]

@@ -6,7 +6,7 @@ The names are those of the torch table.  A trigger never says that something hap
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntFlag, auto
 from typing import Final
@@ -16,7 +16,7 @@ from gradlint.events import Event
 from gradlint.protocol import Protocol, Violating
 from gradlint.rule import Rule
 from gradlint.static import EVENTS
-from gradlint.static.chains import Chain
+from gradlint.static.chains import Chain, chains_in
 from gradlint.static.methods import OPTIMIZER_NAME
 from gradlint.static.torch_table import (
     CLIPS,
@@ -218,7 +218,8 @@ def _resolves(feature: Feature, table: Iterable[str], test: Callable[[str], bool
 _mentions(Feature.BACKWARD, WALKS)
 _mentions(Feature.RETAINS, ["retain_graph", "create_graph"])
 _mentions(Feature.STEP, ["step"], BEHIND_A_DOT)
-_mentions(Feature.OPTIMIZER, _last(OPTIMIZERS))
+_OPTIMIZER_CLASSES: Final = _last(OPTIMIZERS)
+_mentions(Feature.OPTIMIZER, _OPTIMIZER_CLASSES)
 _mentions(Feature.GRADIENT, ["grad"], BEHIND_A_DOT)
 _mentions(Feature.CLIPS, _last(CLIPS))
 _mentions(Feature.SCALER, _last(SCALERS))
@@ -251,6 +252,13 @@ _resolves(Feature.OLD_INIT, DEPRECATED_INITS)
 _resolves(Feature.PICKLE, PICKLES)
 #: Libraries whose objects convert what their methods are given.
 _CONVERTING: Final = frozenset(["matplotlib", "pandas", "scipy", "seaborn", "sklearn"])
+
+
+def names_optimizer(text: str, others: Collection[str]) -> bool:
+    """Whether a text builds an optimizer, or has a variable with the name of one that is not among ``others``."""
+    chains = chains_in(text)
+    variables = {chain.parts[0] for chain in chains}.difference(others)
+    return any(map(OPTIMIZER_NAME.search, variables)) or any(c.parts[-1] in _OPTIMIZER_CLASSES for c in chains)
 
 
 @dataclass(frozen=True, slots=True)

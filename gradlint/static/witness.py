@@ -77,6 +77,7 @@ class Witness:
         self._owners: dict[Hashable, Rule] = {}
         self._settled: list[tuple[Rule, Violation]] = []  #: proven already, of the bodies of files
         self.muted = False  #: code is executed to learn what it sets, not for what it does
+        self.repeated = False  #: a method is called again: only the order of events tells anything new
         self._withdrawn: dict[type[events.Event], set[Site]] = {}
         self._disputed: set[tuple[type[Intent], Site]] = set()
         self._given_up = False  #: not all code was followed to its end
@@ -92,7 +93,7 @@ class Witness:
         if self.muted:
             return
         kind = type(event)
-        for rule, name in self._checks.get(kind, ()):
+        for rule, name in self._checks.get(kind, ()) if not self.repeated else ():
             found = list(getattr(rule, name)(event))
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
             key = (rule.code, name, event.site, None if every_time else ctx.key, alternative)
