@@ -33,6 +33,9 @@ OTHERWISE = {
     "loss_under_no_grad-a leaf squared under no_grad": "the guard watches models and losses there, not every operation",
     "input_requires_grad-images and labels of a loader both": "the guard sees what modules are given, not functions",
     "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
+    "missing_zero_grad-an agent that others build": "nothing builds the agent",
+    "missing_zero_grad-parameters of a copy are given to the module for one call": "a step finds no gradients at all",
+    "loss_requires_grad-mean of a list of numbers": "nothing tells the guard where the numbers come from",
 }
 
 
