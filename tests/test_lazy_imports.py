@@ -195,6 +195,19 @@ def test_everything_of_a_file(imports: str, files: dict[str, str], found: bool, 
     assert [code for code, *_ in codes(tmp_path, "main.py")] == ["GL301"] * found
 
 
+@pytest.mark.parametrize("name", ["net", "net.net"])
+def test_a_function_that_is_called_like_its_file(name: str, tmp_path: Path) -> None:
+    star = "from .net import *\n" if name == "net" else ""
+    write(
+        tmp_path,
+        main=HEAD + "from nets import net\n" + LOSS.replace("MODEL", f"{name}()"),
+        nets__in____init__="from .other import *\n" + star,
+        nets__in__net=NET + "\n\ndef net():\n    return Net()\n",
+        nets__in__other="net = None\n" if name == "net" else "other = None\n",
+    )
+    assert [code for code, *_ in codes(tmp_path, "main.py")] == ["GL301"]
+
+
 def test_a_decorator_that_takes_long_leaves_its_class_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = "def document(cls):\n    text = ''\n" + "    text += 'a'\n" * 40 + "    return cls\n"
     write(

@@ -185,20 +185,20 @@ class Imports:
     def member(self, module: Module, name: str, w: World, ctx: Context) -> Value:
         """``module.name``: what the module binds, or its submodule."""
         frame_id = self.m.enter_module(module, w)
-        if frame_id is not None:
-            frame = w.find(frame_id)
-            assert isinstance(frame, Frame)
+        frame = w.find(frame_id) if frame_id is not None else None
+        if isinstance(frame, Frame) and frame_id is not None:
             if name in frame.vars:
                 return self.arrived(frame.vars[name], w, ctx)
             defined = self.m.definitions.of_module(module, frame_id, name, w)
             if defined is not None:
                 return defined
-            star = frame.vars.get(_STAR)
-            if isinstance(star, Stars):
-                behind = self.behind(star, name, w, ctx)
-                if behind is not None:
-                    return behind
+        star = frame.vars.get(_STAR) if isinstance(frame, Frame) else None
         child = self.m.project.submodule(module, name)
+        if isinstance(star, Stars):  # 'from .alexnet import *' may bring a function alexnet
+            stars = star if child is None else Stars(tuple(each for each in star.sources if each is child))
+            behind = self.behind(stars, name, w, ctx)
+            if behind is not None:
+                return behind
         if child is not None:
             return Namespace(child, name)
         return Unknown(("member", module.path, name), name)

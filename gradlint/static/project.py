@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ class Project:
         self._importers = Importers(self._layout)
         self._modules: dict[str, Module | SourceError] = {}  # by real path
         self._offered: dict[tuple[Module, str], bool] = {}
+        self._starred: dict[Module, tuple[Module, ...]] = {}
         self._footprint: Footprint | None = Footprint()  # None after something that cannot be asked again
 
     def apart(self) -> Project:
@@ -49,7 +50,7 @@ class Project:
 
     def forget(self) -> None:
         """Let go of all modules that have been read."""
-        self._modules, self._offered, self._footprint = {}, {}, Footprint()
+        self._modules, self._offered, self._starred, self._footprint = {}, {}, {}, Footprint()
 
     def footprint(self) -> Footprint | None:
         """What was asked since; None where it cannot be told, because a file could not be read."""
@@ -110,24 +111,27 @@ class Project:
         known = self._offered.get((module, name))
         if known is None:
             self._offered[module, name] = False  # it may lead back here
-            public = module.index.public
-            known = self._offered[module, name] = (
-                name in public if public is not None else not name.startswith("_")
-            ) and ((name in module.source.text and name in module.bound) or self._behind(module, name))
+            known = self._offered[module, name] = self._has(module, name) and (
+                not name.startswith("_") if module.index.public is None else name in module.index.public
+            )
         return known
 
-    def _behind(self, module: Module, name: str) -> bool:
-        """Whether a name may come from a file of which a module imports everything."""
+    def _has(self, module: Module, name: str) -> bool:
+        """Whether a module may bind a name, or bring it with everything else of another one."""
+        if name in module.source.text and name in module.bound:
+            return True
         return any(self.offers(star, name) for star in self._stars(module))
 
-    def _stars(self, module: Module) -> Iterator[Module]:
+    def _stars(self, module: Module) -> tuple[Module, ...]:
         """The files of the project of which a module imports everything."""
-        if _STAR.search(module.source.text) is None:  # its index need not be made
-            return
-        for level, target, item, _ in module.imports:
-            found = self._at(self._asked(_folder_of(module), level, target)) if item == "*" else None
-            if found is not None:
-                yield found
+        known = self._starred.get(module)
+        if known is None:
+            folder = _folder_of(module)
+            asked = _STAR.search(module.source.text) is not None  # the index of most need not be made
+            imports = module.imports if asked else ()
+            found = [self._at(self._asked(folder, level, name)) for level, name, item, _ in imports if item == "*"]
+            known = self._starred[module] = tuple(each for each in found if each is not None)
+        return known
 
     def _asked(self, folder: Path, level: int, name: str) -> Path | None:
         found = self._find(folder, level, name)

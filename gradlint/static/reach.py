@@ -151,10 +151,13 @@ class Reach:
         seen |= {module}
         if name in scope.links:
             return scope.linked(name, seen)
-        for star in scope.stars:
+        child = self._project.submodule(module, name)
+        if child is not None and child not in scope.stars:  # 'from .alexnet import *' may bring a function alexnet
+            return child
+        for star in scope.stars if child is None else [child]:
             if self._project.offers(star, name) and (behind := self.member(star, name, seen)):
                 return behind
-        return self._project.submodule(module, name) or ()
+        return child or ()
 
     def module(self, importer: Module, level: int, name: str) -> Module | None:
         """The module of the project that an import statement names."""
