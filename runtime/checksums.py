@@ -40,18 +40,39 @@ def is_readable(tensor: torch.Tensor) -> bool:
     )
 
 
-def reader(tensor: torch.Tensor) -> Callable[[], Content]:
-    """What reads the content of a readable tensor, now and again: equal contents are equal, others hardly ever are."""
-    if tensor.is_cpu and 0 < (size := tensor.nbytes) <= SMALL and (tensor.is_contiguous() or _is_dense(tensor)):
-        return partial(_copy, tensor, size)
+def reader(tensor: torch.Tensor) -> Callable[[], Content | None]:
+    """What reads the content of a readable tensor, now and again: equal contents are equal, others hardly ever are.
+
+    Returns:
+        The content at the time of the call; None where the memory has been given back.
+    """
+    size, dense = tensor.nbytes, tensor.is_contiguous() or _is_dense(tensor)
+    start = int(tensor.storage_offset()) * tensor.element_size()
+    if tensor.is_cpu and 0 < size <= SMALL and dense:
+        return partial(_copied, tensor, start + size, size)
     words = _words(tensor)
-    return partial(_sum, tensor) if words is None else words.sum
+    return partial(_summed, tensor, start + size if dense else _end(tensor), words)
 
 
-def _copy(tensor: torch.Tensor, size: int) -> bytes:
-    """The bytes of a tensor that fills one stretch of memory; none where its memory has been given back."""
-    first = tensor.storage_offset() * tensor.element_size()
-    return ctypes.string_at(tensor.data_ptr(), size) if tensor.untyped_storage().nbytes() >= first + size else b""
+def _copied(tensor: torch.Tensor, end: int, size: int) -> bytes | None:
+    """The bytes of a tensor that fills one stretch of memory."""
+    return ctypes.string_at(tensor.data_ptr(), size) if tensor.untyped_storage().nbytes() >= end else None
+
+
+def _summed(tensor: torch.Tensor, end: int, words: torch.Tensor | None) -> torch.Tensor | None:
+    """The sum of the bits of a tensor, or of its view as integers."""
+    if tensor.untyped_storage().nbytes() < end:
+        return None
+    return _sum(tensor) if words is None else words.sum()
+
+
+def _end(tensor: torch.Tensor) -> int:
+    """Where a tensor ends in its memory, in bytes."""
+    if not tensor.numel():
+        return 0
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    last = int(tensor.storage_offset()) + sum((length - 1) * stride for length, stride in steps)
+    return (last + 1) * tensor.element_size()
 
 
 def _words(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -54,11 +54,14 @@ class Saved:
     sinks: tuple[weakref.ref[SavedTensors], ...]
     saved_at: int  #: by the clock
     site: FrameSite
-    read: Callable[[], Content]
+    read: Callable[[], Content | None]
     content: Content | int | None  #: what it held when it was saved; None where that cannot be read
 
-    def now(self) -> Content | int:
-        """What the tensor holds now: bytes, a checksum, or a tensor with that on a device that is not waited for."""
+    def now(self) -> Content | int | None:
+        """What the tensor holds now: bytes, a checksum, or a tensor with that on a device that is not waited for.
+
+        None where its memory has been given back.
+        """
         found = self.read()
         return int(found.item()) if type(found) is torch.Tensor and found.is_cpu else found
 
@@ -144,7 +147,8 @@ def _checked(saved: Saved) -> torch.Tensor:
     if saved.content is not None:
         sinks = [sink for reference in saved.sinks if (sink := reference()) is not None and sink.active]
         try:
-            if sinks and (isinstance(now := saved.now(), torch.Tensor) or now != saved.content):
+            now = saved.now() if sinks else None
+            if now is not None and (isinstance(now, torch.Tensor) or now != saved.content):
                 for sink in sinks:
                     sink.compare(saved, now)
         except Exception as error:  # noqa: BLE001  the user's backward pass goes on

@@ -25,7 +25,13 @@ from gradlint.runtime.sampling import SAMPLE
 def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[torch.Tensor], Content]:
     """Reads the content of a tensor: of a small one either way."""
     monkeypatch.setattr(checksums, "SMALL", request.param)
-    return lambda tensor: reader(tensor)()
+
+    def content(tensor: torch.Tensor) -> Content:
+        found = reader(tensor)()
+        assert found is not None
+        return found
+
+    return content
 
 
 def line(offset: int = 0) -> int:
@@ -247,11 +253,30 @@ def test_a_reader_sees_what_is_there_now() -> None:
         assert read_again() != before
 
 
-def test_memory_that_was_given_back_is_not_read() -> None:
-    tensor = torch.ones(8)
-    views = [reader(tensor), reader(tensor[4:])]
-    tensor.untyped_storage().resize_(24)
-    assert [view() for view in views] == [b"", b""]
+@pytest.mark.parametrize("small", [checksums.SMALL, 0], ids=["bytes", "sums"])
+def test_memory_that_was_given_back_is_not_read(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksums, "SMALL", small)
+    tensor = torch.ones(8, 2)
+    parts = [tensor, tensor[4:], tensor.t(), tensor[::2], tensor[:, 1], tensor[:1].expand(8, 2)]
+    views = [reader(part) for part in parts]
+    assert None not in [view() for view in views]
+    tensor.untyped_storage().resize_(8)
+    assert [view() is None for view in views] == [True, True, True, True, True, False]
+    tensor.untyped_storage().resize_(0)
+    assert {view() for view in views} == {None}
+
+
+@pytest.mark.parametrize("length", [8, 2 * checksums.SMALL])
+def test_memory_that_is_given_back_until_it_is_used_is_no_change(length: int) -> None:
+    weight = torch.ones(length, requires_grad=True)
+    with watch() as guard:
+        out = weight.exp()
+        content, memory = out.detach().clone(), out.untyped_storage()
+        memory.resize_(0)
+        memory.resize_(content.untyped_storage().nbytes())
+        memory.copy_(content.untyped_storage())
+        out.sum().backward()
+    assert not guard.findings
 
 
 def test_tensors_without_plain_memory_are_not_readable() -> None:
