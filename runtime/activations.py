@@ -32,7 +32,12 @@ KEEPS = (
     "ravel reshape select split squeeze swapaxes t to transpose type_as unflatten unsqueeze view"
 )
 
+#: Functions that leave what lies between 0 and 1 there; a logarithm of the result is one that is protected.
+BOUNDS = "clamp clamp_ clamp_max clamp_min clip nan_to_num"
+
+RESIZES = (F.interpolate, F.upsample)
 ADDS = (torch.add, torch.Tensor.add, torch.Tensor.add_)
+PROBABILITIES = ("softmax", "sigmoid")
 LOGARITHMS = (torch.log, torch.Tensor.log, torch.Tensor.log_)
 SMALL = 1e-2  #: up to which a number that is added is there against ``log(0)``
 
@@ -54,6 +59,7 @@ class Activations:
         self._judge = judge
         self._known: _Known = {}
         self._nudged: _Known = {}  # a small number was added
+        self._bounded: _Known = {}  # probabilities that were kept from 0, or from 1
 
     def before(self) -> dict[Any, Callable[..., None]]:
         """What to do before a loss, which may raise."""
@@ -69,7 +75,11 @@ class Activations:
             for owner in (torch.Tensor, torch):
                 if (function := getattr(owner, name, None)) is not None:
                     found[function] = self._kept
-        return found | dict.fromkeys(ADDS, self._added)
+        for name in BOUNDS.split():
+            for owner in (torch.Tensor, torch):
+                if (function := getattr(owner, name, None)) is not None:
+                    found[function] = self._bound
+        return found | dict.fromkeys(RESIZES, self._kept) | dict.fromkeys(ADDS, self._added)
 
     def _applied(self, activation: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -82,6 +92,13 @@ class Activations:
         if entry is not None:
             for part in result if isinstance(result, (tuple, list)) else (result,):
                 self._know(part, entry[1], entry[2])
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        entry = _entry(self._known, args[0]) if args else None
+        if entry is not None and entry[1] in PROBABILITIES and isinstance(result, torch.Tensor):
+            _forget_dead(self._bounded)
+            self._known.pop(id(result), None)  # in place
+            self._bounded[id(result)] = weakref.ref(result), entry[1], entry[2]
 
     def _added(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None
@@ -121,7 +138,7 @@ class Activations:
     def _view(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, torch.Tensor):
             return Tensor()
-        entry = _entry(self._known, tensor)
+        entry = _entry(self._known, tensor) or _entry(self._bounded, tensor)
         return Tensor(
             requires_grad=known(tensor.requires_grad),
             integral=known(not tensor.is_floating_point() and not tensor.is_complex()),
