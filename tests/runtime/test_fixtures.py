@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import gradlint
 from gradlint.manual import witnesses
@@ -75,6 +76,7 @@ def test_the_guard_sees_the_same(name: str, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
+    torch.manual_seed(1)
     raised = True
     with (
         contextlib.suppress(RuntimeError, TypeError),
