@@ -58,7 +58,7 @@ def test_a_file_too_long_to_follow_costs_the_functions_in_it_nothing(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr("gradlint.static.interpreter.MAX_STEPS", 60)
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 60)
     assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
     found = [line for line in capsys.readouterr().out.splitlines() if "GL501" in line]
     assert [line.rpartition("/")[2].split(":")[0] for line in found] == [flawed, flawed]
@@ -68,6 +68,6 @@ def test_a_file_too_long_to_follow_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "whole.py").write_text(FLAWED + LONG + LONG)
-    monkeypatch.setattr("gradlint.static.interpreter.MAX_STEPS", 60)
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 60)
     main(["--isolated", "--no-cache", "--verbose", str(tmp_path)])
     assert capsys.readouterr().err.count("whole.py: too long to follow") == 1

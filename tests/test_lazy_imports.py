@@ -9,10 +9,11 @@ import pytest
 
 from gradlint.rule import all_rules
 from gradlint.static.analysis import Analysis, analyze
+from gradlint.static.budget import UNORDERED, Budget, OrderMattersError
+from gradlint.static.images import Images
 from gradlint.static.index import index_of
-from gradlint.static.interpreter import Interpreter
 from gradlint.static.project import Project
-from gradlint.static.units import Module
+from gradlint.static.units import FunctionUnit, Module
 
 RULES = [rule for rule in all_rules() if rule.listens()]
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
@@ -52,13 +53,13 @@ def codes(folder: Path, *targets: str) -> list[tuple[str, str, int]]:
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the modules whose bodies were executed, in order."""
     names: list[str] = []
-    execute = Interpreter._execute_module
+    execute = Images._execute
 
-    def note(self: Interpreter, module: Module) -> object:
+    def note(self: Images, module: Module) -> object:
         names.append(module.name)
         return execute(self, module)
 
-    monkeypatch.setattr(Interpreter, "_execute_module", note)
+    monkeypatch.setattr(Images, "_execute", note)
     return names
 
 
@@ -113,6 +114,28 @@ def test_a_file_that_enters_something_into_a_registry_is_executed(net: str, brou
     assert [code for code, *_ in codes(tmp_path, "main.py")] == ["GL301"]
 
 
+@pytest.mark.parametrize(
+    ("package", "main"),
+    [
+        ("from . import net\n", "from models.registry import build\n"),
+        ("import models.net\n", "from models.registry import build\n"),
+        ("", "import models.net\nfrom models.registry import build\n"),
+        ("", "import models.net as _\nfrom models.registry import build\n"),
+        ("", "from models import net\nfrom models.registry import build\n"),
+        ("", "from models import net as _, registry\nbuild = registry.build\n"),
+    ],
+)
+def test_a_module_that_is_imported_for_what_it_registers(package: str, main: str, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        main=HEAD + main + LOSS.replace("MODEL", "build('Net')"),
+        models__in____init__=package,
+        models__in__net=HEAD + "from .registry import register\n" + CLASS.replace("class Net", "@register\nclass Net"),
+        models__in__registry=REGISTRY,
+    )
+    assert [code for code, *_ in codes(tmp_path, "main.py")] == ["GL301"]
+
+
 def test_a_decorator_that_keeps_nothing_is_no_registry(tmp_path: Path, executed: list[str]) -> None:
     write(
         tmp_path,
@@ -127,11 +150,12 @@ def test_a_decorator_that_keeps_nothing_is_no_registry(tmp_path: Path, executed:
 @pytest.mark.parametrize(
     ("text", "changed", "imported"),
     [
-        ("import a\nfrom . import b\n", set(), {(0, "a"), (1, "")}),
+        ("import a\nfrom . import b\n", set(), {(0, "a"), (1, "b")}),
         ("if TYPE_CHECKING:\n    import a\nelse:\n    import b\n", set(), {(0, "b")}),
         ("def f():\n    import a\n    a.x()\n", set(), set()),
+        ("import a.b as c\nfrom a.d import *\n", set(), {(0, "a.b"), (0, "a.d")}),
         ("try:\n    import a\nexcept ImportError:\n    import b\n", set(), {(0, "a"), (0, "b")}),
-        ("from a import r\n\n@r.register('x')\nclass B: pass\n", {"r"}, {(0, "a")}),
+        ("from a import r\n\n@r.register('x')\nclass B: pass\n", {"r"}, {(0, "a.r")}),
         ("import a\nb = a.get()\nb.x(1)\nc = b\nc[0] = 1\n", {"a"}, {(0, "a")}),
         ("b = {}\nb['x'] = 1\nb.update(y=2)\n", set(), set()),
         ("import a\nif __name__ == '__main__':\n    a.run()\n", set(), {(0, "a")}),
@@ -217,6 +241,7 @@ def test_a_decorator_that_takes_long_leaves_its_class_known(tmp_path: Path, monk
         tools=tools,
     )
     monkeypatch.setattr("gradlint.static.definitions.MAX_DECORATOR_STEPS", 20)
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 40)
     analysis = check(tmp_path, "main.py")
     assert [finding.code for finding in analysis.findings] == ["GL301"]
     assert not analysis.notes
@@ -230,35 +255,48 @@ def test_what_an_imported_file_shows_does_not_depend_on_who_imports_it(
         a="from flawed import value\n\ndef f():\n" + "    value.sum()\n" * 80 + "\nf()\n",
         flawed="import torch\n\nvalue = torch.ones(2, requires_grad=True)\nprint(value.numpy())\n",
     )
-    monkeypatch.setattr("gradlint.static.interpreter.MAX_STEPS", 60)
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 60)
     assert ("GL501", "flawed.py", 4) in codes(tmp_path)
 
 
-def test_order_counts_once_a_backward_pass_is_met(tmp_path: Path) -> None:
-    files = {
-        "main": f"""
-            {HEAD.strip().replace(chr(10), chr(10) + " " * 12)}
-            from engine import Engine
+@pytest.mark.parametrize("walk", ["loss.backward()", "getattr(loss, WALK)()"])
+def test_order_counts_once_a_backward_pass_is_met(walk: str, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        main=f"{HEAD}from engine import Engine\n\n"
+        "model = nn.Linear(4, 4)\n"
+        "engine = Engine(torch.optim.SGD(model.parameters(), lr=0.1))\n"
+        "state = torch.zeros(2, 4)\n"
+        + "seed = 1\n"
+        * UNORDERED[0][0]  # from here on, one iteration stands for all where order does not count
+        + "for _ in range(99):\n"
+        "    state = torch.tanh(model(state))\n"
+        "    engine.learn(state.sum())\n",
+        engine=f"""
+            from names import WALK
 
-            model = nn.Linear(4, 1)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            engine = Engine(optimizer)
-            for x, y in [(torch.ones(2, 4), torch.ones(2, 1))] * 9:
-                engine.learn(F.mse_loss(model(x), y))
-            """,
-        "engine": """
             class Engine:
                 def __init__(self, optimizer):
                     self.optimizer = optimizer
 
                 def learn(self, loss):
-                    loss.backward()
+                    self.optimizer.zero_grad()
+                    {walk}
                     self.optimizer.step()
             """,
-    }
-    write(tmp_path, **files)
-    assert [code for code, *_ in codes(tmp_path)] == ["GL201"]
-    write(
-        tmp_path, engine=files["engine"].replace("loss.backward()", "walk = loss.backward\n                    walk()")
+        names='WALK = "backward"\n',
     )
-    assert [code for code, *_ in codes(tmp_path)] == ["GL201"]
+    assert [code for code, *_ in codes(tmp_path, "main.py", "engine.py")] == ["GL203"]
+
+
+def test_a_function_that_calls_for_a_backward_pass_is_followed_closely(tmp_path: Path) -> None:
+    write(tmp_path, main="def learn(loss):\n    loss.backward()\n\ndef hand_on(loss):\n    return loss.backward\n")
+    learn, hand_on = Project([tmp_path]).module(tmp_path / "main.py").units
+    assert isinstance(learn, FunctionUnit)
+    assert isinstance(hand_on, FunctionUnit)
+    budget = Budget()
+    budget.begins(learn)
+    budget.ordered = False
+    budget.begins(hand_on)
+    with pytest.raises(OrderMattersError):
+        budget.begins(learn)

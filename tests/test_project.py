@@ -96,7 +96,7 @@ def test_relative_imports(make: Make, tmp_path: Path, importer: str, level: int,
     project = make(
         *("p/__init__.py", "p/c.py", "p/q/__init__.py", "p/q/a.py", "p/q/b.py", "loose/a.py", "loose/b.py", "top.py")
     )
-    assert where(project.resolve_relative(level, name, project.module(tmp_path / importer)), tmp_path) == found
+    assert where(project.imported(level, name, project.module(tmp_path / importer)), tmp_path) == found
 
 
 def test_names(make: Make, tmp_path: Path) -> None:

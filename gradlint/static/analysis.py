@@ -14,13 +14,15 @@ from pathlib import Path
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
+from gradlint.static.budget import BudgetExceededError, OrderMattersError
 from gradlint.static.callers import Callers
 from gradlint.static.context import Arguments, Context, forget_keys
 from gradlint.static.fixes import agreed, fix_of
-from gradlint.static.interpreter import BudgetExceededError, Interpreter, OrderMattersError
+from gradlint.static.interpreter import Interpreter
 from gradlint.static.joining import join, reduce
 from gradlint.static.project import Project
 from gradlint.static.reach import Reach, reached_from
+from gradlint.static.torch_table import CLEARING
 from gradlint.static.triggers import Feature, Triggers, names_optimizer, walks_in
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
 from gradlint.static.values import (
@@ -127,7 +129,7 @@ class _Analyzer:
             self._definition(unit, None if unit in referenced else True)
         self.notes += [
             f"{module.path}: too long to follow, only what it defines and imports is known"
-            for module in dict.fromkeys(self.machine.given_up)
+            for module in dict.fromkeys(self.machine.images.given_up)
         ]
         withdrawn = self.witness.withdrawn()
         findings = [
@@ -182,16 +184,16 @@ class _Analyzer:
 
     def _follow(self, act: Callable[[], None], *, closely: bool) -> None:
         """Run an entry point, once more and closely if that turns out to be needed."""
-        self.machine.ordered = closely
+        self.machine.budget.ordered = closely
         try:
-            with self.machine.budget():
+            with self.machine.budget.apart():
                 act()
         except OrderMattersError:
             self.witness.start_again()
             self._follow(act, closely=True)
 
     def _module(self, module: Module) -> None:
-        self.machine.enter_module(module, World(self.machine.shared))
+        self.machine.images.enter(module, World(self.machine.shared))
 
     def _main(self, module: Module) -> None:
         """The ``if __name__ == "__main__"`` parts of a module."""
@@ -199,7 +201,7 @@ class _Analyzer:
         if not units:
             return
         world = World(self.machine.shared)
-        frame = self.machine.enter_module(module, world)
+        frame = self.machine.images.enter(module, world)
         if frame is None:
             return
         world.write(frame).vars["__name__"] = Const("__main__")
@@ -216,7 +218,7 @@ class _Analyzer:
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
         world = World(self.machine.shared)
-        frame = self.machine.enter_module(unit.module, world)
+        frame = self.machine.images.enter(unit.module, world)
         if frame is None:
             return None
         return world, Context(unit.module, unit, frame).at("entry", unit)
@@ -299,7 +301,7 @@ class _Analyzer:
         reached = reached_from(methods, [method.name])
         if any(names_optimizer(methods[name].text, methods.keys()) for name in reached):  # it has one of its own
             return False
-        return not any(methods[name].words & {"zero_grad", "grad"} for name in methods.keys() - reached)
+        return not any(methods[name].words & CLEARING for name in methods.keys() - reached)
 
     def _class_of(self, unit: ClassUnit, world: World, ctx: Context) -> Class | None:
         variables = world.find(ctx.frame)
@@ -342,7 +344,7 @@ class _Analyzer:
             if isinstance(obj, Instance) and obj.kind == "optimizer":
                 current = world.get(Ref(key), Instance)
                 if current is not None:
-                    self.machine.doubt(current.groups, [Ref(key)], world)
+                    self.machine.escapes.doubt(current.groups, [Ref(key)], world)
 
     def _done(self, worlds: Iterable[World], ctx: Context | None, escaped: set[int]) -> None:
         """The end of an entry point: gradients of inputs that nothing else can reach are never read."""

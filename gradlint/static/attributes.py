@@ -142,7 +142,7 @@ class Attributes:
         if known is not None:
             return known
         if obj.cls is not None:
-            late = self.m.late_attribute(owner, obj.cls, name, w, ctx)
+            late = self.m.late.get(owner, obj.cls, name, w, ctx)
             if late is not None:
                 return late
         return w.resolve(Unknown(("attribute", owner, name), name))
@@ -206,7 +206,7 @@ class Attributes:
         elif isinstance(owner, Choice):
             for alternative in owner.alternatives:
                 current = self.get(alternative, name, w, ctx, site)
-                self.set(alternative, name, self.m.join_values(current, value, w), w, ctx, site)
+                self.set(alternative, name, self.m.choices.either(current, value, w), w, ctx, site)
 
     def _setter(self, obj: Instance, name: str, w: World) -> Function | None:
         if obj.cls is None:

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gradlint.static.cloning import clone
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.torch_table import any_of
@@ -78,7 +79,6 @@ class BuiltinCalls:
             "functools.wraps": lambda a, w, c, s: w.new(Instance(kind="decorator")),
             "builtins.globals": lambda a, w, c, s: Namespace(c.module, "globals()"),
             "dataclasses.field": self._field,
-            "apex.amp.initialize": self._given,
             "copy.deepcopy": self._deepcopy,
             "copy.copy": self._first,
             "collections.namedtuple": self._namedtuple,
@@ -135,7 +135,7 @@ class BuiltinCalls:
     def _any(self, values: list[Value], w: World) -> Value:
         joined = values[0]
         for value in values[1:]:
-            joined = self.m.join_values(joined, value, w)
+            joined = self.m.choices.either(joined, value, w)
         return joined
 
     def _list(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -213,10 +213,6 @@ class BuiltinCalls:
             w.write(ref.id).tail = Unknown(("kwargs", fresh()))
         return ref
 
-    def _given(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        given = [value for n, name in enumerate(("models", "optimizers")) if (value := args.get(n, name)) is not None]
-        return w.resolve(given[0]) if len(given) == 1 else w.new(Sequence(given, [None] * len(given), mutable=False))
-
     def _field(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         factory = args.keywords.get("default_factory")
         if factory is not None:
@@ -259,7 +255,7 @@ class BuiltinCalls:
             some = any_of(owner.name)
             return External(some) if some else Unknown(("getattr", fresh()))
         if isinstance(owner, Namespace):
-            return self.m.any_member(owner, w, ctx)
+            return self.m.imports.any_member(owner, w, ctx)
         return Unknown(("getattr", fresh()))
 
     def _setattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -367,6 +363,6 @@ class BuiltinCalls:
 
     def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         original = w.resolve(args.get(0) or NONE)
-        copy = self.m.clone(original, w)
+        copy = clone(original, w)
         self.m.ownership.copied(original, copy, w, site)
         return copy

@@ -12,6 +12,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.flow import MAX_EXITS, Results
 from gradlint.static.joining import join_results, reduce_results
 from gradlint.static.sameness import forget
+from gradlint.static.torch_table import MODULE_METHODS
 from gradlint.static.units import FunctionUnit
 from gradlint.static.values import (
     NONE,
@@ -40,22 +41,8 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 MAX_DEPTH = 28
-NEVER_OF_TENSORS = frozenset(
-    [
-        "parameters",
-        "named_parameters",
-        "modules",
-        "named_modules",
-        "children",
-        "named_children",
-        "state_dict",
-        "load_state_dict",
-        "zero_grad",
-        "train",
-        "eval",
-    ]
-)
-"""Methods of modules that tensors do not have."""
+_RECOGNISED = MODULE_METHODS | {"zero_grad", "train", "eval"}
+"""Methods that say of an object that it is a module."""
 _MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
 MAX_RECURSION = 2
 
@@ -150,7 +137,7 @@ class Calls:
             return self.call(attribute, args, w, ctx, site)
         if isinstance(receiver, Super) and name == "__init__":
             return self.m.construction.called(receiver, args, w, ctx, site)
-        if name in NEVER_OF_TENSORS and isinstance(receiver, Ref):
+        if name in _RECOGNISED and isinstance(receiver, Ref):
             self.m.modules.recognised(receiver, w, site)
         attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
         if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
@@ -183,7 +170,7 @@ class Calls:
             return self.m.externals.call(callee.name, args, w, ctx, site)
         if isinstance(callee, Ref):
             return self._instance(callee, args, w, ctx, site)
-        return [(w, self.m.unknown_call(callee, args, w, ctx, site))]
+        return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
 
     def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
         results: Results = []
@@ -196,7 +183,7 @@ class Calls:
     def _instance(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         if obj is None:
-            return [(w, self.m.unknown_call(callee, args, w, ctx, site))]
+            return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
         if obj.kind in ("module", "lightning", "loss"):
             return self.m.modules.call(callee, args, w, ctx, site)
         if obj.kind == "function" and obj.cls is not None:
@@ -208,7 +195,7 @@ class Calls:
                 return self.function(method, args, w, ctx, site, callee)
         if obj.kind == "decorator":
             return [(w, args.get(0) or NONE)]
-        return [(w, self.m.unknown_call(callee, args, w, ctx, site))]
+        return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
 
     # --- bodies
 
@@ -222,7 +209,7 @@ class Calls:
             bound = [receiver, *args.positional] if receiver is not None else args.positional
             return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
         if ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION:
-            return [(w, self.m.unknown_call(fn, args, w, ctx, site))]
+            return [(w, self.m.escapes.call(fn, args, w, ctx, site))]
         if receiver is None and fn.owner is not None and fn.kind == "" and args.positional:
             # Called through the class: ``Base.__init__(self, …)``.
             first = w.resolve(args.positional[0])
@@ -251,12 +238,12 @@ class Calls:
         if fn.grad is not None:
             w.grad = fn.grad
         since = fresh()
-        results = self._generator(unit, w, here) if self.m.is_generator(unit) else self._body(unit, w, here)
+        results = self._generator(unit, w, here) if unit.is_generator else self._body(unit, w, here)
         for world, _ in results:
             world.module_checked, world.periodic = checked, periodic
             if fn.grad is not None:
                 world.grad = before
-        if not self.m.captures(unit):
+        if "def" not in unit.constructs:
             for world, _ in results:
                 world.heap.pop(frame.id, None)
         if fresh() - since > _MUCH:
@@ -273,11 +260,11 @@ class Calls:
         world.heap.pop(kept.id, None)
 
     def _body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
-        self.m.begins(unit)
+        self.m.budget.begins(unit)
         body = unit.node.body.body
         out = self.m.flow.block(body, [w], here)
         results = out.returns + [(world, NONE) for world in out.normal]
-        if not results and self.m.is_abstract(unit):
+        if not results and "abstract" in unit.constructs:
             return [(w, Unknown(("abstract", fresh())))]
         return reduce_results(results, MAX_EXITS)
 
@@ -289,9 +276,9 @@ class Calls:
             return results
         world, _ = join_results(results)
         new = Sequence()
-        if self.m.has_loop(unit):
+        if "loop" in unit.constructs:
             for value, _site in yields:
-                new.tail = value if new.tail is None else self.m.join_values(new.tail, value, world)
+                new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, world)
         else:
             new.items = [value for value, _ in yields]
             new.sites = [None] * len(yields)

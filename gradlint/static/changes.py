@@ -224,7 +224,7 @@ class Changes:
                     self.m.stepping.assigned(groups, w, ctx, site)
                 self.m.witness.cleared(groups, "grad", w, ctx, site, certain=value == NONE)
                 if value != NONE:
-                    self.m.doubt(groups, [], w)
+                    self.m.escapes.doubt(groups, [], w)
         elif name == "data":
             tensor = w.get(owner, Tensor)
             if tensor is None:

@@ -138,7 +138,7 @@ class Containers:
                     w.write(receiver.id).items[key] = default
                 return default
         value = self.m.python.get_item(receiver, key if isinstance(key, (Const, Unknown)) else None, w, ctx, site)
-        return value if name == "__getitem__" or default == NONE else self.m.join_values(value, default, w)
+        return value if name == "__getitem__" or default == NONE else self.m.choices.either(value, default, w)
 
     def of_string(self, receiver: Const, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a method of a string."""

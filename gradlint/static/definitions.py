@@ -61,7 +61,8 @@ class Definitions:
 
     def define_node(self, node: cst.FunctionDef | cst.ClassDef, w: World, ctx: Context) -> None:
         """Define a function or class nested in a unit that is parsed already."""
-        self.define(self.m.nested(node, ctx.unit), w, ctx)
+        kind = FunctionUnit if isinstance(node, cst.FunctionDef) else ClassUnit
+        self.define(kind.from_node(node, ctx.unit), w, ctx)  # type: ignore[arg-type]
 
     def function(self, unit: FunctionUnit, ctx: Context, owner: Class | None = None) -> Function:
         """The bare function, before its decorators."""
@@ -111,7 +112,7 @@ class Definitions:
             return replace(value, grad=instance.grad)
         if isinstance(decorator, (Function, Class)):
             result = self._decorated(decorator, value, w, ctx, node)
-            return value if result == NONE or self.m.is_unknown(result) else result
+            return value if result == NONE or isinstance(result, Unknown) else result
         return value
 
     def _decorated(
@@ -125,7 +126,7 @@ class Definitions:
             ends = self.m.calls.call(decorator, Arguments([value]), trial, ctx, ctx.site(node))
             results.append(self.m.calls.joined(ends, trial))
 
-        if not self.m.affords(act, MAX_DECORATOR_STEPS):
+        if not self.m.budget.affords(act, MAX_DECORATOR_STEPS):
             return Unknown(("decorated", fresh()))
         w.become(trial)
         return results[0]

@@ -345,7 +345,7 @@ class Expressions:
                     new.tail = other.element(w, ctx)
                     new.end_with(inner.ending if inner is not None else None)
             elif new.tail is not None:
-                new.tail = self.m.join_values(new.tail, value, w)
+                new.tail = self.m.choices.either(new.tail, value, w)
                 new.end_with(value)
             else:
                 new.items.append(value)

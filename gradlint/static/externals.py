@@ -29,6 +29,7 @@ from gradlint.static.torch_table import (
     LOSSES,
     OPTIMIZERS,
     PASSED_THROUGH,
+    PASSED_TOGETHER,
     SCALERS,
     SCHEDULERS,
     builds_module,
@@ -137,6 +138,8 @@ class Externals:
             )
         if name in PASSED_THROUGH:
             return w.resolve(args.get(0) or NONE)
+        if name in PASSED_TOGETHER:
+            return self._together(PASSED_TOGETHER[name], args, w)
         if name in SCALERS:
             return self.m.stepping.scaler(args, name, w, (site, ctx.key, name))
         if name in SCHEDULERS:
@@ -173,7 +176,7 @@ class Externals:
             self.m.uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
             return Unknown(("number", fresh()), mode_of(*args))
-        return self.m.unknown_call(External(name), args, w, ctx, site)
+        return self.m.escapes.call(External(name), args, w, ctx, site)
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Something that changes nothing reads tensors; what is printed without gradients is an evaluation."""
@@ -390,7 +393,7 @@ class Externals:
         return w.new(Sequence([], [], result, site, False))
 
     def _checkpoint(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        return self.m.unknown_call(External("torch.utils.checkpoint.checkpoint"), args, w, ctx, site)
+        return self.m.escapes.call(External("torch.utils.checkpoint.checkpoint"), args, w, ctx, site)
 
     def _functional_call(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``functional_call(module, parameters, args)``: the module's forward pass with other parameters."""
@@ -400,7 +403,7 @@ class Externals:
         values = w.get(given, Sequence)
         obj = w.get(module, Instance)
         if not isinstance(module, Ref) or obj is None or obj.in_forward or other is None:
-            return self.m.unknown_call(External("torch.func.functional_call"), args, w, ctx, site)
+            return self.m.escapes.call(External("torch.func.functional_call"), args, w, ctx, site)
         call = Arguments([given] if values is None or values.mutable else list(values.items))
         own = self.m.modules.groups(module, w)
         result = self.m.calls.joined(self.m.calls.call(module, call, w, ctx, site), w)
@@ -421,6 +424,11 @@ class Externals:
         if isinstance(forward, Function):
             self.m.called.add(forward.unit)
         return self.m.tensors.apply(Op(activation="unknown", saves="other"), args, w, ctx, site)
+
+    def _together(self, names: tuple[str, ...], args: Arguments, w: World) -> Value:
+        """What a call gives back that passes on several of its arguments."""
+        given = [value for number, name in enumerate(names) if (value := args.get(number, name)) is not None]
+        return w.resolve(given[0]) if len(given) == 1 else w.new(Sequence(given, [None] * len(given), mutable=False))
 
     def _thaw(self, groups: frozenset[int], w: World) -> None:
         """Of a module whose inside is not known a part may be frozen, and another one handed to an optimizer."""

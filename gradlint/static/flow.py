@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gradlint.static.budget import MAX_WORLDS
 from gradlint.static.context import Context
 from gradlint.static.joining import disagreements, join, reduce
 from gradlint.static.sameness import forget, signature
@@ -28,7 +29,6 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
-MAX_WORLDS = 6  #: kept apart at one point of the program
 MAX_EXITS = 4  #: worlds in which a loop or a function may be left
 
 Results = list[tuple[World, Value]]
@@ -97,7 +97,7 @@ class Flow:
         """Execute one statement in every world that reaches it, adding to ``out``."""
         loop = self._loops.get(type(node))  # isinstance is slow: nodes of libcst have an abstract metaclass
         if loop is not None:
-            self.m.tick()
+            self.m.budget.tick()
             result = loop(node, worlds, ctx)
             out.normal += result.normal
             out.absorb(result)
@@ -109,7 +109,7 @@ class Flow:
 
     def fewer(self, worlds: list[World]) -> list[World]:
         """As many worlds as the steps taken so far allow: an entry point that takes long is followed less closely."""
-        return reduce(worlds, self.m.allowed_worlds()) if len(worlds) > 1 else worlds
+        return reduce(worlds, self.m.budget.worlds()) if len(worlds) > 1 else worlds
 
     def statement(self, node: cst.CSTNode, w: World, ctx: Context, out: Outcome) -> None:
         """Execute one statement in one world, adding to ``out``."""
@@ -117,7 +117,7 @@ class Flow:
         if kind in self._loops:
             self.statements(node, [w], ctx, out)
             return
-        self.m.tick()
+        self.m.budget.tick()
         small = self._small.get(kind)
         if small is not None:
             out.normal += small(node, w, ctx)
@@ -386,7 +386,7 @@ class Flow:
         since = fresh()
         periodic = all(world.periodic for world in worlds)
         different = {key for world in worlds[1:] for key, _, _ in disagreements(worlds[0], world)}
-        for number in range(self.m.allowed_iterations()):
+        for number in range(self.m.budget.iterations()):
             here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh(), loop=(id(node), ctx.key))
             for world in worlds:
                 start(world, here)

@@ -121,13 +121,18 @@ def imports_in(body: Sequence[ast.stmt]) -> Iterator[tuple[int, str, str | None,
                 yield from imports_in(handler.body)
 
 
+def named(module: str, item: str) -> str:
+    """What ``from module import item`` names, which may be a module itself."""
+    return module if item == "*" else f"{module}.{item}".lstrip(".")
+
+
 def _imports_executed(body: Sequence[ast.stmt]) -> Iterator[tuple[int, str]]:
-    """The level and module of the imports of a body, but for those in functions and those for type checkers."""
+    """What the imports of a body name, but for those in functions and those for type checkers: level, dotted name."""
     for node in body:
         if isinstance(node, ast.Import):
             yield from ((0, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.level, node.module or ""
+            yield from ((node.level, named(node.module or "", alias.name)) for alias in node.names)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         else:

@@ -11,7 +11,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module
-from gradlint.static.torch_table import METHODS
+from gradlint.static.torch_table import METHODS, MODULE_METHODS, TELLING_METHODS
 from gradlint.static.values import (
     HOOKED,
     NONE,
@@ -35,22 +35,8 @@ if TYPE_CHECKING:
 OPTIMIZER_NAME = re.compile(
     r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
 )
-_MODULE_ONLY = frozenset(
-    [
-        "parameters",
-        "named_parameters",
-        "modules",
-        "named_modules",
-        "children",
-        "named_children",
-        "state_dict",
-        "load_state_dict",
-        "requires_grad_",
-        "half",
-        "double",
-        "bfloat16",
-    ]
-)
+_RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
+"""Methods that say of an unknown value that it is a module."""
 _BACKWARD_HOOKS = frozenset(
     ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
 )
@@ -168,7 +154,7 @@ class Methods:
             return self.unknown(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Class) and name == "apply":
             return self.m.externals.applied(receiver, args, w, ctx, site)
-        return self.m.unknown_call(receiver, args, w, ctx, site)
+        return self.m.escapes.call(receiver, args, w, ctx, site)
 
     # --- tensors
 
@@ -211,7 +197,7 @@ class Methods:
                 return Unknown((name, receiver))
             if tensor.structured:
                 return tensors.view(receiver, w, site)
-            return self.m.unknown_call(receiver, args, w, ctx, site)
+            return self.m.escapes.call(receiver, args, w, ctx, site)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         if name in ("log", "log_"):
             self.m.legacy.logarithm(receiver, w, ctx, site)
@@ -316,7 +302,7 @@ class Methods:
             )
         if name in ("backward", "step", "zero_grad") or obj.cls is not None:
             return self.unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
-        return self.m.unknown_call(receiver, args, w, ctx, site)
+        return self.m.escapes.call(receiver, args, w, ctx, site)
 
     # --- optimizers
 
@@ -342,14 +328,14 @@ class Methods:
             if args.positional and looks_like_optimizer(w.resolve(args.positional[0])):
                 self.m.optimizers.stepped(args.positional[0], w, ctx, site)
                 return NONE
-            return self.m.unknown_call(receiver, args, w, ctx, site)
+            return self.m.escapes.call(receiver, args, w, ctx, site)
         if name == "zero_grad":
             if looks_like_optimizer(receiver):
                 optimizer = self.m.optimizers.opaque_optimizer(receiver, w, site)
                 return self.call(optimizer, name, args, w, ctx, site)
             self.m.optimizers.clear(receiver.deps, True, w, ctx, site)
             return NONE
-        if name in _MODULE_ONLY and not (name == "requires_grad_" and not receiver.deps):
+        if name in _RECOGNISED and not (name == "requires_grad_" and not receiver.deps):
             opaque = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps, ("module", receiver.key))
             w.bound[receiver.key] = opaque
             obj = w.get(opaque, Instance)
@@ -365,9 +351,9 @@ class Methods:
             return self._unknown_conversion(receiver, name, args, w, ctx, site)
         if name in METHODS and METHODS[name].result == "tensor" and from_module(receiver):
             return self.call(self.m.tensors.settled(receiver, w), name, args, w, ctx, site)
-        if name in METHODS and (receiver.deps or self.m.is_tensor_method(name)):
+        if name in METHODS and (receiver.deps or name in TELLING_METHODS):
             return self._assumed_tensor(receiver, name, args, w, ctx, site)
-        return self.m.unknown_call(receiver, args, w, ctx, site, method=name)
+        return self.m.escapes.call(receiver, args, w, ctx, site, method=name)
 
     def _unknown_conversion(
         self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site

@@ -103,14 +103,14 @@ class ModuleMethods:
             self.m.passes.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name == "optimizers":
-            return self.m.configured_optimizers(receiver, obj, w, ctx, site)
+            return self.m.optimizers.configured(receiver, obj, w, ctx, site)
         if name in self.m.methods.MODULE_METHODS:
             return Unknown(("module method", fresh()))
         if obj.opaque or obj.cls is not None:
             return self.m.methods.unknown(
                 Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site
             )
-        return self.m.unknown_call(receiver, args, w, ctx, site)
+        return self.m.escapes.call(receiver, args, w, ctx, site)
 
     def _grow(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site

@@ -375,7 +375,7 @@ class Modules:
             if values:
                 value = values[0]
                 for other in values[1:]:
-                    value = self.m.join_values(value, other, w)
+                    value = self.m.choices.either(value, other, w)
                 return value
         if obj.cls is not None and isinstance(owner, Ref):
             method = self.m.definitions.attribute(obj.cls, "__getitem__", w)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Context
+from gradlint.static.index import named
+from gradlint.static.joining import MAX_ALTERNATIVES
 from gradlint.static.torch_table import (
     DROPOUTS,
     FUNCTIONS,
@@ -19,8 +21,9 @@ from gradlint.static.torch_table import (
     OPTIMIZERS,
     canonical,
 )
+from gradlint.static.units import ClassUnit, FunctionUnit
 from gradlint.static.values import Choice, Const, External, Frame, Imported, Namespace, Stars, Unknown, Value
-from gradlint.static.world import World
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
@@ -117,24 +120,25 @@ class Imports:
             module = self.m.project.resolve(root, ctx.module)
             value = Namespace(module, root) if module else External(canonical(root))
             self.m.names.assign(root, value, w, ctx)
-        if module is not None and self.m.registrations.among(module):
-            self.m.enter_module(module, w)
+        self._register(0, name, w, ctx)
+
+    def _register(self, level: int, name: str, w: World, ctx: Context) -> None:
+        """Execute the files that an import names, where they change what other files hold."""
+        for module in self.m.registrations.imported(level, name, ctx.module):
+            if self.m.registrations.among(module):
+                self.m.images.enter(module, w)
 
     def _import_from(self, node: cst.ImportFrom, w: World, ctx: Context) -> None:
         level = len(node.relative)
         name = _dotted(node.module) if node.module else ""
-        if level:
-            module = self.m.project.resolve_relative(level, name, ctx.module)
-        else:
-            module = self.m.project.resolve(name, ctx.module)
-        imported = (level, name) in ctx.module.index.executed
-        if module is not None and imported and self.m.registrations.among(module):
-            self.m.enter_module(module, w)
+        module = self.m.project.imported(level, name, ctx.module)
         if isinstance(node.names, cst.ImportStar):
+            self._register(level, name, w, ctx)
             self._star(name, module, w, ctx)
             return
         for alias in node.names:
             item = _dotted(alias.name)
+            self._register(level, named(name, item), w, ctx)
             target = item
             if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
                 target = alias.asname.name.value
@@ -184,7 +188,7 @@ class Imports:
 
     def member(self, module: Module, name: str, w: World, ctx: Context) -> Value:
         """``module.name``: what the module binds, or its submodule."""
-        frame_id = self.m.enter_module(module, w)
+        frame_id = self.m.images.enter(module, w)
         frame = w.find(frame_id) if frame_id is not None else None
         if isinstance(frame, Frame) and frame_id is not None:
             if name in frame.vars:
@@ -202,6 +206,14 @@ class Imports:
         if child is not None:
             return Namespace(child, name)
         return Unknown(("member", module.path, name), name)
+
+    def any_member(self, owner: Namespace, w: World, ctx: Context) -> Value:
+        """``getattr(module, name)`` with an unknown name: one of its classes or functions, if they are few."""
+        units = [unit for unit in owner.module.units if isinstance(unit, (FunctionUnit, ClassUnit))]
+        values = [self.member(owner.module, unit.name, w, ctx) for unit in units]
+        if 0 < len(values) <= MAX_ALTERNATIVES:
+            return Choice(("member", owner.module.path), tuple(values)) if len(values) > 1 else values[0]
+        return Unknown(("member", fresh()))
 
 
 def _dotted(node: cst.CSTNode | None) -> str:

@@ -8,8 +8,12 @@ from gradlint import events
 from gradlint.static.context import Arguments, Context
 from gradlint.static.values import (
     NONE,
+    Const,
+    Function,
     Group,
     Instance,
+    Mapping,
+    Object,
     Ref,
     Sequence,
     Unknown,
@@ -68,7 +72,7 @@ class Optimizers:
             self.m.construction.handed_over(groups, w)
             return NONE
         if obj.cls is not None or name in ("first_step", "second_step"):
-            return self.m.unknown_call(receiver, args, w, ctx, site)
+            return self.m.escapes.call(receiver, args, w, ctx, site)
         return Unknown(("optimizer method", fresh()))
 
     def _apply(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
@@ -144,3 +148,27 @@ class Optimizers:
         )
         w.bound[value.key] = ref
         return ref
+
+    def configured(self, receiver: Ref, obj: Instance, w: World, ctx: Context, site: Site) -> Value:
+        """``self.optimizers()`` of a Lightning module: what ``configure_optimizers`` returns."""
+        method = self.m.definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
+        if not isinstance(method, Function):
+            return Unknown(("optimizers", fresh()), "optimizers")
+        value = self.m.calls.joined(self.m.calls.function(method, Arguments(), w, ctx, site, receiver), w)
+        found = self._optimizers_in(value, w)
+        if len(found) == 1:
+            return found[0]
+        return w.new(Sequence(found, [None] * len(found))) if found else Unknown(("optimizers", fresh()), "optimizers")
+
+    def _optimizers_in(self, value: Value, w: World) -> list[Value]:
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance):
+            return [value] if obj.kind == "optimizer" else []
+        if isinstance(obj, Sequence):
+            return [o for item in obj.items for o in self._optimizers_in(item, w)]
+        if isinstance(obj, Mapping):
+            return [
+                o for key in (Const("optimizer"),) if key in obj.items for o in self._optimizers_in(obj.items[key], w)
+            ]
+        return []

@@ -34,7 +34,7 @@ class Passes:
 
     def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
         """A backward pass from ``root``: gradients are added, graphs are freed."""
-        self.m.order_matters()
+        self.m.budget.order_matters()
         root = w.resolve(root)
         self.m.graphs.walked(root, w)
         if isinstance(root, Unknown):
@@ -58,7 +58,7 @@ class Passes:
         touches = self._reached(w.find(root.id), w, certain)
         if not touches or tensor.cut is not None or tensor.asked_at is not None:
             # It was meant for parameters that it is not seen to reach.
-            self.m.doubt([key for key, obj in w.heap.items() if isinstance(obj, Group)], [], w)
+            self.m.escapes.doubt([key for key, obj in w.heap.items() if isinstance(obj, Group)], [], w)
         for key, reached in touches.items():
             group = w.find(key) if isinstance(key, int) else None
             if isinstance(group, Group) and isinstance(key, int):

@@ -92,10 +92,10 @@ class Project:
 
     def resolve(self, name: str, importer: Module) -> Module | None:
         """The module of the project that ``import name`` means in ``importer``; None if it is installed elsewhere."""
-        return self._at(self._asked(_folder_of(importer), 0, name))
+        return self.imported(0, name, importer)
 
-    def resolve_relative(self, level: int, name: str, importer: Module) -> Module | None:
-        """The module that ``from ...name import`` means in ``importer``, with ``level`` dots."""
+    def imported(self, level: int, name: str, importer: Module) -> Module | None:
+        """The module that ``from ...name import`` means in ``importer``, with ``level`` dots: 0 for none."""
         return self._at(self._asked(_folder_of(importer), level, name))
 
     def holds(self, level: int, name: str, importer: Module) -> bool:
@@ -126,10 +126,9 @@ class Project:
         """The files of the project of which a module imports everything."""
         known = self._starred.get(module)
         if known is None:
-            folder = _folder_of(module)
             asked = _STAR.search(module.source.text) is not None  # the index of most need not be made
             imports = module.imports if asked else ()
-            found = [self._at(self._asked(folder, level, name)) for level, name, item, _ in imports if item == "*"]
+            found = [self.imported(level, name, module) for level, name, item, _ in imports if item == "*"]
             known = self._starred[module] = tuple(each for each in found if each is not None)
         return known
 

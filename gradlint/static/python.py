@@ -80,7 +80,7 @@ class Python:
                 return Unknown(("element", fresh()))
             joined = parts[0]
             for part in parts[1:]:
-                joined = self.m.join_values(joined, part, w)
+                joined = self.m.choices.either(joined, part, w)
             if obj.tail is None and isinstance(joined, Ref) and joined not in parts and w.get(joined, Tensor):
                 w.write(joined.id).stands_for = tuple(part.id for part in parts if isinstance(part, Ref))
             return self.m.graphs.one_of(self.renew(joined, w), obj.own, w)
@@ -98,7 +98,7 @@ class Python:
         if isinstance(value, Choice):
             joined = self.element(value.alternatives[0], w, ctx)
             for other in value.alternatives[1:]:
-                joined = self.m.join_values(joined, self.element(other, w, ctx), w)
+                joined = self.m.choices.either(joined, self.element(other, w, ctx), w)
             return joined
         hint = ""
         if isinstance(value, Unknown):
@@ -137,7 +137,7 @@ class Python:
             columns = [self.unpack(v, count, starred, w, ctx) for v in value.alternatives]
             out = columns[0]
             for other in columns[1:]:
-                out = [self.m.join_values(x, y, w) for x, y in zip(out, other, strict=False)]
+                out = [self.m.choices.either(x, y, w) for x, y in zip(out, other, strict=False)]
             return out
         if isinstance(value, Unknown):
             return [w.resolve(Unknown(("item", value.key, ("const", n)), "", value.deps)) for n in range(count)]
@@ -161,7 +161,7 @@ class Python:
         if isinstance(owner, Choice):
             value = self.get_item(owner.alternatives[0], index, w, ctx, site)
             for other in owner.alternatives[1:]:
-                value = self.m.join_values(value, self.get_item(other, index, w, ctx, site), w)
+                value = self.m.choices.either(value, self.get_item(other, index, w, ctx, site), w)
             return value
         if isinstance(owner, Const) and isinstance(owner.value, (str, bytes)):
             return Unknown(("character", fresh()))
@@ -206,7 +206,7 @@ class Python:
         self.m.construction.read_out(obj, w, ctx)
         joined = parts[0]
         for part in parts[1:]:
-            joined = self.m.join_values(joined, part, w)
+            joined = self.m.choices.either(joined, part, w)
         return joined
 
     def _mapping_item(self, obj: Mapping, index: Index, w: World, ctx: Context) -> Value:
@@ -222,7 +222,7 @@ class Python:
         self.m.construction.read_out(obj, w, ctx)
         joined = parts[0]
         for part in parts[1:]:
-            joined = self.m.join_values(joined, part, w)
+            joined = self.m.choices.either(joined, part, w)
         return joined
 
     def set_item(self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
@@ -244,17 +244,17 @@ class Python:
                 new.items[index.value] = value
                 new.sites[index.value] = site
             else:
-                new.tail = value if new.tail is None else self.m.join_values(new.tail, value, w)
+                new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
                 new.tail_site = new.tail_site or site
         elif isinstance(obj, Mapping) and isinstance(owner, Ref):
             if isinstance(index, (Const, External, Unknown)):
                 if isinstance(index, Unknown) and ctx.peeled:
-                    tail = value if obj.tail is None else self.m.join_values(obj.tail, value, w)
+                    tail = value if obj.tail is None else self.m.choices.either(obj.tail, value, w)
                     w.write(owner.id).tail = tail
                 else:
                     w.write(owner.id).items[index] = value
             else:
-                tail = value if obj.tail is None else self.m.join_values(obj.tail, value, w)
+                tail = value if obj.tail is None else self.m.choices.either(obj.tail, value, w)
                 w.write(owner.id).tail = tail
         elif isinstance(obj, Instance) and isinstance(owner, Ref):
             self.m.modules.set_item(owner, obj, index, value, w, ctx, site)
@@ -271,7 +271,7 @@ class Python:
             return
         new.items.update(source.items)
         if source.tail is not None:
-            new.tail = source.tail if new.tail is None else self.m.join_values(new.tail, source.tail, w)
+            new.tail = source.tail if new.tail is None else self.m.choices.either(new.tail, source.tail, w)
 
     # --- lists
 
@@ -287,7 +287,7 @@ class Python:
             return
         new.own |= self.m.graphs.made_since(value, ctx.iteration, w)
         if new.tail is None or not self._is_another(new.tail, value, w):
-            new.tail = value if new.tail is None else self.m.join_values(new.tail, value, w)
+            new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
         new.end_with(value if certain and not ctx.peeled else None)
         new.tail_site = new.tail_site or site
 
@@ -325,7 +325,7 @@ class Python:
                 new.tail, new.tail_site = b.tail, b.tail_site
             else:
                 for value in [*b.items, *([b.tail] if b.tail else [])]:
-                    new.tail = self.m.join_values(new.tail, value, w)
+                    new.tail = self.m.choices.either(new.tail, value, w)
             new.end_with(b.ending if b.tail is not None else b.items[-1] if b.items else a.ending)
             return ref
         sequence = a or b

@@ -161,9 +161,7 @@ class Reach:
 
     def module(self, importer: Module, level: int, name: str) -> Module | None:
         """The module of the project that an import statement names."""
-        if level:
-            return self._project.resolve_relative(level, name, importer)
-        return self._project.resolve(name, importer)
+        return self._project.imported(level, name, importer)
 
     def holds(self, importer: Module, level: int, name: str) -> bool:
         """Whether an import statement names a module of the project."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.layout import absolute
 from gradlint.static.units import ClassUnit, FunctionUnit
 
 if TYPE_CHECKING:
@@ -34,7 +36,12 @@ class Registrations:
         if known is None:
             self._known[module] = False  # it may lead back here
             known = self._known[module] = self._changes_others(module) or (
-                module.is_package and any(map(self.among, self._imported_by(module)))
+                module.is_package
+                and any(
+                    self.among(each)
+                    for level, name in sorted(module.index.executed)
+                    for each in self.imported(level, name, module)
+                )
             )
         return known
 
@@ -54,12 +61,20 @@ class Registrations:
             return True
         return any(unit.module is not module and _may_keep(unit) for unit in found)
 
-    def _imported_by(self, module: Module) -> list[Module]:
-        found = [
-            self._project.resolve_relative(level, name, module) if level else self._project.resolve(name, module)
-            for level, name in sorted(module.index.executed)
-        ]
-        return [each for each in found if each is not None]
+    def imported(self, level: int, name: str, importer: Module) -> Iterator[Module]:
+        """The files of the project that are executed to import something: the packages it stands in, then itself.
+
+        Those that the importer stands in itself are not among them: they are being executed already.
+        """
+        if (level, name) not in importer.index.executed:
+            return
+        parts = name.split(".")
+        for count in range(1, len(parts) + 1):
+            module = self._project.imported(level, ".".join(parts[:count]), importer)
+            if module is None:
+                return
+            if module.folder is None or module.folder not in absolute(importer.path).parents:
+                yield module
 
 
 def _may_keep(unit: Unit) -> bool:

@@ -18,7 +18,7 @@ from gradlint.static.torch_operations import (
     SHARED_IN_PLACE,
 )
 
-__all__ = ["ATTRIBUTES", "FUNCTIONS", "METHODS", "SPECIAL_ATTRIBUTES", "SPECIAL_METHODS"]
+__all__ = ["ATTRIBUTES", "FUNCTIONS", "METHODS", "SPECIAL_ATTRIBUTES", "SPECIAL_METHODS", "TELLING_METHODS"]
 
 _TORCH: Final = merged(SHARED, SHARED_IN_PLACE, FUNCTIONS_ONLY, FUNCTIONS_IN_PLACE, CREATIONS)
 
@@ -167,6 +167,13 @@ FUNCTIONS: Final[dict[str, Op]] = merged(
 
 METHODS: Final[dict[str, Op]] = merged(SHARED, SHARED_IN_PLACE, METHODS_ONLY, METHODS_IN_PLACE)
 """What each method of a tensor does, by name."""
+
+TELLING_METHODS: Final = names(
+    "",
+    "argmax bmm chunk clamp contiguous cpu cuda detach expand expand_as float item log_softmax long "
+    "masked_fill matmul mean numpy permute sigmoid size softmax squeeze sum topk transpose unsqueeze view",
+)
+"""Methods that say of an unknown value that it is a tensor."""
 
 SPECIAL_METHODS: Final = names(
     "",

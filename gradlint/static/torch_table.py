@@ -17,7 +17,14 @@ The columns are those of :mod:`~gradlint.static.ops`.  All names are canonical: 
 from __future__ import annotations
 
 from gradlint.static.torch_conversions import NUMPY_CONVERTERS, conversion
-from gradlint.static.torch_functions import ATTRIBUTES, FUNCTIONS, METHODS, SPECIAL_ATTRIBUTES, SPECIAL_METHODS
+from gradlint.static.torch_functions import (
+    ATTRIBUTES,
+    FUNCTIONS,
+    METHODS,
+    SPECIAL_ATTRIBUTES,
+    SPECIAL_METHODS,
+    TELLING_METHODS,
+)
 from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES, SOFTMAX_DIMS
 from gradlint.static.torch_libraries import (
     HARMLESS,
@@ -32,6 +39,7 @@ from gradlint.static.torch_libraries import (
 from gradlint.static.torch_names import ALIASES, canonical
 from gradlint.static.torch_training import (
     AUTOCASTS,
+    CLEARING,
     CLIPS,
     DATASET_BASES,
     DEPRECATED_INITS,
@@ -45,8 +53,10 @@ from gradlint.static.torch_training import (
     LIGHTNING_BASES,
     LOADERS,
     MODULE_BASES,
+    MODULE_METHODS,
     OPTIMIZERS,
     PASSED_THROUGH,
+    PASSED_TOGETHER,
     PICKLES,
     RANDOM,
     RANDOM_FILLS,
@@ -59,6 +69,7 @@ __all__ = [
     "ALIASES",
     "ATTRIBUTES",
     "AUTOCASTS",
+    "CLEARING",
     "CLIPS",
     "DATASET_BASES",
     "DEPRECATED_INITS",
@@ -81,9 +92,11 @@ __all__ = [
     "MODULE_BASES",
     "MODULE_FACTORIES",
     "MODULE_FACTORY_PREFIXES",
+    "MODULE_METHODS",
     "NUMPY_CONVERTERS",
     "OPTIMIZERS",
     "PASSED_THROUGH",
+    "PASSED_TOGETHER",
     "PICKLES",
     "RANDOM",
     "RANDOM_FILLS",
@@ -92,6 +105,7 @@ __all__ = [
     "SOFTMAX_DIMS",
     "SPECIAL_ATTRIBUTES",
     "SPECIAL_METHODS",
+    "TELLING_METHODS",
     "WALKS",
     "any_of",
     "builds_module",

@@ -115,7 +115,10 @@ PASSED_THROUGH: Final = names(
     "torch.nn.utils.parametrizations.weight_norm torch.nn.SyncBatchNorm.convert_sync_batchnorm "
     "apex.parallel.convert_syncbn_model torch_geometric.compile apex.amp.scale_loss",
 )
-"""Calls that give back the module they are given first, or one that acts like it over the same parameters; a loss."""
+"""Calls that give back what they are given first (a module, a loss), or what acts like it over the same parameters."""
+
+PASSED_TOGETHER: Final[dict[str, tuple[str, ...]]] = {"apex.amp.initialize": ("models", "optimizers")}
+"""Calls that give back what these parameters are given: all of it, in order."""
 
 LIGHTNING_BASES: Final = names(
     "",
@@ -222,6 +225,14 @@ DERIVATIVES: Final = names("torch.autograd", "grad")
 
 PICKLES: Final = names("torch", "save load")
 """Functions that write objects to files, and read them."""
+
+MODULE_METHODS: Final = names(
+    "", "parameters named_parameters modules named_modules children named_children state_dict load_state_dict"
+)
+"""Methods that modules have, and tensors do not."""
+
+CLEARING: Final = frozenset(["zero_grad", "grad"])
+"""Words without which no code clears a gradient."""
 
 RANDOM: Final = names("torch", "rand rand_like randn randn_like normal")
 """Functions that make tensors of random numbers."""

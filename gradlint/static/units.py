@@ -20,6 +20,7 @@ import libcst as cst
 from gradlint.finding import Location
 from gradlint.source import Source, SourceError
 from gradlint.static.chains import assigned_in
+from gradlint.static.constructs import constructs_in
 from gradlint.static.positions import Tree
 from gradlint.syntax import TextError, parse
 
@@ -37,7 +38,7 @@ class Index:
     Attributes:
         units: its statements, in order.
         imports: its import statements; see :func:`~gradlint.static.index.imports_in`.
-        executed: the level and module of those that are executed whenever the file is imported.
+        executed: the level and dotted name of what those name that are executed whenever the file is imported.
         changed: the first names of what the body calls for its effect, decorates with, or assigns parts of; None
             where that is not known.
         public: the names in its ``__all__``; None where it has none, or not all of them are known.
@@ -404,6 +405,16 @@ class FunctionUnit(_Definition):
     def node(self) -> cst.FunctionDef:
         """Its libcst node; SourceError if libcst rejects the text."""
         return cast("cst.FunctionDef", super().node)
+
+    @cached_property
+    def constructs(self) -> frozenset[str]:
+        """The kinds of constructs in its body; see :func:`~gradlint.static.constructs.constructs_in`."""
+        return constructs_in(self.node)
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether it contains ``yield``."""
+        return "yield" in self.words and "yield" in self.constructs
 
     @cached_property
     def decorators(self) -> tuple[cst.BaseExpression, ...]:

@@ -1,0 +1,104 @@
+"""How far an entry point is followed: the steps it may take, and what is kept apart meanwhile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gradlint.static.triggers import walks_in
+
+if TYPE_CHECKING:
+    from gradlint.static.units import FunctionUnit, Unit
+
+MAX_WORLDS = 6  #: kept apart at one point of the program
+MAX_STEPS = 30_000  #: statements executed for one entry point at most
+CLOSE = 2_000  #: statements executed for one entry point with every distinction kept
+ORDERLY = ((CLOSE, (MAX_WORLDS, 5)), (4 * CLOSE, (3, 3)), (math.inf, (1, 2)))
+"""Where the order of events counts: up to so many statements, the worlds that are kept apart and the iterations."""
+UNORDERED = ((CLOSE // 8, (2, 2)), (math.inf, (1, 1)))
+"""The same where no rule about an order of events may report anything."""
+
+
+class BudgetExceededError(Exception):
+    """An entry point took more steps than it may."""
+
+
+class OrderMattersError(Exception):
+    """An entry point that was not followed closely has come to a backward pass."""
+
+
+class Budget:
+    """Counts the steps of an entry point, and keeps it within bounds."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.ordered = True  #: loops and branches are followed closely
+        self._limit = MAX_STEPS
+        self._walks: dict[Unit, bool] = {}
+
+    def tick(self) -> None:
+        """Count a step."""
+        self.steps += 1
+        if self.steps > self._limit:
+            raise BudgetExceededError
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is executed meanwhile has steps of its own."""
+        before = self.steps, self._limit
+        self.steps, self._limit = 0, MAX_STEPS
+        try:
+            yield
+        finally:
+            self.steps, self._limit = before
+
+    def affords(self, act: Callable[[], None], steps: int) -> bool:
+        """Do something that may not take more than some steps; whether it has come to its end.
+
+        Raises:
+            BudgetExceededError: the entry point as a whole takes too many.
+        """
+        limit = self._limit
+        self._limit = min(limit, self.steps + steps)
+        try:
+            act()
+        except BudgetExceededError:
+            if self.steps > limit:
+                raise
+            return False
+        else:
+            return True
+        finally:
+            self._limit = limit
+
+    def order_matters(self) -> None:
+        """A backward pass begins: what comes before and after it, and in which iteration, is what many rules are about.
+
+        Raises:
+            OrderMattersError: loops and branches have not been followed closely so far.
+        """
+        if not self.ordered:
+            raise OrderMattersError
+
+    def begins(self, unit: FunctionUnit) -> None:
+        """A function is entered; OrderMattersError if it calls for backward passes, which might be missed."""
+        if not self.ordered:
+            walks = self._walks.get(unit)
+            if walks is None:
+                walks = self._walks[unit] = walks_in(unit.text)
+            if walks:
+                raise OrderMattersError
+
+    def worlds(self) -> int:
+        """How many worlds may be kept apart, the fewer the longer the entry point has run."""
+        return self._pace[0]
+
+    def iterations(self) -> int:
+        """How many iterations of a loop may be executed, the fewer the longer the entry point has run."""
+        return self._pace[1]
+
+    @property
+    def _pace(self) -> tuple[int, int]:
+        return next(pace for steps, pace in (ORDERLY if self.ordered else UNORDERED) if self.steps < steps)

@@ -1,0 +1,49 @@
+"""Values that are one of two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint.static.joining import MAX_ALTERNATIVES, join_tensors
+from gradlint.static.values import Choice, Object, Sequence, Tensor, Unknown, Value
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.static.interpreter import Interpreter
+
+
+class Choices:
+    """Brings values of one world together."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def either(self, a: Value, b: Value, w: World) -> Value:
+        """A value that is one of two, in the same world."""
+        a, b = w.resolve(a), w.resolve(b)
+        if a == b:
+            return a
+        left, right = w.get(a, Object), w.get(b, Object)
+        if isinstance(left, Tensor) and isinstance(right, Tensor):
+            joined = join_tensors(left, right)
+            joined.requires_grad = (
+                answer if (answer := self.m.tensors.requires_grad(a, w)) is self.m.tensors.requires_grad(b, w) else None
+            )
+            return w.new(joined)
+        if isinstance(left, Sequence) and isinstance(right, Sequence) and len(left.items) == len(right.items):
+            items = [self.either(x, y, w) for x, y in zip(left.items, right.items, strict=False)]
+            tail = left.tail if right.tail is None else right.tail
+            if left.tail is not None and right.tail is not None:
+                tail = self.either(left.tail, right.tail, w)
+            return w.new(Sequence(items, list(left.sites), tail, left.tail_site, left.mutable, left.fields))
+        if isinstance(a, Unknown) or isinstance(b, Unknown):
+            deps = self.m.tensors.deps(a, w) | self.m.tensors.deps(b, w)
+            return self.m.cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
+        flat = [
+            *(a.alternatives if isinstance(a, Choice) else (a,)),
+            *(b.alternatives if isinstance(b, Choice) else (b,)),
+        ]
+        alternatives = tuple(dict.fromkeys(flat))
+        if len(alternatives) <= MAX_ALTERNATIVES:
+            return Choice(fresh(), alternatives)
+        return Unknown(("join", fresh()))

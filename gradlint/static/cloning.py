@@ -1,0 +1,47 @@
+"""Deep copies of values."""
+
+from __future__ import annotations
+
+from gradlint.static.values import Frame, Group, Instance, Mapping, Ref, Segment, Sequence, Tensor, Value
+from gradlint.static.world import World
+
+
+def clone(value: Value, w: World) -> Value:
+    """``copy.deepcopy(value)``: new objects, new parameter groups."""
+    memo: dict[int, int] = {}
+
+    def copy(value: Value) -> Value:
+        value = w.resolve(value)
+        if not isinstance(value, Ref):
+            return value
+        if value.id in memo:
+            return Ref(memo[value.id])
+        obj = w.find(value.id)
+        if obj is None or isinstance(obj, (Frame, Segment)):
+            return value
+        new = obj.copy()
+        ref = w.new(new)
+        memo[value.id] = ref.id
+        if isinstance(new, Group):
+            new.tokens, new.prepared = {}, False
+        if isinstance(new, (Instance, Tensor)):
+            new.groups = frozenset(group(g) for g in new.groups)
+        if isinstance(new, Tensor):
+            new.deps = new.groups or new.deps
+            new.tokens = {}
+        if isinstance(new, Instance):
+            new.attrs = {name: copy(v) for name, v in new.attrs.items()}
+        elif isinstance(new, Sequence):
+            new.items = [copy(v) for v in new.items]
+            new.tail = copy(new.tail) if new.tail is not None else None
+        elif isinstance(new, Mapping):
+            new.items = {k: copy(v) for k, v in new.items.items()}
+            new.tail = copy(new.tail) if new.tail is not None else None
+        return ref
+
+    def group(key: int) -> int:
+        ref = copy(Ref(key))
+        assert isinstance(ref, Ref)
+        return ref.id
+
+    return copy(value)

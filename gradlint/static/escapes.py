@@ -1,0 +1,94 @@
+"""What is handed to code that cannot be followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gradlint.static.context import Arguments, Context
+from gradlint.static.values import Bound, Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+
+class Escapes:
+    """Forgets what unknown code may have changed."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site, method: str = "") -> Value:
+        """Call something that cannot be followed: it may do anything to the objects it is given."""
+        w.unfollowed = w.unfollowed or not ctx.in_forward
+        given = list(args)
+        self.m.memory.used([w.resolve(value) for value in given], w, ctx, site)
+        self.m.graphs.escaped(given, w)
+        self.m.uses.escaped(given, w)
+        if isinstance(callee, Ref):
+            given.append(callee)
+        deps: set[int] = set(callee.deps) if isinstance(callee, Unknown) else set()
+        touched: set[int] = set()
+        inputs: set[int] = set()
+        for value in given:
+            self._escape(w.resolve(value), w, deps, touched, inputs, 3)
+            self.m.construction.initialized(w.resolve(value), w, ctx, site, certain=False)
+        self.doubt(deps | touched, [w.resolve(value) for value in given], w)
+        live = {g for g in touched if getattr(w.find(g), "tokens", None)}
+        if live:
+            self.m.witness.cleared(live, "call", w, ctx, site, certain=False)
+        if inputs:
+            self.m.witness.read(inputs, w, ctx, site)
+        result = Unknown(("call", fresh()), method, frozenset(deps))
+        result = self.m.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
+        self.m.graphs.called(result, [*args, callee], w)
+        return result
+
+    def doubt(self, groups: Iterable[int], values: Iterable[Value], w: World) -> None:
+        """What cannot be followed may have made backward passes and steps with these."""
+        for key in groups:
+            group = w.find(key)
+            if isinstance(group, Group) and group.prepared is False:
+                w.write(key).prepared = None
+        for value in values:
+            obj = w.get(value, Instance)
+            if obj is not None and obj.kind == "optimizer" and isinstance(value, Ref):
+                w.write(value.id).stepped = None
+
+    def _escape(self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int) -> None:
+        obj = w.get(value, Object)
+        if isinstance(value, Unknown):
+            deps |= value.deps
+        elif isinstance(obj, Tensor):
+            deps |= obj.deps
+            if obj.retains is False and obj.requires_grad is not False and isinstance(value, Ref):
+                w.write(value.id).retains = None
+            if not obj.is_parameter:
+                inputs |= obj.groups
+            else:
+                touched |= obj.groups
+        elif isinstance(obj, Instance) and isinstance(value, Ref):
+            if obj.kind == "scaler":
+                w.write(value.id).attrs["<escaped>"] = Const(True)
+            if obj.kind in ("module", "lightning", "loss"):
+                groups = self.m.modules.groups(value, w)
+                deps |= groups
+                touched |= groups
+            else:
+                touched |= obj.groups
+            if depth and obj.kind not in ("loss",):
+                for attr in list(obj.attrs.values()):
+                    inner = w.get(w.resolve(attr), Instance)
+                    if inner is not None and inner.kind in ("optimizer", "module", "lightning") and depth > 1:
+                        self._escape(w.resolve(attr), w, deps, touched, inputs, depth - 2)
+        elif isinstance(obj, (Sequence, Mapping)) and depth and isinstance(value, Ref):
+            parts = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
+            parts += [obj.tail] if obj.tail is not None else []
+            for part in parts:
+                self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
+            if obj.tail is None and (isinstance(obj, Mapping) or obj.mutable):
+                w.write(value.id).tail = None
+        elif isinstance(value, Bound):
+            self._escape(w.resolve(value.receiver), w, deps, touched, inputs, depth - 1 if depth else 0)

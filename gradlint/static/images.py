@@ -1,0 +1,98 @@
+"""The modules of a project as their bodies leave them: each is executed once, for all that import it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gradlint.static.budget import BudgetExceededError
+from gradlint.static.context import Context
+from gradlint.static.joining import join
+from gradlint.static.sameness import forget
+from gradlint.static.triggers import walks_in
+from gradlint.static.units import ClassUnit, FunctionUnit
+from gradlint.static.values import Const, Frame
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.static.interpreter import Interpreter
+    from gradlint.static.units import Module
+
+MAX_UNIT_STEPS = 3_000  #: statements executed for one definition or import of a file that is too long, at most
+
+
+class Images:
+    """Executes the bodies of modules where they are imported."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+        self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
+        self._images: dict[Module, World | None] = {}
+
+    def enter(self, module: Module, w: World) -> int | None:
+        """Import a module of the project; None while it is being imported already (a cycle)."""
+        frame = w.modules.get(module)
+        if frame is not None:
+            return frame
+        if module not in self._images:
+            self._images[module] = None
+            budget = self.m.budget
+            ordered, budget.ordered = budget.ordered, budget.ordered or walks_in(module.source.text)
+            try:
+                with budget.apart(), self.m.witness.apart():  # executed once, for all that import it
+                    self._images[module] = self._execute(module)
+            except BaseException:
+                del self._images[module]  # it may be reached again with less on the stack
+                raise
+            finally:
+                budget.ordered = ordered
+        image = self._images[module]
+        if image is None:
+            return None
+        for other, key in image.modules.items():
+            w.modules.setdefault(other, key)
+        for name, value in image.bound.items():
+            w.bound.setdefault(name, value)
+        return w.modules[module]
+
+    def _execute(self, module: Module) -> World:
+        w = World(self.m.shared)
+        frame = w.new(Frame({"__name__": Const(module.name or module.path.stem)}))
+        w.modules[module] = frame.id
+        if not module.units:  # a folder without __init__.py, or an empty file
+            self.m.shared.update(w.heap)
+            return w
+        ctx = Context(module, module.units[0], frame.id)
+        ctx = ctx.at("module", module)
+        try:
+            ends = self.m.run_units(list(module.units), [w], ctx).normal
+        except BudgetExceededError:
+            self.m.witness.forget()
+            self.given_up.append(module)
+            w, ends = self._definitions_of(module, ctx), []
+        image = ends[0] if ends else w
+        for other in ends[1:]:
+            image = join(image, other)
+        image.token = object()
+        kept = [frame.id, *(key for key in image.heap if key in self.m.shared)]  # registries of other files, too
+        dropped = [key for key, _ in forget(image, kept, 0)]
+        # Inputs that are still at hand may yet be looked at, if the module ever looks at a gradient.
+        done = dropped if "grad" in module.words else list(image.heap)
+        self.m.witness.inputs_done(done, image, ctx)
+        for key in dropped:
+            del image.heap[key]
+        self.m.shared.update(image.heap)
+        return image
+
+    def _definitions_of(self, module: Module, ctx: Context) -> World:
+        """A module of which only what it defines and imports is known: its body is too long to follow."""
+        w = World(self.m.shared)
+        w.new(Frame({"__name__": Const(module.name or module.path.stem)}), key=ctx.frame)
+        w.modules[module] = ctx.frame
+        for unit in module.units:
+            if isinstance(unit, (FunctionUnit, ClassUnit)) or unit.is_import:
+                trial = w.copy()
+                with self.m.budget.apart():
+                    if self.m.budget.affords(partial(self.m.execute_unit, unit, trial, ctx), MAX_UNIT_STEPS):
+                        w.become(trial)
+        return w
