@@ -22,6 +22,9 @@ _STATEMENT = re.compile(r"%(?:time|timeit|prun|memit)\b(?:[ \t]+-\w+(?:[ \t]*\d+
 _MAGIC = re.compile(r"[%!?]|[,;/][^\W\d]|(?:pip3?|conda|cd|ls|cat|cp|mv|mkdir|rm|rmdir)[ \t]+[^=(\s]")
 _HELP = re.compile(r"%{0,2}[^\W\d][\w.*]*(?:\[[^\]]*\])?\?{1,2}[ \t]*(?:#.*)?$")
 _ASSIGNED = re.compile(r"([^\W\d][\w.,* \t\[\]\"']*=[ \t]*)[%!][^=]")
+_NAME = r"[^\W\d]\w*"
+_ASSIGNMENT = re.compile(rf"({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*(?::[^=]+)?=(?!=)")
+_DEFINITION = re.compile(rf"(?:async[ \t]+)?(?:def|class)[ \t]+({_NAME})")
 _CELL_MAGIC = re.compile(r"%%(\w+|!)")
 _TOKEN = re.compile(r"#.*|\"{3}|'{3}|\"(?:\\.|[^\\\"])*\"?|'(?:\\.|[^\\'])*'?|[\[({]|[\])}]|\\.")
 _QUOTED = {quote: re.compile(r"(?:\\.|[^\\])*?" + quote) for quote in ('"""', "'''")}
@@ -111,7 +114,10 @@ def _dedent(rows: list[str]) -> tuple[list[str], int]:
 
 
 def _python(rows: list[str]) -> tuple[list[str], TextError | None]:
-    """The rows of a cell with what only IPython understands replaced; blank, with the problem, if it is not Python."""
+    """The rows of a cell with what only IPython understands replaced.
+
+    If it is not Python all the same, of the cell there is left what it binds; and the problem is told.
+    """
     first = next((index for index, row in enumerate(rows) if row.strip()), 0)
     magic = _CELL_MAGIC.match(rows[first])
     if magic is not None:
@@ -124,8 +130,26 @@ def _python(rows: list[str]) -> tuple[list[str], TextError | None]:
         rows = _without_magics(rows)
         problem = error_in("\n".join(rows) + "\n")
         if problem is not None:
-            return [""] * len(rows), problem
+            return _bound(rows), problem
     return rows, None
+
+
+def _bound(rows: list[str]) -> list[str]:
+    """Rows that bind the names that these bind, as far as can be seen, to what is not known."""
+    result: list[str] = []
+    depth, quote, local = 0, "", False  # local: in the body of a function or class
+    for row in rows:
+        code = row.lstrip()
+        names = ""
+        if code and depth == 0 and not quote:
+            local = local and code != row
+            definition = _DEFINITION.match(code)
+            match = None if local else definition or _ASSIGNMENT.match(code)
+            names = match[1] if match is not None else ""
+            local = local or definition is not None
+        result.append(f"{names} = get_ipython()" if names else "")
+        depth, quote = _state_after(row, depth, quote)
+    return [row if error_in(f"{row}\n") is None else "" for row in result]
 
 
 def _without_magics(rows: list[str]) -> list[str]:

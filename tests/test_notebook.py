@@ -95,11 +95,20 @@ def test_an_indented_cell_is_read_as_ipython_does() -> None:
 
 def test_a_broken_cell_does_not_cost_the_others() -> None:
     source = notebook("x = 1", "def f(:\n    pass", "y = 2", "print 'a'")
-    assert source.text == "x = 1\n\n\ny = 2\n\n"
+    assert source.text == "x = 1\nf = get_ipython()\n\ny = 2\n\n"
     assert [(problem.cell, problem.row) for problem in source.problems] == [(2, 1), (4, 1)]
     assert "Python 2" in source.problems[1].reason
     assert source.problems[0].location.cell == 2
     assert source.lines(2) == ("def f(:", "    pass")
+
+
+def test_of_a_broken_cell_the_names_it_binds_are_left() -> None:
+    loop = ("for i in range(3):", "    loss, y = <CODE>")
+    source = notebook("\n".join([*loop, "g(a=1,", "  b=2)", "s: int = 3", "x == 1", "def f(a):", "    b = 1"]))
+    assert source.text.split("\n")[:-1] == [
+        *("", "loss, y = get_ipython()", "", "", "s = get_ipython()", "", "f = get_ipython()", "")
+    ]
+    assert [problem.row for problem in source.problems] == [2]
 
 
 def test_newer_syntax_than_that_of_the_running_python_is_no_problem() -> None:
