@@ -82,11 +82,17 @@ class BuiltinCalls:
             "copy.deepcopy": self._deepcopy,
             "copy.copy": self._first,
             "collections.namedtuple": self._namedtuple,
+            "enum.auto": self._unique,
+            "builtins.object": self._unique,
             _NAMED_TUPLE: self._named,
         }
 
     def _first(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         return w.resolve(args.get(0) or NONE)
+
+    def _unique(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Something that is equal to nothing else: a member of an enumeration, a sentinel."""
+        return External(f"a mark, {fresh()}")
 
     def _range(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         values = [w.resolve(a) for a in args.positional]

@@ -294,11 +294,25 @@ class Expressions:
                 return Unknown(("comparison", fresh()))
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
             return self.m.tensors.compare(left, right, w, ctx, ctx.site(node))
-        if symbol == "==" and isinstance(left, (External, Class)) and isinstance(right, (External, Class)):
-            return Const(left == right)
+        if symbol in ("==", "!="):
+            same = self._equal(left, right, w)
+            if same is not None:
+                return Const(same is (symbol == "=="))
         if symbol == "!=":
             return Unknown(("not", ("==", key_of(left), key_of(right))))
         return Unknown((symbol, key_of(left), key_of(right)))
+
+    def _equal(self, left: Value, right: Value, w: World) -> bool | None:
+        """Whether two values that are neither numbers nor tensors are equal, if that is known."""
+        if isinstance(left, (External, Class)) and isinstance(right, (External, Class)):
+            return left == right
+        a, b = w.get(left, Sequence), w.get(right, Sequence)
+        if a is None or b is None or a.tail is not None or b.tail is not None or a.mutable is not b.mutable:
+            return None
+        items = [item.value for item in map(w.resolve, (*a.items, *b.items)) if isinstance(item, Const)]
+        if len(items) < len(a.items) + len(b.items):
+            return None
+        return items[: len(a.items)] == items[len(a.items) :]
 
     def _identity(self, left: Value, right: Value, negated: bool, w: World) -> Value:
         known: bool | None = None
