@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.values import Class, Function, Instance, Ref, Value
+from gradlint.static.values import Class, Function, Group, Instance, Ref, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ class LateAttributes:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._running: set[tuple[Unit, str]] = set()
+
+    @property
+    def running(self) -> bool:
+        """Whether a method runs aside now: when it will run in earnest, if ever, is not known."""
+        return bool(self._running)
 
     def get(self, owner: Ref, cls: Class, name: str, w: World, ctx: Context) -> Value | None:
         """What an attribute would be if a method that sets it had run; None if none sets it."""
@@ -56,7 +61,9 @@ class LateAttributes:
         if value is None:
             return None
         value = scratch.resolve(value)
+        made = [key for key, late in scratch.heap.items() if isinstance(late, Group) and w.find(key) is None]
         w.adopt(scratch.heap)
+        self.m.escapes.doubt(made, [], w)
         new = w.write(owner.id)
         for other, late in obj.attrs.items() if obj is not None else ():
             # One run gives them all: an optimizer holds the parameters of the model that was set beside it.

@@ -23,6 +23,8 @@ class Ownership:
 
     def placed(self, owner: Ref, value: Value, w: World, site: Site) -> None:
         """A module or parameter is about to become an attribute of a module."""
+        if self.m.late.running:  # when that happens is not known
+            return
         added = self.m.modules.groups_in(value, w) if isinstance(value, Ref) else frozenset()
         tensor = w.get(value, Tensor)
         if tensor is not None:
