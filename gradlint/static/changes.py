@@ -83,8 +83,9 @@ class Changes:
 
     def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
         """The values of a tensor change through its ``.data``; a leaf that is trained is a parameter."""
-        view, tensor = self.m.tensors.view_of(Ref(key), w), w.find(key)
-        if isinstance(tensor, Tensor) and tensor.groups & self.trained:
+        view = self.m.tensors.view_of(Ref(key), w)
+        tensor = w.find(key if how == ".data =" else self.m.memory.root(key, w))
+        if isinstance(tensor, Tensor) and (tensor.is_parameter or tensor.groups & self.trained):
             view = replace(view, is_parameter=TRUE)
         event = events.DataWritten(
             site=site,

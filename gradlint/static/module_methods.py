@@ -80,7 +80,10 @@ class ModuleMethods:
             value = value or args.get(1, "tensor") or NONE
             label = str(key.value) if isinstance(key, Const) else f"<{fresh()}>"
             self.m.ownership.placed(receiver, w.resolve(value), w, site)
-            w.write(receiver.id).attrs[label] = value
+            new: Instance = w.write(receiver.id)
+            new.attrs[label] = value
+            if name == "register_buffer":
+                new.buffers |= {label}
             self.m.construction.attribute_set(receiver, obj, label, w.resolve(value), w, ctx, site, registers=True)
             return NONE
         container = obj.layer.container if obj.layer is not None else ""

@@ -303,7 +303,8 @@ class Modules:
         if obj.kind in MODULES:
             self.m.ownership.placed(owner, value, w, site)
         obj.attrs[name] = value
-        obj.set_at[name] = site
+        if name not in obj.buffers:
+            obj.set_at[name] = site
         if obj.kind in MODULES:
             self.m.construction.attribute_set(owner, obj, name, value, w, ctx, site)
 
@@ -536,6 +537,8 @@ class Modules:
         for value in given:
             tensor = w.get(w.resolve(value), Tensor)
             if tensor is None or tensor.is_parameter is not False or not tensor.is_leaf:
+                continue
+            if tensor.base is not None and tensor.requires_grad is False:  # a view made without gradients
                 continue
             if self.m.tensors.requires_grad(value, w):
                 fed |= tensor.groups

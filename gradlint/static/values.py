@@ -317,7 +317,8 @@ class Instance(Object):
     grad: bool | None = None  #: of a gradmode: what it sets
     args: tuple[Value, ...] = ()
     made_at: Site | None = None
-    set_at: dict[str, Site] = field(default_factory=dict)  #: where each attribute was last set
+    set_at: dict[str, Site] = field(default_factory=dict)  #: where each attribute was last set, but for buffers
+    buffers: frozenset[str] = frozenset()  #: of a module: the attributes registered as buffers
     in_forward: bool = False  #: of a module: built in the forward pass of another, and not kept
     tokens: dict[str, Tokens] = field(default_factory=dict)
     stepped: bool | None = False  #: of an optimizer: whether it has stepped
