@@ -239,7 +239,9 @@ class Calls:
             w.grad = fn.grad
         since = fresh()
         results = self._generator(unit, w, here) if unit.is_generator else self._body(unit, w, here)
-        for world, _ in results:
+        outside = self._around(fn, here)
+        for world, value in results:
+            self.m.annotations.described(value, unit.node.returns, world, outside)
             world.module_checked, world.periodic = checked, periodic
             if fn.grad is not None:
                 world.grad = before
@@ -331,13 +333,19 @@ class Calls:
             tail = Unknown(("kwargs", fresh())) if args.open else None
             items: dict[Value, Value] = {Const(key): value for key, value in keywords.items()}
             variables[params.star_kwarg.name.value] = w.new(Mapping(items, tail))
+        outside = self._around(fn, here)
+        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+            self.m.annotations.described(variables[param.name.value], param.annotation, w, outside)
 
     def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
         name = param.name.value
         if param.default is None or open_:
             return Unknown(("param", fn.unit, name, here.key), name)
-        scope = replace(here, frame=fn.frame, function=None, parent=None)
-        return self.m.eval(param.default, w, scope)
+        return self.m.eval(param.default, w, self._around(fn, here))
+
+    def _around(self, fn: Function, here: Context) -> Context:
+        """Where the header of a function is evaluated: around its body."""
+        return replace(here, frame=fn.frame, function=None, parent=None)
 
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         if ctx.depth >= MAX_DEPTH:
@@ -403,13 +411,16 @@ class Calls:
         return [(w, ref)]
 
     def _fill(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        for position, name in enumerate(self.m.definitions.annotated_fields(cls)):
+        fields = self.m.definitions.annotated_fields(cls)
+        for position, (name, (annotation, here)) in enumerate(fields.items()):
             given = args.get(position, name)
-            if given is None:
+            if given is None and args.open:
+                given = self.m.annotations.described(Unknown(("field", fresh()), name), annotation, w, here)
+            elif given is None:
                 given = self.m.definitions.attribute(cls, name, w)
                 if isinstance(given, Partial) and given.function == External("dataclasses.field"):
-                    here = ctx.at(site, name)
-                    given = self.joined(self.call(given.args[0], Arguments(), w, here, site), w)
+                    made = self.call(given.args[0], Arguments(), w, ctx.at(site, name), site)
+                    given = self.joined(made, w)
             if given is not None:
                 w.write(ref.id).attrs[name] = given
 

@@ -252,13 +252,14 @@ class Definitions:
             or any(base.endswith("ModelOutput") for base in self.external_bases(cls))
         )
 
-    def annotated_fields(self, cls: Class) -> list[str]:
-        """The annotated names in the bodies of the class and its bases, in order."""
-        names: list[str] = []
+    def annotated_fields(self, cls: Class) -> dict[str, tuple[cst.Annotation, Context]]:
+        """The annotated names in the bodies of the class and its bases, in order, and where their annotations stand."""
+        found: dict[str, tuple[cst.Annotation, Context]] = {}
         for here in reversed(list(self.mro(cls))):
             for part in here.unit.body:
-                names += [name for name in _annotated(part) if name not in names]
-        return names
+                for name, annotation in _annotated(part):
+                    found[name] = annotation, Context(part.module, part, here.scope)
+        return found
 
 
 def _words(node: cst.CSTNode) -> str:
@@ -269,9 +270,9 @@ def _words(node: cst.CSTNode) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
-def _annotated(unit: Unit) -> Iterator[str]:
+def _annotated(unit: Unit) -> Iterator[tuple[str, cst.Annotation]]:
     node = unit.node
     if isinstance(node, cst.SimpleStatementLine):
         for part in node.body:
             if isinstance(part, cst.AnnAssign) and isinstance(part.target, cst.Name):
-                yield part.target.value
+                yield part.target.value, part.annotation

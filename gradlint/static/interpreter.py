@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gradlint.static.annotations import Annotations
 from gradlint.static.attributes import Attributes
 from gradlint.static.budget import Budget
 from gradlint.static.builtin_calls import BuiltinCalls
@@ -79,6 +80,7 @@ class Interpreter:
         self.flow = Flow(self)
         self.attributes = Attributes(self)
         self.late = LateAttributes(self)
+        self.annotations = Annotations(self)
         self.choices = Choices(self)
         self.escapes = Escapes(self)
         self.python = Python(self)

@@ -12,6 +12,7 @@ from gradlint.static.values import (
     NONE,
     Const,
     Group,
+    Instance,
     Object,
     Ref,
     Segment,
@@ -110,6 +111,12 @@ class Passes:
                     continue
                 if group.opaque or group.tokens:
                     touches[key] = True if certain and group.opaque else None
+        elif any(isinstance(group, Group) and group.opaque for group in map(w.find, tensor.deps)):
+            optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+            for optimizer in optimizers:
+                if optimizer.opaque:  # it may hold what the model holds; the only one does
+                    only = certain and len(optimizers) == 1
+                    touches.update(dict.fromkeys(optimizer.groups - touches.keys(), True if only else None))
         return touches
 
 
