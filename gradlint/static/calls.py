@@ -241,7 +241,7 @@ class Calls:
         results = self._generator(unit, w, here) if unit.is_generator else self._body(unit, w, here)
         outside = self._around(fn, here)
         for world, value in results:
-            self.m.annotations.described(value, unit.node.returns, world, outside)
+            self.m.kinds.annotated(value, unit.node.returns, world, outside)
             world.module_checked, world.periodic = checked, periodic
             if fn.grad is not None:
                 world.grad = before
@@ -335,7 +335,7 @@ class Calls:
             variables[params.star_kwarg.name.value] = w.new(Mapping(items, tail))
         outside = self._around(fn, here)
         for param in (*params.posonly_params, *params.params, *params.kwonly_params):
-            self.m.annotations.described(variables[param.name.value], param.annotation, w, outside)
+            self.m.kinds.annotated(variables[param.name.value], param.annotation, w, outside)
 
     def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
         name = param.name.value
@@ -415,7 +415,8 @@ class Calls:
         for position, (name, (annotation, here)) in enumerate(fields.items()):
             given = args.get(position, name)
             if given is None and args.open:
-                given = self.m.annotations.described(Unknown(("field", fresh()), name), annotation, w, here)
+                given = Unknown(("field", fresh()), name)
+                self.m.kinds.annotated(given, annotation, w, here)
             elif given is None:
                 given = self.m.definitions.attribute(cls, name, w)
                 if isinstance(given, Partial) and given.function == External("dataclasses.field"):

@@ -87,7 +87,7 @@ class Containers:
         elif isinstance(obj, Mapping) and isinstance(index, (Const, Unknown)):
             w.write(receiver.id).items.pop(index, None)
         elif isinstance(obj, Instance):
-            self.m.modules.remove(receiver, index, w)
+            self.m.layers.remove(receiver, index, w)
 
     def of_dict(
         self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site

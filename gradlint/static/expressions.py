@@ -481,7 +481,7 @@ class Expressions:
             if isinstance(test.func, cst.Name) and test.func.value == "isinstance":
                 subject = w.resolve(self.m.eval(test.args[0].value, w, ctx))
                 kind = w.resolve(self.m.eval(test.args[1].value, w, ctx))
-                self.m.modules.assume_class(subject, kind, w, ctx.site(test))
+                self.m.kinds.checked(subject, kind, w, ctx.site(test))
         elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
             part = test.comparisons[0]
             if isinstance(part.operator, (cst.Is, cst.Equal)) is taken and isinstance(
@@ -495,7 +495,7 @@ class Expressions:
                 if isinstance(subject, Unknown) and isinstance(other, Const) and not computed:
                     w.bound[subject.key] = other
                 elif isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "type":
-                    self.m.modules.assume_class(subject.key[1], other, w, ctx.site(test))
+                    self.m.kinds.checked(subject.key[1], other, w, ctx.site(test))
 
     def choices_in(self, node: cst.CSTNode, w: World, ctx: Context) -> Iterator[Choice]:
         """The choices that a condition reads through plain names, attributes and comparisons of them."""

@@ -173,7 +173,7 @@ class Flow:
         results = self.value(node.value, w, ctx)
         for world, value in results:
             self.bind(node.target, value, world, ctx, node)
-            self.m.annotations.described(value, node.annotation, world, ctx)
+            self.m.kinds.annotated(value, node.annotation, world, ctx)
         return [world for world, _ in results]
 
     def _augmented(self, node: cst.AugAssign, w: World, ctx: Context) -> list[World]:

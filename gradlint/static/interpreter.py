@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gradlint.static.annotations import Annotations
 from gradlint.static.attributes import Attributes
 from gradlint.static.budget import Budget
 from gradlint.static.builtin_calls import BuiltinCalls
@@ -28,7 +27,9 @@ from gradlint.static.flow import Flow, Outcome
 from gradlint.static.graphs import Graphs
 from gradlint.static.images import Images
 from gradlint.static.joining import join
+from gradlint.static.kinds import Kinds
 from gradlint.static.late import LateAttributes
+from gradlint.static.layer_containers import LayerContainers
 from gradlint.static.legacy import Legacy
 from gradlint.static.memory import Memory
 from gradlint.static.methods import Methods
@@ -80,7 +81,7 @@ class Interpreter:
         self.flow = Flow(self)
         self.attributes = Attributes(self)
         self.late = LateAttributes(self)
-        self.annotations = Annotations(self)
+        self.kinds = Kinds(self)
         self.choices = Choices(self)
         self.escapes = Escapes(self)
         self.python = Python(self)
@@ -98,6 +99,7 @@ class Interpreter:
         self.shapes = Shapes(self)
         self.memory = Memory(self)
         self.modules = Modules(self)
+        self.layers = LayerContainers(self)
         self.construction = Construction(self)
         self.functions = CustomFunctions(self)
         self.legacy = Legacy(self)

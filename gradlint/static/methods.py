@@ -273,7 +273,7 @@ class Methods:
         if obj.kind == "optimizer":
             new.groups |= self.m.modules.groups_in(args.get(0, "params") or NONE, w)
         elif obj.layer is not None and obj.layer.container:
-            self.m.modules.fill(receiver, obj.layer, args, w, ctx, site)
+            self.m.layers.fill(receiver, obj.layer, args, w, ctx, site)
         return NONE
 
     def _instance(

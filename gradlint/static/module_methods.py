@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
@@ -88,14 +87,15 @@ class ModuleMethods:
             return NONE
         container = obj.layer.container if obj.layer is not None else ""
         if container and name in ("append", "extend", "insert"):
-            return self._grow(receiver, obj, name, args, w, ctx, site)
+            self.m.layers.grow(receiver, name, args, w, ctx, site)
+            return receiver
         if container and name in ("items", "values", "keys"):
             pairs = [(Const(k), v) for k, v in obj.attrs.items() if not k.startswith("<")]
             return self.m.containers.of_dict(receiver, Mapping(dict(pairs)), name, args, w, ctx, site)
         if container and name == "pop":
             index = w.resolve(args.get(0, "key") or Const(-1))
             popped = self.m.modules.get_item(receiver, obj, index, w, ctx, site)
-            self.m.modules.remove(receiver, index, w)
+            self.m.layers.remove(receiver, index, w)
             return popped
         if name in ("forward", "__call__"):
             return self.m.calls.joined(self.m.modules.call(receiver, args, w, ctx, site), w)
@@ -114,26 +114,6 @@ class ModuleMethods:
                 Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site
             )
         return self.m.escapes.call(receiver, args, w, ctx, site)
-
-    def _grow(
-        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Value:
-        new = w.write(receiver.id)
-        if name == "append":
-            added = [args.get(0) or NONE]
-        elif name == "insert":
-            added = [args.get(1) or NONE]
-        else:
-            items = self.m.python.iterate(args.get(0) or NONE, w, ctx, site)
-            added = items.known if items.known is not None else [items.element(w, ctx)]
-        for value in added:
-            self.m.construction.kept(w.resolve(value), w)
-            if not ctx.peeled or len(new.attrs) <= 3:
-                new.attrs[next(str(n) for n in itertools.count(len(new.attrs)) if str(n) not in new.attrs)] = value
-            if ctx.peeled:
-                new.attrs.pop("<more>", None)
-                new.attrs["<more>"] = Const(True)
-        return receiver
 
     def _move(self, receiver: Ref, name: str, args: Arguments, w: World) -> None:
         device: str | None = {"cuda": "cuda", "cpu": "cpu"}.get(name)

@@ -70,7 +70,7 @@ class Modules:
         ref = w.new(obj, place)
         self.m.construction.made(ref, w, ctx)
         if layer.container:
-            self.fill(ref, layer, args, w, ctx, site)
+            self.m.layers.fill(ref, layer, args, w, ctx, site)
         elif layer.dropout:
             probability = args.get(0, "p")
             obj.attrs["p"] = probability if probability is not None else Const(0.5)
@@ -88,39 +88,6 @@ class Modules:
             elif isinstance(obj, (Sequence, Mapping)):
                 items = obj.items.values() if isinstance(obj, Mapping) else obj.items
                 yield tuple(self._shape(Arguments(list(items)), w))
-
-    def fill(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        """Put the modules given to a container into it."""
-        self._put_in(ref, layer, args, w, ctx, site)
-        for child in list(self.children(w.write(ref.id), w)):
-            self.m.construction.kept(child, w)
-
-    def _put_in(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        obj = w.write(ref.id)
-        first = w.resolve(args.positional[0]) if args.positional else NONE
-        if layer.container == "wrapper":
-            obj.attrs["module"] = first
-            return
-        if layer.container == "dict" or (layer.container == "sequential" and w.get(first, Mapping) is not None):
-            mapping = w.get(first, Mapping)
-            for key, value in mapping.items.items() if mapping else ():
-                if isinstance(key, Const) and isinstance(key.value, str):
-                    obj.attrs[key.value] = value
-            return
-        values, more, last = list(args.positional), args.open, args.last
-        if layer.container == "list":
-            items = self.m.python.iterate(first, w, ctx, site)
-            values = items.known if items.known is not None else []
-            more = items.known is None and first != NONE
-            if more:
-                sequence = w.get(first, Sequence)
-                values, last = [items.element(w, ctx)], sequence.ending if sequence is not None else None
-        for number, value in enumerate(values):
-            obj.attrs[str(number)] = value
-        if more:
-            obj.attrs["<more>"] = Const(True)
-            if last is not None:
-                obj.attrs["<last>"] = last
 
     def opaque(
         self,
@@ -159,29 +126,6 @@ class Modules:
                 obj.layer = layer
                 if layer.parameters:
                     obj.groups = frozenset([w.new(Group(True, made_at=site), ((site, ctx.key, base), "group")).id])
-
-    def assume_class(self, subject: Value, kind: Value, w: World, site: Site) -> None:
-        """An unknown value turned out to be an instance of a class: ``isinstance(m, nn.Linear)``."""
-        classes = [kind]
-        sequence = w.get(kind, Sequence)
-        if sequence is not None and sequence.items:
-            classes = [w.resolve(item) for item in sequence.items]
-        if not isinstance(subject, Unknown) or not isinstance(classes[0], External):
-            return
-        name = classes[0].name
-        layer = LAYERS.get(name)
-        if layer is not None:
-            groups = frozenset([w.new(Group(None, opaque=True)).id]) if layer.parameters else frozenset()
-            w.bound[subject.key] = w.new(
-                Instance(name=name, kind="module", layer=layer, groups=groups, training=None, device=None, made_at=site)
-            )
-        elif name == "torch.Tensor":
-            self.m.tensors.from_unknown(subject, w)
-        elif name == "torch.nn.Parameter":
-            groups = frozenset([w.new(Group(None, opaque=True)).id])
-            self.m.tensors.from_unknown(subject, w, is_parameter=True, is_leaf=True, groups=groups, deps=groups)
-        elif name == "torch.nn.Module":
-            w.bound[subject.key] = self.opaque(w, subject.hint, site, None, subject.deps, ("module", subject.key))
 
     # --- what they hold
 
@@ -339,15 +283,7 @@ class Modules:
         if obj.kind == "param_groups":
             parameters = w.new(Instance(kind="parameters", groups=obj.groups))
             return Items([w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))], never)
-        if obj.layer is not None and obj.layer.container in ("sequential", "list") and "<more>" not in obj.attrs:
-            return Items([w.resolve(v) for v in obj.attrs.values()], never)
-        if obj.layer is not None and obj.layer.container == "list" and isinstance(value, Ref):
-            ends = [next((v for k, v in obj.attrs.items() if k != "<more>"), None), ending(obj)]
-            known = [w.resolve(end) for end in dict.fromkeys(ends) if end is not None]
-            return Items(known, never) if known else None
-        if obj.layer is not None and obj.layer.container == "dict":
-            return Items([Const(k) for k in obj.attrs], never)
-        return None
+        return self.m.layers.iterate(obj, w)
 
     def iterated(self, value: Value, obj: Instance, w: World, ctx: Context) -> Value | None:
         """One item of an instance of a project's class, by its ``__getitem__`` or ``__iter__``; unknown data."""
@@ -361,23 +297,9 @@ class Modules:
         if obj.kind == "parameters":
             return self.m.tensors.parameter(obj.groups, w, obj.made_at, None) if obj.groups else NONE
         if obj.layer is not None and obj.layer.container:
-            if isinstance(index, Const) and not isinstance(index.value, bool):
-                key = index.value
-                children = [k for k in obj.attrs if not k.startswith("<")]
-                if isinstance(key, int) and -len(children) <= key < len(children) and "<more>" not in obj.attrs:
-                    return w.resolve(obj.attrs[children[key]])
-                if key in obj.attrs:
-                    return w.resolve(obj.attrs[key])
-            if isinstance(index, slice) and "<more>" not in obj.attrs:
-                values = list(obj.attrs.values())[index]
-                attrs = {str(n): v for n, v in enumerate(values)}
-                return w.new(Instance(name=obj.name, kind="module", layer=obj.layer, attrs=attrs, made_at=site))
-            values = [w.resolve(v) for k, v in obj.attrs.items() if not k.startswith("<")]
-            if values:
-                value = values[0]
-                for other in values[1:]:
-                    value = self.m.choices.either(value, other, w)
-                return value
+            held = self.m.layers.get_item(obj, index, w, site)
+            if held is not None:
+                return held
         if obj.cls is not None and isinstance(owner, Ref):
             method = self.m.definitions.attribute(obj.cls, "__getitem__", w)
             if isinstance(method, Function) and obj.kind != "dataset":
@@ -385,44 +307,6 @@ class Modules:
                 results = self.m.calls.function(method, Arguments([given]), w, ctx, site, owner)
                 return self.m.calls.joined(results, w)
         return Unknown(("item", fresh()), "", obj.groups)
-
-    def set_item(
-        self, owner: Ref, obj: Instance, index: Index, value: Value, w: World, ctx: Context, site: Site
-    ) -> None:
-        """``module_dict["head"] = layer``, ``sequential[-1] = layer``."""
-        if obj.layer is not None and obj.layer.container and isinstance(index, Const):
-            self.m.ownership.placed(owner, w.resolve(value), w, site)
-            new = w.write(owner.id)
-            children = [k for k in obj.attrs if not k.startswith("<")]
-            key = index.value
-            if new.attrs.pop("<more>", None) is not None:
-                new.attrs.pop("<last>", None)
-                new.attrs["<more>"] = Const(True)
-            if isinstance(key, int) and -len(children) <= key < len(children):
-                new.attrs[children[key]] = value
-            elif isinstance(key, str):
-                new.attrs[key] = value
-
-    def remove(self, owner: Ref, index: Index, w: World) -> None:
-        """``del container[index]``, ``container.pop(index)``: which modules are left may not be known."""
-        obj = w.get(owner, Instance)
-        if obj is None or obj.layer is None or not obj.layer.container:
-            return
-        new = w.write(owner.id)
-        children = [k for k in obj.attrs if not k.startswith("<")]
-        key = index.value if isinstance(index, Const) else index
-        open_ = "<more>" in obj.attrs
-        if isinstance(key, str) and key in children:
-            del new.attrs[key]
-        elif isinstance(key, int) and -len(children) <= key < len(children) and not open_:
-            del new.attrs[children[key]]
-        elif isinstance(key, slice) and not open_:
-            for name in children[key]:
-                del new.attrs[name]
-        else:
-            new.attrs.pop("<last>", None)
-            new.attrs.pop("<more>", None)
-            new.attrs["<more>"] = Const(True)
 
     # --- calling
 
@@ -448,16 +332,10 @@ class Modules:
         if obj.loss is not None:
             return [(w, self.loss(obj.loss.name, obj.loss, obj, args, w, ctx, site))]
         layer = obj.layer
-        if layer is not None and layer.container == "sequential" and "<more>" not in obj.attrs:
-            return self._chain(obj.attrs, args, w, ctx, site)
+        if layer is not None and layer.container == "sequential":
+            return self.m.layers.call(callee, obj, args, w, ctx, site)
         if layer is not None and layer.container == "wrapper":
             return self.m.calls.call(obj.attrs.get("module", NONE), args, w, ctx, site)
-        if layer is not None and layer.container == "sequential":
-            op = Op(activation="unknown", saves="other")
-            value = self.m.tensors.apply(op, args, w, ctx, site, parameters=self.groups(callee, w))
-            self._through_more(value, w)
-            last = ending(obj)
-            return [(w, value)] if last is None else self._chain({"last": last}, Arguments([value]), w, ctx, site)
         if layer is not None:
             return [(w, self._layer(obj, layer, args, w, ctx, site))]
         value = self.m.tensors.apply(_OPAQUE, args, w, ctx, site, parameters=self.groups(callee, w))
@@ -471,25 +349,6 @@ class Modules:
             if w.get(w.resolve(head), Instance) is not None:
                 return self.m.calls.call(head, Arguments([value]), w, ctx.at(site, "head"), site)
         return [(w, value)]
-
-    def _chain(self, layers: dict[str, Value], args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        value = args.positional[0] if args.positional else Unknown(("input", fresh()))
-        for number, child in enumerate(list(layers.values())):
-            here = ctx.at(site, number)
-            child = w.resolve(child)
-            value = self.m.calls.joined(self.m.calls.call(child, Arguments([value]), w, here, site), w)
-            layer, tensor = w.get(child, Instance), w.get(value, Tensor)
-            if layer is not None and tensor is not None and tensor.activation_at == site and isinstance(value, Ref):
-                w.write(value.id).activation_at = layer.made_at
-        return [(w, value)]
-
-    def _through_more(self, value: Value, w: World) -> None:
-        """A result went through layers that are not known: they may have parameters."""
-        tensor = w.get(value, Tensor)
-        if tensor is not None and isinstance(value, Ref) and not tensor.requires_grad and w.grad is not False:
-            new: Tensor = w.write(value.id)
-            new.requires_grad, new.is_leaf, new.cut = None, None, None
-            new.open = new.vague = True
 
     def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if layer.dropout and obj.in_forward and obj.mode_at is None:
@@ -584,9 +443,3 @@ class Modules:
         value = tensors.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self.m.cuts.loss(value, prediction, target, w)
         return value
-
-
-def ending(obj: Instance) -> Value | None:
-    """The last module of a container that holds some that are not known; None if it may be one of those."""
-    last = next(reversed(obj.attrs), "<more>")
-    return None if last == "<more>" else obj.attrs[last]

@@ -257,7 +257,7 @@ class Python:
                 tail = value if obj.tail is None else self.m.choices.either(obj.tail, value, w)
                 w.write(owner.id).tail = tail
         elif isinstance(obj, Instance) and isinstance(owner, Ref):
-            self.m.modules.set_item(owner, obj, index, value, w, ctx, site)
+            self.m.layers.set_item(owner, obj, index, value, w, site)
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             w.remember(("item", owner.key, key), value)

@@ -1,0 +1,210 @@
+"""Layers that hold layers: ``Sequential``, ``ModuleList``, ``ModuleDict``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from gradlint.static.context import Arguments, Context
+from gradlint.static.flow import Results
+from gradlint.static.ops import Layer, Op
+from gradlint.static.python import Index, Items
+from gradlint.static.values import NONE, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.interpreter import Interpreter
+
+_MORE = "<more>"  #: where, among its members, a container may hold others
+_LAST = "<last>"  #: the member that is known to be the last, though not at which place
+_UNKNOWN_LAYERS = Op(activation="unknown", saves="other")
+
+
+class LayerContainers:
+    """Knows what containers of layers hold, and hands through them what they are called with."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    # --- what they hold
+
+    def fill(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """Put the modules given to a container into it."""
+        self._put_in(ref, layer, args, w, ctx, site)
+        for child in list(self.m.modules.children(w.write(ref.id), w)):
+            self.m.construction.kept(child, w)
+
+    def _put_in(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        obj = w.write(ref.id)
+        first = w.resolve(args.positional[0]) if args.positional else NONE
+        if layer.container == "wrapper":
+            obj.attrs["module"] = first
+            return
+        if layer.container == "dict" or (layer.container == "sequential" and w.get(first, Mapping) is not None):
+            mapping = w.get(first, Mapping)
+            for key, value in mapping.items.items() if mapping else ():
+                if isinstance(key, Const) and isinstance(key.value, str):
+                    obj.attrs[key.value] = value
+            return
+        values, more, last = list(args.positional), args.open, args.last
+        if layer.container == "list":
+            items = self.m.python.iterate(first, w, ctx, site)
+            values = items.known if items.known is not None else []
+            more = items.known is None and first != NONE
+            if more:
+                sequence = w.get(first, Sequence)
+                values, last = [items.element(w, ctx)], sequence.ending if sequence is not None else None
+        for number, value in enumerate(values):
+            obj.attrs[str(number)] = value
+        if more:
+            obj.attrs[_MORE] = Const(True)
+            if last is not None:
+                obj.attrs[_LAST] = last
+
+    def iterate(self, obj: Instance, w: World) -> Items | None:
+        """What a loop over a container gives; None if it is none, or nothing is known of what it holds."""
+        kind = obj.layer.container if obj.layer is not None else ""
+        never = self.m.python.never
+        if kind in ("sequential", "list") and _MORE not in obj.attrs:
+            return Items([w.resolve(value) for value in obj.attrs.values()], never)
+        if kind == "list":
+            ends = [next((value for name, value in obj.attrs.items() if name != _MORE), None), _ending(obj)]
+            known = [w.resolve(end) for end in dict.fromkeys(ends) if end is not None]
+            return Items(known, never) if known else None
+        return Items([Const(name) for name in _members(obj)], never) if kind == "dict" else None
+
+    def get_item(self, obj: Instance, index: Index, w: World, site: Site) -> Value | None:
+        """``container[0]``, ``container["head"]``, ``container[1:]``; None if nothing is known of what it holds."""
+        names = _members(obj)
+        closed = _MORE not in obj.attrs
+        if isinstance(index, Const) and not isinstance(index.value, bool):
+            key = index.value
+            if isinstance(key, int) and -len(names) <= key < len(names) and closed:
+                return w.resolve(obj.attrs[names[key]])
+            if key in obj.attrs:
+                return w.resolve(obj.attrs[key])
+        if isinstance(index, slice) and closed:
+            attrs = {str(number): value for number, value in enumerate(list(obj.attrs.values())[index])}
+            return w.new(Instance(name=obj.name, kind="module", layer=obj.layer, attrs=attrs, made_at=site))
+        value: Value | None = None
+        for name in names:
+            held = w.resolve(obj.attrs[name])
+            value = held if value is None else self.m.choices.either(value, held, w)
+        return value
+
+    def set_item(self, owner: Ref, obj: Instance, index: Index, value: Value, w: World, site: Site) -> None:
+        """``module_dict["head"] = layer``, ``sequential[-1] = layer``."""
+        if obj.layer is None or not obj.layer.container or not isinstance(index, Const):
+            return
+        self.m.ownership.placed(owner, w.resolve(value), w, site)
+        new = w.write(owner.id)
+        names = _members(obj)
+        key = index.value
+        if _MORE in new.attrs:
+            _forget_ending(new)
+        if isinstance(key, int) and -len(names) <= key < len(names):
+            new.attrs[names[key]] = value
+        elif isinstance(key, str):
+            new.attrs[key] = value
+
+    def remove(self, owner: Ref, index: Index, w: World) -> None:
+        """``del container[index]``, ``container.pop(index)``: which modules are left may not be known."""
+        obj = w.get(owner, Instance)
+        if obj is None or obj.layer is None or not obj.layer.container:
+            return
+        new = w.write(owner.id)
+        names = _members(obj)
+        key = index.value if isinstance(index, Const) else index
+        closed = _MORE not in obj.attrs
+        if isinstance(key, str) and key in names:
+            del new.attrs[key]
+        elif isinstance(key, int) and -len(names) <= key < len(names) and closed:
+            del new.attrs[names[key]]
+        elif isinstance(key, slice) and closed:
+            for name in names[key]:
+                del new.attrs[name]
+        else:
+            _forget_ending(new)
+
+    def grow(self, owner: Ref, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """``append(module)``, ``insert(index, module)``, ``extend(modules)``."""
+        new = w.write(owner.id)
+        if name == "insert":
+            self._insert(new, args, w)
+            return
+        added = [args.get(0) or NONE]
+        if name != "append":
+            items = self.m.python.iterate(added[0], w, ctx, site)
+            added = items.known if items.known is not None else [items.element(w, ctx)]
+        for value in added:
+            self.m.construction.kept(w.resolve(value), w)
+            if not ctx.peeled or len(new.attrs) <= 3:
+                new.attrs[_unused(new)] = value
+            if ctx.peeled:  # the loop goes on
+                new.attrs.pop(_MORE, None)
+                new.attrs[_MORE] = Const(True)
+
+    def _insert(self, new: Instance, args: Arguments, w: World) -> None:
+        place, value = w.resolve(args.get(0, "index") or NONE), args.get(1, "module") or NONE
+        self.m.construction.kept(w.resolve(value), w)
+        name = _unused(new)
+        if _MORE in new.attrs or not isinstance(place, Const) or not isinstance(place.value, int):
+            new.attrs[name] = value
+            _forget_ending(new)
+        else:
+            names = list(new.attrs)
+            names.insert(place.value, name)
+            new.attrs = {each: new.attrs.get(each, value) for each in names}
+
+    # --- calling
+
+    def call(self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """``sequential(x)``: through one layer after the other, as far as they are known."""
+        if _MORE not in obj.attrs:
+            return self._chain(obj.attrs, args, w, ctx, site)
+        value = self.m.tensors.apply(_UNKNOWN_LAYERS, args, w, ctx, site, parameters=self.m.modules.groups(callee, w))
+        self._through_more(value, w)
+        last = _ending(obj)
+        return [(w, value)] if last is None else self._chain({_LAST: last}, Arguments([value]), w, ctx, site)
+
+    def _chain(self, layers: dict[str, Value], args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        value = args.positional[0] if args.positional else Unknown(("input", fresh()))
+        for number, child in enumerate(list(layers.values())):
+            here = ctx.at(site, number)
+            child = w.resolve(child)
+            value = self.m.calls.joined(self.m.calls.call(child, Arguments([value]), w, here, site), w)
+            layer, tensor = w.get(child, Instance), w.get(value, Tensor)
+            if layer is not None and tensor is not None and tensor.activation_at == site and isinstance(value, Ref):
+                w.write(value.id).activation_at = layer.made_at
+        return [(w, value)]
+
+    def _through_more(self, value: Value, w: World) -> None:
+        """A result went through layers that are not known: they may have parameters."""
+        tensor = w.get(value, Tensor)
+        if tensor is not None and isinstance(value, Ref) and not tensor.requires_grad and w.grad is not False:
+            new: Tensor = w.write(value.id)
+            new.requires_grad, new.is_leaf, new.cut = None, None, None
+            new.open = new.vague = True
+
+
+def _members(obj: Instance) -> list[str]:
+    """The names of the modules that a container is known to hold at places that are known."""
+    return [name for name in obj.attrs if not name.startswith("<")]
+
+
+def _unused(obj: Instance) -> str:
+    return next(name for name in map(str, itertools.count(len(obj.attrs))) if name not in obj.attrs)
+
+
+def _ending(obj: Instance) -> Value | None:
+    """The last module of a container that holds some that are not known; None if it may be one of those."""
+    last = next(reversed(obj.attrs), _MORE)
+    return None if last == _MORE else obj.attrs[last]
+
+
+def _forget_ending(new: Instance) -> None:
+    """From now on a container may hold others at its end."""
+    new.attrs.pop(_LAST, None)
+    new.attrs.pop(_MORE, None)
+    new.attrs[_MORE] = Const(True)
