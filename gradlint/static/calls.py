@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.flow import MAX_EXITS, Results
 from gradlint.static.joining import join_results, reduce_results
+from gradlint.static.outcome import MAX_EXITS, Results
 from gradlint.static.sameness import forget
 from gradlint.static.torch_table import MODULE_METHODS
 from gradlint.static.units import FunctionUnit

@@ -25,8 +25,8 @@ from gradlint.static.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.flow import Results
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.outcome import Results
 
 _MODULES = ("module", "lightning")
 _LAYERS = ("module", "lightning", "loss")

@@ -28,8 +28,8 @@ from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.flow import Results
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.outcome import Results
 
 
 @dataclass(frozen=True, slots=True)

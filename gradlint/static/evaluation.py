@@ -16,8 +16,8 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.context import Arguments, Context
-    from gradlint.static.flow import Results
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.outcome import Results
 
 _NOT_A_MODULE = re.compile(r"trainer|engine|learner|agent|runner|algo|estimator|pipeline|experiment|solver|self")
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
-from gradlint.static.flow import Results
 from gradlint.static.memory import overwriting
 from gradlint.static.modes import mode_of
 from gradlint.static.ops import Conversion, Dropout, Op
+from gradlint.static.outcome import Results
 from gradlint.static.serialization import FOREIGN
 from gradlint.static.torch_table import (
     AUTOCASTS,

@@ -23,7 +23,7 @@ from gradlint.static.escapes import Escapes
 from gradlint.static.evaluation import Evaluation
 from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
-from gradlint.static.flow import Flow, Outcome
+from gradlint.static.flow import Flow
 from gradlint.static.graphs import Graphs
 from gradlint.static.images import Images
 from gradlint.static.joining import join
@@ -31,6 +31,7 @@ from gradlint.static.kinds import Kinds
 from gradlint.static.late import LateAttributes
 from gradlint.static.layer_containers import LayerContainers
 from gradlint.static.legacy import Legacy
+from gradlint.static.loops import Loops
 from gradlint.static.memory import Memory
 from gradlint.static.methods import Methods
 from gradlint.static.modes import Modes
@@ -38,6 +39,7 @@ from gradlint.static.module_methods import ModuleMethods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
 from gradlint.static.optimizers import Optimizers
+from gradlint.static.outcome import Outcome
 from gradlint.static.ownership import Ownership
 from gradlint.static.passes import Passes
 from gradlint.static.plain_tensors import PlainTensors
@@ -78,6 +80,7 @@ class Interpreter:
         self.definitions = Definitions(self)
         self.expressions = Expressions(self)
         self.modes = Modes(self)
+        self.loops = Loops(self)
         self.flow = Flow(self)
         self.attributes = Attributes(self)
         self.late = LateAttributes(self)

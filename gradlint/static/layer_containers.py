@@ -6,8 +6,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.flow import Results
 from gradlint.static.ops import Layer, Op
+from gradlint.static.outcome import Results
 from gradlint.static.python import Index, Items
 from gradlint.static.values import NONE, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh

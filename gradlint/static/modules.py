@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.context import Arguments, Context
-from gradlint.static.flow import Results
 from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Loss, Op
+from gradlint.static.outcome import Results
 from gradlint.static.python import Index, Items
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import LAYERS, LOSSES, heads

@@ -1,0 +1,139 @@
+"""Loops: executed item by item, or iteration by iteration until nothing new can happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.context import Context
+from gradlint.static.joining import disagreements, reduce
+from gradlint.static.outcome import MAX_EXITS, Outcome
+from gradlint.static.sameness import forget, signature
+from gradlint.static.values import Frame, Group, Ref, Unknown, Value
+from gradlint.static.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.static.interpreter import Interpreter
+
+
+class Loops:
+    """Executes loops.  Every method takes worlds it may change and tells how execution may go on."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def over(self, node: cst.For, worlds: list[World], ctx: Context) -> Outcome:
+        """``for``: item by item where the items are known, otherwise until nothing new can happen."""
+        out = Outcome()
+        together: list[World] = []
+        slot = f"<iterable {id(node)}>"
+        for world in worlds:
+            iterable = self.m.eval(node.iter, world, ctx)
+            items = self.m.python.iterate(iterable, world, ctx, ctx.site(node.iter))
+            if items.known is not None:
+                result = self._unrolled(node, items.known, world, ctx)
+                out.normal += result.normal
+                out.absorb(result)
+            else:
+                world.write(ctx.frame).vars[slot] = iterable
+                together.append(world)
+
+        def start(world: World, here: Context) -> None:
+            frame = world.get(Ref(ctx.frame), Frame)
+            iterable = frame.vars.get(slot) if frame is not None else None
+            element = self.m.python.element(iterable or Unknown(("iterable", fresh())), world, here)
+            self.m.flow.bind(node.target, element, world, here, node.target)
+
+        if together:
+            result = self._peeled(node, together, ctx, start)
+            out.normal += result.normal
+            out.absorb(result)
+            for world in [*out.normal, *(world for world, _ in out.returns)]:
+                if world.find(ctx.frame) is not None:
+                    world.write(ctx.frame).vars.pop(slot, None)
+        return out
+
+    def while_(self, node: cst.While, worlds: list[World], ctx: Context) -> Outcome:
+        """``while``: until nothing new can happen."""
+        skipped, entered = [], []
+        for w in worlds:
+            ways = self.m.flow.decide(node.test, w, ctx)
+            entered += [world for taken, world in ways if taken]
+            skipped += [world for taken, world in ways if not taken and len(ways) == 1]
+        if not entered:
+            return Outcome(skipped)
+        result = self._peeled(node, self.m.flow.fewer(entered), ctx, lambda world, here: None)
+        result.normal += skipped
+        return result
+
+    def _unrolled(self, node: cst.For, values: list[Value], w: World, ctx: Context) -> Outcome:
+        out = Outcome()
+        worlds = [w]
+        for number, value in enumerate(values):
+            here = replace(ctx.at(id(node), number), iteration=fresh(), loop=(id(node), ctx.key))
+            for world in worlds:
+                self.m.flow.bind(node.target, value, world, here, node.target)
+            body = self.m.flow.block(node.body.body, worlds, here)
+            out.breaks += body.breaks
+            out.returns += body.returns
+            worlds = self.m.flow.fewer(body.normal + body.continues)
+            if not worlds:
+                break
+        return self._leave(node, worlds, out, ctx)
+
+    def _peeled(
+        self, node: cst.For | cst.While, worlds: list[World], ctx: Context, start: Callable[[World, Context], None]
+    ) -> Outcome:
+        """Execute a loop iteration by iteration until nothing new can happen; it runs at least once."""
+        out = Outcome()
+        ends: list[World] = []
+        seen = set()
+        roots = list(ctx.frames())
+        since = fresh()
+        periodic = all(world.periodic for world in worlds)
+        different = {key for world in worlds[1:] for key, _, _ in disagreements(worlds[0], world)}
+        for number in range(self.m.budget.iterations()):
+            here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh(), loop=(id(node), ctx.key))
+            for world in worlds:
+                start(world, here)
+            body = self.m.flow.block(node.body.body, worlds, here)
+            out.breaks += body.breaks
+            out.returns += body.returns
+            worlds = []
+            for world in self.m.flow.fewer(body.normal + body.continues):
+                world.periodic = periodic
+                self._forget(world, roots, since, here)
+                mark = signature(world, since, different)
+                if mark not in seen:
+                    seen.add(mark)
+                    ends.append(world)
+                    worlds.append(world.copy())
+            if isinstance(node, cst.While):
+                worlds = [end for world in worlds for taken, end in self.m.flow.decide(node.test, world, ctx) if taken]
+            if not worlds:
+                break
+        if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
+            ends = []  # those who take what a generator yields stop when they like
+        return self._leave(node, reduce(ends, MAX_EXITS), out, ctx)
+
+    def _forget(self, world: World, roots: list[int], since: int, ctx: Context) -> None:
+        """Drop what an iteration left behind; nothing can read the gradients of inputs among it any more."""
+        dropped = forget(world, roots, since)
+        self.m.witness.inputs_done((key for key, _ in dropped if isinstance(_, Group)), world, ctx)
+        for key, _ in dropped:
+            del world.heap[key]
+
+    def _leave(self, node: cst.For | cst.While, ends: list[World], out: Outcome, ctx: Context) -> Outcome:
+        """The end of a loop: its ``else`` runs where it was not left by ``break``."""
+        if node.orelse is not None and ends:
+            last = self.m.flow.block(node.orelse.body.body, ends, ctx)
+            out.normal = last.normal
+            out.returns += last.returns
+            left, out.breaks, out.continues = out.breaks, last.breaks, last.continues
+        else:
+            out.normal, left, out.breaks = ends, out.breaks, []
+        out.normal = reduce(out.normal + left, MAX_EXITS)
+        return out
