@@ -46,6 +46,7 @@ from gradlint.static.values import (
     Instance,
     Mapping,
     Ref,
+    Segment,
     Sequence,
     Tensor,
     Unknown,
@@ -386,6 +387,8 @@ class Externals:
                 new.reaches = frozenset()
             else:
                 new.requires_grad = None
+                if not new.segments:  # the operations that computed the gradient made some
+                    new.segments = new.doubtful = frozenset([w.new(Segment()).id])
                 for value in outputs:  # the gradient depends on all that the derived value depends on
                     new.deps |= self.m.tensors.deps(value, w)
                     derived = w.get(w.resolve(value), Tensor)
