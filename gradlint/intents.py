@@ -200,10 +200,12 @@ class Decorate(Intent):
 
     Args:
         without: texts that the function must not hold.
+        having: texts of which it must hold one, if there are any.
     """
 
     text: str
     without: tuple[str, ...] = ()
+    having: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

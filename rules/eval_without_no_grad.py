@@ -7,7 +7,10 @@ from gradlint.finding import Severity
 from gradlint.intents import Decorate, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
+_EVALUATES = (".eval(", "def eval", "def valid", "def test", "def predict")
 _TRAINS = ("backward", ".grad", ".train(", "autograd", "requires_grad", ".step(")
+# A function that says nothing of an evaluation may serve the training as well.
+_UNRECORDED = Decorate("@{torch}.no_grad()", without=_TRAINS, having=_EVALUATES)
 
 
 class EvalWithoutNoGrad(Rule):
@@ -64,5 +67,5 @@ class EvalWithoutNoGrad(Rule):
             "this evaluation builds graphs that nothing walks: gradients are enabled",
             at=event.site,
             related=places(("the model was put into evaluation mode here", event.set_at)),
-            mend=unsafe("record no gradients in this function", Decorate("@{torch}.no_grad()", without=_TRAINS)),
+            mend=unsafe("record no gradients in this function", _UNRECORDED),
         )

@@ -387,3 +387,35 @@ def test_an_assignment_that_says_nothing_is_left_out(written: str, left: list[st
     _, result = mended(tmp_path, [path])
     lines[3:4] = [f"    {line}" for line in left]
     assert result.after[path].decode() == "\n".join(lines)
+
+
+HELPING = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+x, y = torch.randn(6, 4), torch.randint(0, 2, (6,))
+
+
+def {name}(x, y):
+    return F.cross_entropy(net(x), y)
+
+
+for _ in range(3):
+    net.train()
+    optimizer.zero_grad()
+    {name}(x, y).backward()
+    optimizer.step()
+    net.eval()
+    print({name}(x, y).item())
+"""
+
+
+@pytest.mark.parametrize(("name", "fixed"), [("loss_of", False), ("test_loss", True)])
+def test_a_function_that_may_train_as_well_is_left_to_record_graphs(name: str, fixed: bool, tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text(HELPING.format(name=name), encoding="utf-8")
+    before, _ = mended(tmp_path, [path])
+    assert [(finding.code, finding.fix is not None) for finding in before.findings] == [("GL406", fixed)]

@@ -104,7 +104,7 @@ class Evaluation:
 
         Inputs that require grad are those of attacks and saliency maps.
         """
-        if ctx.in_forward or self.m.witness.muted or before is None:
+        if self.m.witness.muted or before is None or _in_forward(ctx):
             return
         if any(self.m.tensors.requires_grad(value, results[0][0]) for value in args) if results else True:
             return
@@ -162,7 +162,7 @@ class Evaluation:
 
     def measured(self, values: Iterable[Value], copied: bool, w: World, ctx: Context) -> None:
         """Outputs were turned into numbers, labels or probabilities, or merely copied."""
-        if not self._calls or self.m.witness.muted or ctx.in_forward:
+        if not self._calls or self.m.witness.muted or _in_forward(ctx):
             return
         for key in sorted(frozenset[int]().union(*(self.calls(v, w) for v in values))):
             call = self._calls[key]
@@ -199,6 +199,16 @@ class Evaluation:
     def _withdraw(self, keys: Iterable[int]) -> None:
         for key in keys:
             self.m.witness.withdraw(events.OutputMeasured, self._calls[key].site)
+
+
+def _in_forward(ctx: Context) -> bool:
+    """Whether execution stands in what is called ``forward``: other methods of modules may evaluate them."""
+    here: Context | None = ctx if ctx.in_forward else None
+    while here is not None:
+        if here.function is not None and here.function.unit.name == "forward":
+            return True
+        here = here.parent
+    return False
 
 
 __all__ = ["Evaluation"]

@@ -56,8 +56,10 @@ def insert_first(place: Place, intent: intents.InsertFirst) -> Iterator[Change]:
 
 def decorate(place: Place, intent: intents.Decorate) -> Iterator[Change]:
     """A decorator."""
-    function = place.unit.node
-    if not isinstance(function, cst.FunctionDef) or any(text in place.unit.text for text in intent.without):
+    function, written = place.unit.node, place.unit.text
+    if not isinstance(function, cst.FunctionDef) or any(text in written for text in intent.without):
+        raise CannotError
+    if intent.having and not any(text in written for text in intent.having):
         raise CannotError
     span = place.span(function)
     yield Change((*span[:2], *span[:2]), f"{place.spelled(intent.text)}\n{place.indent(span)}")
