@@ -9,6 +9,7 @@ What a checkpoint computes again, within the pass, it computes with the paramete
 from __future__ import annotations
 
 import itertools
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .frames import FrameSite
 
 _guards = itertools.count(1)
+_transforms: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
 
 
 class Stamp:
@@ -83,7 +85,9 @@ class Ages:
         self._key = f"gradlint.age.{next(_guards)}"
         self._steps = 0
         self.stamps: set[_Reference] = set()  #: in graphs that are alive
-        self._unspent = 0  # how many of them
+        self.many = sys.maxsize  #: stamps
+        self.when_many: Callable[[], None] = lambda: None  #: called when there are that many
+        self._unspent = 0  # how many stamps are in graphs that have not been freed
         self._route: tuple[int, ...] | None = None  # from the root of the last graph to its stamp
         self.updates: dict[int, Update] = {}  #: the last step of each optimizer that was made while there was a graph
         self.overtakes: dict[int, Update] = {}  #: by what the backward pass under way has computed again
@@ -92,13 +96,17 @@ class Ages:
         if call.recomputed:
             self.forward_stopped(call)
             return
-        nodes: list[Any] = [node for tensor in call.tensors if (node := tensor.grad_fn) is not None]
-        if not nodes or torch._C._functorch.peek_interpreter_stack():
-            return
-        for node in nodes:
+        for tensor in call.tensors:
+            node: Any = tensor.grad_fn
+            if node is None:
+                continue
+            if _transforms():
+                return
             stamp = node.metadata[self._key] = Stamp(self._steps, self._gone)
             self.stamps.add(stamp.reference)
             self._unspent += 1
+            if len(self.stamps) >= self.many:
+                self.when_many()
 
     def step_begins(self, call: StepCall) -> None:
         self._steps += 1
@@ -164,13 +172,13 @@ class Ages:
         """
         if self._route is None or self._unspent != 1 or len(roots) != 1:
             return False
-        node = getattr(roots[0], "grad_fn", None)
-        for index in self._route:
-            children = () if node is None else node.next_functions
-            node = children[index][0] if index < len(children) else None
-        if node is None:
+        node: Any = getattr(roots[0], "grad_fn", None)
+        try:
+            for index in self._route:
+                node = node.next_functions[index][0]
+            stamp = node.metadata.get(self._key)
+        except (AttributeError, IndexError):  # the graph has another shape
             return False
-        stamp = node.metadata.get(self._key)
         if stamp is None or stamp.freed_at is not None:
             return False
         self._spend(stamp, site)

@@ -20,6 +20,7 @@ from .tensors import unseen_by_modes
 
 Found = Sequence[torch.Tensor | None]  # the gradients of a bundle as they are now
 _NONE = repeat(None)
+_PLAIN = {Tensor}
 
 
 class Change(enum.Enum):
@@ -148,7 +149,7 @@ class Bundle(Subject):
 def versions(grads: Found) -> list[int]:
     """How often each gradient was changed in place; of one that is gone, it is not known."""
     try:
-        if all(map(is_, map(type, grads), repeat(Tensor))):
+        if set(map(type, grads)) == _PLAIN:
             return [grad._version for grad in grads]  # type: ignore[union-attr]  # none is None
     except RuntimeError:  # see below
         pass

@@ -52,7 +52,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
     }
 )
 FIRST = 4  #: steps, all of which are watched
-EVERY = 50  #: of the later steps, one in so many is watched
+EVERY = 100  #: of the later steps, one in so many is watched
 
 Handler = Callable[[tuple[Any, ...], dict[str, Any], Any], None]
 Handlers = dict[Any, list[Handler]]

@@ -21,6 +21,7 @@ from gradlint.facts import TRUE, known
 from gradlint.finding import Location
 
 from .frames import is_foreign, path_of
+from .roster import Resting
 from .spelling import function_syntax
 
 if TYPE_CHECKING:
@@ -48,21 +49,31 @@ class _Keeper:
     frame: FrameType
 
 
-class KeptGraphs:
+class KeptGraphs(Resting):
     """Reports where values are added to those that are kept with their graphs."""
+
+    RESTS_FROM = ("step_ended",)  # while there are few graphs
 
     def __init__(self, judge: Judge, ages: Ages) -> None:
         self._judge = judge
         self._ages = ages
-        self._next = ENOUGH + 1  # how many there must be for the next look
+        self._next = ages.many = ENOUGH + 1  # how many there must be for the next look
+        ages.when_many = self.wake
+        self.rest()
 
     def step_ended(self, call: StepCall) -> None:
         """To be told after the ages."""
-        if call.within is not None or len(self._ages.stamps) < self._next or self._ages.spent < self._next:
+        if call.within is not None:
+            return
+        if len(self._ages.stamps) < self._next:
+            self.rest()
+            return
+        if self._ages.spent < self._next:
             return
         if len(self._ages.spent_in()) < ENOUGH:
             return
         self._next += max(1, self._next // 4)
+        self._ages.many = self._next
         keepers = [keeper for frame in _users_frames() for keeper in self._in(frame)]
         for keeper in keepers:
             if (place := _where_it_grows(keeper)) is not None:

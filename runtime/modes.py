@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MANY = 256  #: modules, above which those that are gone are forgotten
-LOOK_AGAIN = 20  #: steps after which a module that did not depend on its mode is looked through again
+LOOK_AGAIN = 100  #: steps after which a module that did not depend on its mode is looked through again
 
 
 class _Mode(Subject):
@@ -62,6 +62,7 @@ class Modes(Resting):
         self._cohorts: Cohorts[_Mode] = Cohorts(judge, self._followed)
         self._modes: dict[int, _Mode] = {}
         self._steps = 0
+        self._news_at = 0.0  # the step from which on there may be any
         self._indifferent: dict[int, weakref.ref[nn.Module]] = {}  # to the mode they are in, when last looked through
         self.rest()
 
@@ -117,10 +118,12 @@ class Modes(Resting):
         last = self._calls.get(id(module))
         if last is not None and last.module() is module:
             if last.training is not module.training:
-                last.training, last.old_until = module.training, 0
+                last.training = module.training
+                last.old_until = self._news_at = 0
             last.site, last.walked_at = call.site, None
             return
         self._calls[id(module)] = _LastCall(module, call.site)
+        self._news_at = 0
         if len(self._calls) > MANY:
             self._calls = {key: last for key, last in self._calls.items() if last.module() is not None}
 
@@ -142,12 +145,15 @@ class Modes(Resting):
     def _stepped(self, call: StepCall) -> None:
         self._steps += 1
         steps = self._steps
+        if steps < self._news_at:
+            return
         walked = [
             last
             for last in self._calls.values()
             if last.walked_at is not None and last.old_until <= steps and self._is_news(last)
         ]
         if not walked:
+            self._news_at = min((last.old_until for last in self._calls.values()), default=0)
             return
         owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
         for last in walked:
@@ -179,6 +185,7 @@ class Modes(Resting):
         return False
 
     def _all_may_be_news(self) -> None:
+        self._news_at = 0
         for last in self._calls.values():
             last.old_until = 0
 

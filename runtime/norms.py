@@ -14,9 +14,10 @@ from .tensors import unseen_by_modes
 
 if TYPE_CHECKING:
     from .frames import FrameSite
-    from .interception import BackwardCall, StepCall
+    from .interception import StepCall
     from .judging import Judge
     from .modules import KnownModules
+    from .recording import Recording
 
 EARLY = (1, 2, 4, 8)
 EVERY = 10  #: of the later steps, each tenth is measured
@@ -52,19 +53,15 @@ class _Measurement:
 class GradientNorms:
     """Reports the norms of gradients as they are when a step applies them."""
 
-    def __init__(self, judge: Judge, modules: KnownModules) -> None:
+    def __init__(self, judge: Judge, modules: KnownModules, recording: Recording) -> None:
         self._judge = judge
         self._modules = modules
-        self._backward: FrameSite | None = None
+        self._recording = recording
         self._steps: dict[int, int] = {}  # by optimizer id
         self._pending: list[_Measurement] = []
         self._norms: dict[int, deque[float]] = {}  # the latest of each parameter, by its id
         self._names: dict[int, str] = {}
         self._kept: dict[tuple[int, torch.device], _Kept] = {}  # by the id of an optimizer
-
-    def backward_ended(self, call: BackwardCall) -> None:
-        if call.accumulates:
-            self._backward = call.site
 
     def step_begins(self, call: StepCall) -> None:
         optimizer = call.optimizer
@@ -80,8 +77,9 @@ class GradientNorms:
             for parameter in group["params"]
             if (grad := parameter.grad) is not None and grad.layout is torch.strided
         ]
-        if found and self._backward is not None:
-            self._measure(found, step, self._backward, id(optimizer))
+        site = self._recording.walked_at
+        if found and site is not None:
+            self._measure(found, step, site, id(optimizer))
 
     def finish(self, _: FrameSite) -> None:
         """Read what has arrived."""

@@ -23,9 +23,10 @@ from gradlint.facts import TRUE, unknown
 
 if TYPE_CHECKING:
     from .frames import FrameSite
-    from .interception import BackwardCall, PlaceCall, StepCall
+    from .interception import PlaceCall, StepCall
     from .judging import Judge
     from .modules import KnownModules
+    from .recording import Recording
     from .replacements import BuildCall
 
 PATIENCE = 3  #: steps, in which parameters that were placed get an owner
@@ -68,12 +69,14 @@ class _Placed:
 class Ownership:
     """Reports optimizers that do not own the parameters that are trained."""
 
-    def __init__(self, judge: Judge, modules: KnownModules, optimizers: Iterable[Optimizer]) -> None:
+    def __init__(
+        self, judge: Judge, modules: KnownModules, recording: Recording, optimizers: Iterable[Optimizer]
+    ) -> None:
         self._judge = judge
         self._modules = modules
+        self._recording = recording
         self._owners = {id(optimizer): _Owner(optimizer, None) for optimizer in optimizers}
         self._placed: list[_Placed] = []
-        self._walked_at: FrameSite | None = None
 
     # --- what is told by the interception --------------------------------------------------------------------
 
@@ -93,10 +96,6 @@ class Ownership:
             if new and not owned.isdisjoint(beside):
                 references = [weakref.ref(parameter) for parameter in new]
                 self._placed.append(_Placed(call.site, weakref.ref(call.module), references, owner))
-
-    def backward_ended(self, call: BackwardCall) -> None:
-        if call.accumulates and call.error is None:
-            self._walked_at = call.site
 
     def step_begins(self, call: StepCall) -> None:
         owner = self._owner(call.optimizer)
@@ -137,8 +136,9 @@ class Ownership:
         registered = [vars(module).get("_parameters", {}) for module in _living(nn.Module)]
         held = {id(parameter) for parameters in registered for parameter in parameters.values()}
         orphans = [p for p in unreached if isinstance(p, nn.Parameter) and p.requires_grad and id(p) not in held]
-        if orphans and self._walked_at is not None and not owner.told and self._are_replaced(optimizer, orphans):
-            self._tell(owner, trained_at=self._walked_at)
+        walked_at = self._recording.walked_at
+        if orphans and walked_at is not None and not owner.told and self._are_replaced(optimizer, orphans):
+            self._tell(owner, trained_at=walked_at)
         return {id(orphan) for orphan in orphans} if owner.told else set()
 
     def _are_replaced(self, optimizer: Optimizer, orphans: list[nn.Parameter]) -> bool:

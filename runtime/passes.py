@@ -68,17 +68,17 @@ class BackwardPasses:
         self._stale = self._ages.stale(map(_node, call.roots)) if self._ages.updates else []
         silent = [update for update in self._stale if update.silent] if self._stale else []
         root = call.roots[0] if call.roots else None
-        kind: Kind | None = None
-        if isinstance(root, torch.Tensor) and not silent:
+        described = None
+        if isinstance(root, torch.Tensor):
             described = root.requires_grad, root.is_leaf, root.device, root.numel() == 1
+        kind: Kind | None = None
+        if root is not None and not silent:
             kind = call.site, call.retain, call.create, call.accumulates, described
-        elif root is not None and not silent:
-            kind = call.site, call.retain, call.create, call.accumulates, None
         if kind != self._kind or self._alike is None:  # no hashes are asked for in an ordinary training
             self._kind = kind
             self._alike = None if kind is None else self._accepted.get(kind)
         call.event = self._alike or self._event(call, stale_at=silent[-1].site if silent else None)
-        if isinstance(root, torch.Tensor) and root.is_leaf and root.requires_grad:
+        if described is not None and described[0] and described[1]:
             view = self._cuts.described(root, call.event.root)
             self._judge.send(BackwardAsked(site=call.site, root=view))
 

@@ -26,6 +26,7 @@ from .channels import Channel, there_is_a_group
 from .frames import user_site
 from .interception import BackwardCall, ForwardCall
 from .reporting import ALONE, World
+from .roster import Resting
 
 HURRY = 2.0  #: seconds to wait at most for ranks that have left nothing yet, or when the training raised
 SELDOM = 16  #: calls of models, and backward passes after the first ones, of which one looks for other ranks
@@ -42,12 +43,14 @@ class Word:
     ended: bool  #: its guard has ended
 
 
-class Ranks:
+class Ranks(Resting):
     """A witness that looks for the other ranks and keeps in touch with them.
 
     Args:
         patience: seconds that rank 0 waits for the others at the end.
     """
+
+    RESTS_FROM = ("forward_ended",)  # where there are backward passes, they are enough
 
     def __init__(self, patience: float) -> None:
         place = user_site(2)
@@ -75,15 +78,17 @@ class Ranks:
         self._channel = Channel(f"{self.name}/{self._turn}")
         self._process = os.getpid()
         self._looking, self._reached = True, False
+        self.wake()
 
     def backward_begins(self, call: BackwardCall) -> None:
         self._passes += 1
+        self.rest()
         if self._passes <= SELDOM or self._passes % SELDOM == 0:
             self.look()
 
     def forward_ended(self, call: ForwardCall) -> None:
         self._calls += 1
-        if self._calls % SELDOM == 1:  # where there are backward passes, too, they are enough
+        if self._calls % SELDOM == 1:
             self.look()
 
     def look(self) -> None:

@@ -83,13 +83,18 @@ class Recording:
         self.memory: Series[int] = Series()  #: bytes, after a step
         self.on_device = False  #: it is that of tensors on a CUDA device
         self._measured_at = -math.inf
+        self.walked_at: FrameSite | None = None  #: where the last backward pass was made that accumulates
 
     def forward_ended(self, call: ForwardCall) -> None:
         self._happened("forward", call.site)
 
     def backward_begins(self, call: BackwardCall) -> None:
-        self._happened("backward" if call.accumulates else "grad", call.site)
-        if call.accumulates and len(call.roots) == 1:
+        if not call.accumulates:
+            self._happened("grad", call.site)
+            return
+        self._happened("backward", call.site)
+        self.walked_at = call.site
+        if len(call.roots) == 1:
             self._take_loss(call.roots[0], call.site)
 
     def step_begins(self, call: StepCall) -> None:
@@ -171,9 +176,9 @@ class Recording:
 
 def _readable(root: Any) -> bool:
     """Whether a root is a number, and to read it is possible and seen by no mode of the user's."""
-    if type(root) is not torch.Tensor or root.numel() != 1 or not root.is_floating_point() or root.is_meta:
+    if type(root) is not torch.Tensor or root.numel() != 1 or not root.is_floating_point():
         return False
-    if root.is_cuda and torch.cuda.is_current_stream_capturing():
+    if not root.is_cpu and (root.is_meta or (root.is_cuda and torch.cuda.is_current_stream_capturing())):
         return False
     return not torch._C._len_torch_dispatch_stack() and not is_functorch_wrapped_tensor(root)
 

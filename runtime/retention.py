@@ -47,9 +47,9 @@ class Retention(Resting):
         self._settled: set[FrameSite] = set()  # needed at times, or reported
         self.rest()
 
-    def backward_ended(self, call: BackwardCall) -> None:
+    def graph_retained(self, call: BackwardCall) -> None:
         """To be told after the walks."""
-        if call.error is not None or not call.retain or call.create or not call.accumulates:
+        if call.error is not None or call.create or not call.accumulates:
             return
         if call.site in self._settled:
             return

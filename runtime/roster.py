@@ -14,6 +14,7 @@ Handler = Callable[[Any], None]
 EVENTS = (
     "backward_begins",
     "backward_ended",
+    "graph_retained",
     "step_begins",
     "step_ended",
     "scheduler_stepped",

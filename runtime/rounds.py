@@ -9,15 +9,16 @@ from __future__ import annotations
 import enum
 import weakref
 from itertools import repeat
-from operator import is_, is_not
+from operator import is_
 from typing import TYPE_CHECKING
+
+import torch
 
 from .bundles import versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import torch
     from torch.optim import Optimizer
 
     from gradlint.events import Backward, Step
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .interception import BackwardCall, StepCall
 
 _NONE = repeat(None)
+_GONE: weakref.ref[torch.Tensor] = weakref.ref(torch.empty(0))  # to a tensor that is gone
 
 
 class Phase(enum.IntEnum):
@@ -63,7 +65,8 @@ class Round:
         self.stepped_at: int | None = None  #: when the last of them ended, by the clock of the history
         self._ids = [id(parameter()) for parameter in bundle.parameters]
         self._grads = bundle.grads
-        self._versions: list[int] | None = bundle.versions
+        self._versions = bundle.versions
+        self._applied: list[torch.Tensor | None] = []  # by the step under way; nobody else may hold them for long
         self._changed_at, self._reached_at = bundle.changed_at, bundle.reached_at
 
     def backward_begins(self, call: BackwardCall, clock: int) -> bool:
@@ -71,12 +74,12 @@ class Round:
         if self.phase is not Phase.SPENT:
             return False
         try:
-            grads = [parameter().grad for parameter in self.bundle.parameters]  # type: ignore[union-attr]  # see below
+            for parameter in self.bundle.parameters:
+                if parameter().grad is not None:  # type: ignore[union-attr]  # see below
+                    return False
         except AttributeError:  # a parameter is gone
             return False
-        if any(map(is_not, grads, _NONE)):
-            return False
-        self._grads = self._versions = None
+        self._grads, self._versions = None, []
         self._changed_at = clock
         self.cleared_at = call.site
         self.phase = Phase.CLEARED
@@ -87,18 +90,17 @@ class Round:
         if self.phase is not Phase.CLEARED or call.event is not self.backward:
             return False
         try:
-            grads = [parameter().grad for parameter in self.bundle.parameters]  # type: ignore[union-attr]  # see above
+            for parameter in self.bundle.parameters:
+                if parameter().grad is None:  # type: ignore[union-attr]  # see above
+                    return False
         except AttributeError:
             return False
-        if any(map(is_, grads, _NONE)):
-            return False
-        self._grads = list(map(weakref.ref, grads))  # type: ignore[arg-type]  # none is None
         self._reached_at = clock
         self.phase = Phase.HELD
         return True
 
     def step_begins(self, call: StepCall) -> bool:
-        """The optimizer is about to apply the gradients that the backward pass has made."""
+        """The optimizer is about to apply gradients, all of which are still there."""
         if self.phase is not Phase.HELD or call.closure or call.within is not None:
             return False
         if call.site is not self.step.site or call.optimizer is not self.optimizer():
@@ -107,42 +109,41 @@ class Round:
         if list(map(id, parameters)) != self._ids:
             return False
         grads = [parameter.grad for parameter in parameters]
-        if any(map(is_, grads, _NONE)) or not all(map(is_, grads, self._known())):
+        if any(map(is_, grads, _NONE)):
             return False
+        self._applied = grads
         call.event = self.step
         self.steps += 1
         self.phase = Phase.APPLIED
         return True
 
     def step_ended(self, call: StepCall, clock: int) -> bool:
-        """The optimizer has applied the gradients, and left them there."""
+        """The optimizer has applied the gradients."""
         if self.phase is not Phase.APPLIED or call.event is not self.step:
             return False
-        known = self._known()
-        if any(map(is_, known, _NONE)):
-            return False
-        self._versions = versions(known)
+        grads, self._applied = self._applied, []
+        self._grads = list(map(weakref.ref, grads))  # type: ignore[arg-type]  # none is None
+        self._versions = versions(grads)
         self.stepped_at = clock
         self.phase = Phase.SPENT
         return True
 
     def holds(self, parameters: Iterable[torch.Tensor]) -> bool:
-        """Whether the gradients of just these parameters are what a backward pass has made, and no step has applied."""
+        """Whether these are just the parameters whose gradients a backward pass has made, and no step has applied."""
         given = list(parameters)
         if self.phase is not Phase.HELD or set(map(id, given)) != set(self._ids):
             return False
-        known = dict(zip(self._ids, self._known(), strict=True))
-        return all(parameter.grad is not None and parameter.grad is known[id(parameter)] for parameter in given)
+        return all(parameter.grad is not None for parameter in given)
 
     def settle(self) -> None:
         """Let the bundle be what the rounds so far have made of it."""
         bundle = self.bundle
-        bundle.grads = self._grads
-        # What was written since the backward pass has ended is still what it has accumulated.
-        bundle.versions = versions(self._known()) if self._versions is None else self._versions
+        if self.phase >= Phase.HELD:
+            # What was dropped since the backward pass has ended had been there; what was written is still its work.
+            grads = bundle.now()
+            self._grads = [_GONE if grad is None else weakref.ref(grad) for grad in grads]
+            self._versions = versions(grads)
+        bundle.grads, bundle.versions = self._grads, self._versions
         bundle.changed_at, bundle.reached_at = self._changed_at, self._reached_at
         bundle.spent = self.phase is Phase.SPENT
         bundle.added = self.phase >= Phase.HELD
-
-    def _known(self) -> list[torch.Tensor | None]:
-        return [] if self._grads is None else [grad() for grad in self._grads]

@@ -213,6 +213,8 @@ class Guard:
     def backward_ended(self, call: BackwardCall) -> None:
         """The autograd engine has run, or raised."""
         self.tell("backward_ended", call, raising=call.error is None)
+        if call.retain:
+            self.tell("graph_retained", call, raising=call.error is None)
         if call.error is not None:
             for finding in call.explained:
                 note(call.error, finding)

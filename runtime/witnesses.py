@@ -81,7 +81,7 @@ def needed(
     recording.ages = ages
     ownership = None
     if judge.listens(OptimizerChecked):
-        ownership = Ownership(judge, modules, [thing for thing in things if isinstance(thing, Optimizer)])
+        ownership = Ownership(judge, modules, recording, [thing for thing in things if isinstance(thing, Optimizer)])
         witnesses.append(ownership)
     if judge.listens(*GRADIENT_EVENTS, *OF_PASSES, OptimizerChecked):
         history = GradientHistory(judge, modules, ownership)
@@ -98,7 +98,7 @@ def needed(
         (judge.listens(LayerBuilt), lambda: FreshLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
-        (judge.listens(GradientsMeasured), lambda: GradientNorms(judge, modules)),
+        (judge.listens(GradientsMeasured), lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
         (judge.listens(BackwardAsked), lambda: cuts),
