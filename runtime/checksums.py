@@ -9,11 +9,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-Content = torch.Tensor | bytes  # a sum, without dimensions and left on its device, or the bytes
+Content = torch.Tensor | int | bytes  # a sum, left on its device if that is to be waited for, or the bytes
 Reading = Callable[[torch.Tensor], torch.Tensor | None]
 
 MANY = 4096  #: layouts, above which all are forgotten: shapes may change from step to step
@@ -27,7 +28,17 @@ _PLAIN = frozenset(
     | {torch.uint8, torch.bool}
 )
 
-_readings: dict[tuple[object, ...], Reading] = {}  # by layout
+
+class _Layout(NamedTuple):
+    """How tensors that look at their memory in the same way are read."""
+
+    width: int  #: of an element, in bytes
+    extent: int  #: bytes from the first element to the end of the last one
+    dense: bool  #: the elements fill one stretch of memory
+    reading: Reading  #: a view as integers, to be summed; None where it takes more than a view
+
+
+_layouts: dict[tuple[object, ...], _Layout] = {}  # by what they have in common
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
@@ -46,12 +57,17 @@ def reader(tensor: torch.Tensor) -> Callable[[], Content | None]:
     Returns:
         The content at the time of the call; None where the memory has been given back.
     """
-    size, dense = tensor.nbytes, tensor.is_contiguous() or _is_dense(tensor)
-    start = int(tensor.storage_offset()) * tensor.element_size()
-    if tensor.is_cpu and 0 < size <= SMALL and dense:
-        return partial(_copied, tensor, start + size, size)
-    words = _words(tensor)
-    return partial(_summed, tensor, start + size if dense else _end(tensor), words)
+    offset = int(tensor.storage_offset())
+    key = tensor.dtype, tensor.shape, tensor.stride(), offset & 7
+    layout = _layouts.get(key)
+    if layout is None:
+        if len(_layouts) >= MANY:
+            _layouts.clear()
+        layout = _layouts[key] = _layout_of(tensor)
+    end, here = offset * layout.width + layout.extent, tensor.is_cpu
+    if here and layout.dense and 0 < layout.extent <= SMALL:
+        return partial(_copied, tensor, end, layout.extent)
+    return partial(_summed, tensor, end, layout.reading(tensor), here)
 
 
 def _copied(tensor: torch.Tensor, end: int, size: int) -> bytes | None:
@@ -59,31 +75,22 @@ def _copied(tensor: torch.Tensor, end: int, size: int) -> bytes | None:
     return ctypes.string_at(tensor.data_ptr(), size) if tensor.untyped_storage().nbytes() >= end else None
 
 
-def _summed(tensor: torch.Tensor, end: int, words: torch.Tensor | None) -> torch.Tensor | None:
-    """The sum of the bits of a tensor, or of its view as integers."""
+def _summed(tensor: torch.Tensor, end: int, words: torch.Tensor | None, here: bool) -> torch.Tensor | int | None:
+    """The sum of the bits of a tensor, or of its view as integers; a number if it is ``here``, in main memory."""
     if tensor.untyped_storage().nbytes() < end:
         return None
-    return _sum(tensor) if words is None else words.sum()
+    total = _sum(tensor) if words is None else words.sum()
+    return int(total.item()) if here else total
 
 
-def _end(tensor: torch.Tensor) -> int:
-    """Where a tensor ends in its memory, in bytes."""
-    if not tensor.numel():
-        return 0
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    last = int(tensor.storage_offset()) + sum((length - 1) * stride for length, stride in steps)
-    return (last + 1) * tensor.element_size()
-
-
-def _words(tensor: torch.Tensor) -> torch.Tensor | None:
-    """A view of a readable tensor as integers, to be summed; None where it takes more than a view."""
-    layout = (tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset() & 7)
-    reading = _readings.get(layout)
-    if reading is None:
-        if len(_readings) >= MANY:
-            _readings.clear()
-        reading = _readings[layout] = _reading_of(tensor)
-    return reading(tensor)
+def _layout_of(tensor: torch.Tensor) -> _Layout:
+    width, dense = tensor.element_size(), _is_dense(tensor)
+    if dense or not tensor.numel():
+        extent = tensor.numel()
+    else:
+        steps = zip(tensor.shape, tensor.stride(), strict=True)
+        extent = 1 + sum((length - 1) * stride for length, stride in steps)
+    return _Layout(width, extent * width, dense, _reading_of(tensor))
 
 
 def _reading_of(tensor: torch.Tensor) -> Reading:

@@ -46,7 +46,7 @@ class _Clock:
 class Saved:
     """A tensor saved for backward: detached, because the tensor itself would keep its own graph alive for good."""
 
-    __slots__ = ("content", "is_parameter", "read", "saved_at", "sinks", "site", "tensor", "version")
+    __slots__ = ("content", "is_parameter", "now", "saved_at", "sinks", "site", "tensor", "version")
 
     tensor: torch.Tensor
     version: int  #: -1 for a tensor that does not count its changes
@@ -54,16 +54,8 @@ class Saved:
     sinks: tuple[weakref.ref[SavedTensors], ...]
     saved_at: int  #: by the clock
     site: FrameSite
-    read: Callable[[], Content | None]
-    content: Content | int | None  #: what it held when it was saved; None where that cannot be read
-
-    def now(self) -> Content | int | None:
-        """What the tensor holds now: bytes, a checksum, or a tensor with that on a device that is not waited for.
-
-        None where its memory has been given back.
-        """
-        found = self.read()
-        return int(found.item()) if type(found) is torch.Tensor and found.is_cpu else found
+    now: Callable[[], Content | None]  #: what it holds; None where its memory has been given back
+    content: Content | None  #: what it held when it was saved; None where that cannot be read
 
 
 class _Hooks(threading.local):
@@ -119,8 +111,8 @@ def _save(tensor: torch.Tensor) -> Saved:
     saved.content = None
     if sinks and is_readable(detached):
         try:
-            saved.read = reader(detached)
-            saved.content = saved.now()
+            saved.now = now = reader(detached)
+            saved.content = now()
         except Exception as error:  # noqa: BLE001  the user's operation goes on
             _give_up(_hooks.sinks, error)
     return saved
@@ -166,7 +158,7 @@ class _Comparison(NamedTuple):
 
     saved: Saved
     operation: str
-    now: Content | int
+    now: Content
 
 
 class SavedTensors:
@@ -192,7 +184,7 @@ class SavedTensors:
         self.active = True
         self._watch(self._countdown == 0)
 
-    def compare(self, saved: Saved, now: Content | int) -> None:
+    def compare(self, saved: Saved, now: Content) -> None:
         """Backward is about to use ``saved``, which is another one now, or may be."""
         operation = torch._C._current_autograd_node()
         name = operation.name() if operation is not None else ""

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.compiler import is_dynamo_compiling
 from torch.nn.modules.module import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
@@ -160,7 +159,6 @@ _lock = threading.RLock()
 _patch = _Patch()
 _thread = _Thread()
 _autograd: Any = torch.autograd  # its entry to the engine is private
-_compiler: Any = torch.compiler  # so is its flag; ``is_compiling()`` makes two calls to read it
 
 
 def activate(guard: Guard) -> None:
@@ -233,7 +231,7 @@ def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
         roots: Any, grads: Any, retain_graph: bool, create_graph: bool, inputs: Any = (), *args: Any, **kwargs: Any
     ) -> Any:
         guards = _watching() if _patch.engine is entry else ()
-        if not guards or is_dynamo_compiling() or _compiler._is_compiling_flag or inside_backward():
+        if not guards or torch.compiler.is_compiling() or inside_backward():
             return engine(roots, grads, retain_graph, create_graph, inputs, *args, **kwargs)
         call = BackwardCall(
             site=user_site(2),
@@ -325,7 +323,7 @@ def _mode_setter(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _step_begins(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if is_dynamo_compiling() or _compiler._is_compiling_flag:
+    if torch.compiler.is_compiling():
         return
     _thread.outermost = None
     steps = _thread.steps
@@ -345,7 +343,7 @@ def _step_begins(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _step_ended(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if is_dynamo_compiling() or _compiler._is_compiling_flag:
+    if torch.compiler.is_compiling():
         return
     steps = _thread.steps
     while steps:
@@ -380,7 +378,7 @@ def _caller(before: Callable[..., Any]) -> Callable[..., Any]:
     is_own = before is vars(torch.nn.Module).get("_wrapped_call_impl")
 
     def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if is_dynamo_compiling() or _compiler._is_compiling_flag:
+        if torch.compiler.is_compiling():
             return before(self, *args, **kwargs)
         outermost = _thread.outermost
         if outermost is not None:

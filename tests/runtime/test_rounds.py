@@ -228,6 +228,20 @@ def test_a_single_slip_in_a_long_training_is_found(
     assert found == told_each(monkeypatch, deeds, build=optimizer)
 
 
+@pytest.mark.parametrize(
+    ("deed", "codes"),
+    [("clear", ["GL202"]), ("clear_some", ["GL201"]), ("gradients_by_hand", ["GL201"]), ("clear_by_data", [])],
+)
+def test_what_becomes_of_gradients_between_backward_and_step_is_seen(
+    deed: str, codes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    round_ = ["clear", "backward", "step"]
+    deeds = round_ * LONG + ["clear", "backward", deed, "step", "backward", "step"] + round_ * 4
+    found = seen(deeds)
+    assert [code for code, _, _, _ in found] == codes
+    assert found == told_each(monkeypatch, deeds)
+
+
 def test_clipping_ends_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[int] = []
     ended = Round.step_ended

@@ -68,6 +68,19 @@ def test_a_guard_costs_a_compiled_model_one_recompilation_at_most(options: dict[
     torch._dynamo.reset()
 
 
+def test_only_what_torch_promises_tells_whether_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.compiler, "_is_compiling_flag", raising=False)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: False)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watch() as guard:
+        for x, y in batches(4):
+            cross_entropy(model(x), y).backward()
+            optimizer.step()
+    assert codes(guard) == ["GL201"]
+    assert guard._recording.counts["step"] == 4
+
+
 # --- equal tensors -----------------------------------------------------------------------------------------------
 
 
