@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -34,7 +34,7 @@ class _Layout(NamedTuple):
 
     width: int  #: of an element, in bytes
     extent: int  #: bytes from the first element to the end of the last one
-    dense: bool  #: the elements fill one stretch of memory
+    stretch: type[ctypes.Array[Any]] | None  #: an array of those bytes; None where elements lie apart
     reading: Reading  #: a view as integers, to be summed; None where it takes more than a view
 
 
@@ -64,20 +64,25 @@ def reader(tensor: torch.Tensor) -> Callable[[], Content | None]:
         if len(_layouts) >= MANY:
             _layouts.clear()
         layout = _layouts[key] = _layout_of(tensor)
-    end, here = offset * layout.width + layout.extent, tensor.is_cpu
-    if here and layout.dense and 0 < layout.extent <= SMALL:
-        return partial(_copied, tensor, end, layout.extent)
-    return partial(_summed, tensor, end, layout.reading(tensor), here)
+    memory, start, here = tensor.untyped_storage(), offset * layout.width, tensor.is_cpu
+    end = start + layout.extent
+    if here and layout.stretch is not None and layout.extent <= SMALL:
+        return partial(_copied, memory, start, end, layout.stretch)
+    return partial(_summed, memory, end, tensor, layout.reading(tensor), here)
 
 
-def _copied(tensor: torch.Tensor, end: int, size: int) -> bytes | None:
-    """The bytes of a tensor that fills one stretch of memory."""
-    return ctypes.string_at(tensor.data_ptr(), size) if tensor.untyped_storage().nbytes() >= end else None
+def _copied(memory: torch.UntypedStorage, start: int, end: int, stretch: type[ctypes.Array[Any]]) -> bytes | None:
+    """The bytes of one stretch of memory."""
+    if memory.nbytes() < end:
+        return None
+    return bytes(stretch.from_address(memory.data_ptr() + start))
 
 
-def _summed(tensor: torch.Tensor, end: int, words: torch.Tensor | None, here: bool) -> torch.Tensor | int | None:
+def _summed(
+    memory: torch.UntypedStorage, end: int, tensor: torch.Tensor, words: torch.Tensor | None, here: bool
+) -> torch.Tensor | int | None:
     """The sum of the bits of a tensor, or of its view as integers; a number if it is ``here``, in main memory."""
-    if tensor.untyped_storage().nbytes() < end:
+    if memory.nbytes() < end:
         return None
     total = _sum(tensor) if words is None else words.sum()
     return int(total.item()) if here else total
@@ -90,7 +95,9 @@ def _layout_of(tensor: torch.Tensor) -> _Layout:
     else:
         steps = zip(tensor.shape, tensor.stride(), strict=True)
         extent = 1 + sum((length - 1) * stride for length, stride in steps)
-    return _Layout(width, extent * width, dense, _reading_of(tensor))
+    extent *= width
+    stretch = ctypes.c_char * extent if dense and extent else None
+    return _Layout(width, extent, stretch, _reading_of(tensor))
 
 
 def _reading_of(tensor: torch.Tensor) -> Reading:
