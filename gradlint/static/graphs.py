@@ -189,8 +189,8 @@ class Graphs:
             for site in self._retained.pop(key, ()):
                 self.m.witness.withdraw(events.GraphRetained, site)
             if key in self._kept_in:
-                site, time = self._kept_in[key]
-                if kept.setdefault(site, time) != time:  # of several iterations: it is all that was kept
+                site, iteration = self._kept_in[key]
+                if kept.setdefault(site, iteration) != iteration:  # of several iterations: it is all that was kept
                     self.m.witness.withdraw(events.ValueKept, site)
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
@@ -257,8 +257,7 @@ class Graphs:
             spent=known(freed_at is not None),
             walked_at=freed_at,
         )
-        time = fresh()
-        self._kept_in |= dict.fromkeys(self.reached(value, w), (site, time))
+        self._kept_in |= dict.fromkeys(self.reached(value, w), (site, ctx.iteration))
         if held:
             self.m.witness.send(event, w, ctx)
 
