@@ -202,13 +202,19 @@ class Evaluation:
 
 
 def _in_forward(ctx: Context) -> bool:
-    """Whether execution stands in what is called ``forward``: other methods of modules may evaluate them."""
-    here: Context | None = ctx if ctx.in_forward else None
-    while here is not None:
-        if here.function is not None and here.function.unit.name == "forward":
-            return True
+    """Whether execution stands in a forward pass: in methods of a module, none of which puts it or a part into a mode.
+
+    What is called ``forward`` is one whatever it does.
+    """
+    here: Context | None = ctx
+    evaluates = False
+    while here is not None and here.in_forward:
+        if here.function is not None:
+            if here.function.unit.name == "forward":
+                return True
+            evaluates = evaluates or "eval" in here.function.unit.words
         here = here.parent
-    return False
+    return ctx.in_forward and not evaluates
 
 
 __all__ = ["Evaluation"]
