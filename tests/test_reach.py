@@ -131,3 +131,20 @@ def test_the_search_ends_where_enough_is_known(tmp_path: Path) -> None:
     reached = Reach(project, lambda features: bool(features & Feature.STEP))
     assert reached.features(look) & (Feature.STEP | Feature.BACKWARD) == Feature.STEP
     assert reached.features(other) & (Feature.STEP | Feature.BACKWARD) == Feature.BACKWARD
+
+
+def test_what_is_near_is_looked_at_first(tmp_path: Path) -> None:
+    (tmp_path / "further.py").write_text("def further(x):\n    x.backward()\n", encoding="utf-8")
+    (tmp_path / "far.py").write_text("from further import further\n\ndef far(x):\n    further(x)\n", encoding="utf-8")
+    (tmp_path / "near.py").write_text(
+        "from far import far\n\ndef start(x):\n    far(x)\n    other(x)\n\ndef other(x):\n    last(x)\n\n"
+        "def last(x):\n    x.step()\n",
+        encoding="utf-8",
+    )
+    project = Project([tmp_path])
+    start = project.module(tmp_path / "near.py").units[1]
+    assert Reach(project, lambda met: bool(met & Feature.STEP)).features(start) & Feature.STEP
+    assert [module.path.name for module in project.modules_loaded] == ["near.py", "far.py"]
+    features = Reach(project).features(start)
+    assert features & Feature.STEP
+    assert features & Feature.BACKWARD

@@ -39,7 +39,7 @@ class Callers:
             unit
             for module in targets
             for unit in module.units
-            if reach.scope(module).node(unit).features != Feature(0)  # nothing is reported where nothing is met
+            if reach.scope(module).mentions(unit) != Feature(0)  # nothing is reported where nothing is met
         }
         self._others: set[Unit] = set()
 
@@ -78,14 +78,14 @@ class Callers:
         return known
 
 
-def _chains_of(unit: Unit) -> set[Chain]:
+def _chains_of(unit: Unit) -> Iterable[Chain]:
     """The chains of names in a unit, but for those that begin with a parameter of the function they stand in."""
     if isinstance(unit, ClassUnit):
         header = unit.text.partition(unit.body[0].text)[0] if unit.body else unit.text
-        return chains_in(header).union(*map(_chains_of, unit.body))
-    chains = set() if unit.is_import else chains_in(unit.text)
+        return dict.fromkeys((*chains_in(header), *(chain for part in unit.body for chain in _chains_of(part))))
+    chains = () if unit.is_import else chains_in(unit.text)
     parameters = _parameters(unit.text) if isinstance(unit, FunctionUnit) else set()
-    return {chain for chain in chains if chain.parts[0] not in parameters}
+    return [chain for chain in chains if chain.parts[0] not in parameters]
 
 
 def _parameters(text: str) -> set[str]:

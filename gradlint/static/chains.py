@@ -36,17 +36,17 @@ class Chain(NamedTuple):
         return None if first is None else ".".join((first, *self.parts[1:]))
 
 
-def chains_in(text: str) -> set[Chain]:
-    """The chains of a text, each once."""
-    found = set()
-    for chain, called, f_string in set(_CHAIN.findall(text)):
+def chains_in(text: str) -> tuple[Chain, ...]:
+    """The chains of a text, each once, in the order in which they first stand there."""
+    found: dict[Chain, None] = {}
+    for chain, called, f_string in dict.fromkeys(_CHAIN.findall(text)):
         if chain:
             plain = chain if chain.isidentifier() else _SPACE.sub("", chain)
-            found.add(Chain(tuple(plain.split(".")), bool(called)))
+            found[Chain(tuple(plain.split(".")), bool(called))] = None
         elif f_string:
             for part in _BRACES.findall(f_string):
-                found |= chains_in(part)
-    return found
+                found.update(dict.fromkeys(chains_in(part)))
+    return tuple(found)
 
 
 def assigned_in(text: str) -> set[str]:

@@ -7,6 +7,7 @@ need not be executed, nor even parsed.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gradlint.static.project import Project
     from gradlint.static.units import Module
 
+_NEAR = 200  #: units that are looked at before a thorough search
 _STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d][\w.]*\.(\w+)\(")
 _AUGMENTED = re.compile(
     r"(?m)^[ \t]*[\w.]*(?:[.\]][ \t]*\w*[ \t]*[-+*/@%&|^<>]+|\][ \t]*|-)=(?!=)"
@@ -60,7 +62,7 @@ class Reach:
 
     def features(self, unit: Unit) -> Feature:
         """What may be met by executing a unit that stands in the body of a file."""
-        if unit not in self._features:
+        if unit not in self._features and not self._look_around(unit):
             self._search(unit)
         return self._features[unit]
 
@@ -85,6 +87,32 @@ class Reach:
             self._of_calls[unit] = known
         return known
 
+    def _look_around(self, start: Unit) -> bool:
+        """Find the features of a unit without going far: from each file only after all that it leads to in itself.
+
+        What is enough is mostly met near by, or nothing leads far away.
+        """
+        met = Feature(0)
+        seen = {start}
+        near, far = deque([start]), deque[Unit]()
+        entered: set[Module] = set()
+        while (near or far) and len(seen) < _NEAR:
+            unit = (near or far).popleft()
+            entered.add(unit.module)
+            known = self._features.get(unit)
+            met |= self.scope(unit.module).mentions(unit) if known is None else known
+            if self._enough(met):
+                break
+            for other in self.scope(unit.module).leads_to(unit) if known is None else ():
+                if other not in seen:
+                    seen.add(other)
+                    (near if other.module in entered else far).append(other)
+        else:
+            if near or far:
+                return False
+        self._features[start] = met
+        return True
+
     def _search(self, start: Unit) -> None:
         """Tarjan's algorithm: units that lead to each other have the same features."""
         number: dict[Unit, int] = {}
@@ -96,12 +124,12 @@ class Reach:
 
         def enter(unit: Unit) -> None:
             nonlocal met
-            node = self.scope(unit.module).node(unit)
+            scope = self.scope(unit.module)
             number[unit] = low[unit] = len(number)
-            features[unit] = node.features
+            features[unit] = scope.mentions(unit)
             open_units.append(unit)
-            stack.append((unit, iter(node.leads_to)))
-            met |= node.features
+            stack.append((unit, iter(scope.leads_to(unit))))
+            met |= features[unit]
 
         enter(start)
         while stack and not self._enough(met):
@@ -168,23 +196,14 @@ class Reach:
         return self._project.holds(level, name, importer)
 
 
-class _Node:
-    """A unit: what it mentions, and where that leads."""
-
-    __slots__ = ("features", "leads_to")
-
-    def __init__(self, features: Feature, leads_to: Iterable[Unit]) -> None:
-        self.features = features
-        self.leads_to = tuple(leads_to)
-
-
 class _Scope:
     """The names of a module."""
 
     def __init__(self, reach: Reach, module: Module) -> None:
         self._reach = reach
         self._module = module
-        self._nodes: dict[Unit, _Node] = {}
+        self._mentioned: dict[Unit, Feature] = {}
+        self._leading: dict[Unit, tuple[Unit, ...]] = {}
         self._targets: dict[str, Module | None] = {}  #: the files behind links, as far as they were followed
         self.defined: dict[str, list[Unit]] = {}
         self.links: dict[str, tuple[int, str, str | None]] = {}  #: names that come from other files of the project
@@ -226,12 +245,18 @@ class _Scope:
         bound = assigned_in(text) | {chain.parts[0] for chain in chains_in(text)}
         return bound - self.foreign.names.keys() - self.links.keys()
 
-    def node(self, unit: Unit) -> _Node:
-        known = self._nodes.get(unit)
+    def mentions(self, unit: Unit) -> Feature:
+        """The features of a unit's own text."""
+        known = self._mentioned.get(unit)
         if known is None:
-            text = unit.text
-            chains = set() if unit.is_import else chains_in(text)
-            known = self._nodes[unit] = _Node(self._features(unit, text, chains), self._leads_to(unit, chains))
+            known = self._mentioned[unit] = self._features(unit, unit.text, _chains(unit))
+        return known
+
+    def leads_to(self, unit: Unit) -> tuple[Unit, ...]:
+        """The units that the names in a unit lead to, in the order of its text."""
+        known = self._leading.get(unit)
+        if known is None:
+            known = self._leading[unit] = self._leads_to(unit, _chains(unit))
         return known
 
     def of_method(self, unit: FunctionUnit) -> Feature:
@@ -251,7 +276,7 @@ class _Scope:
 
     def of_building(self, unit: ClassUnit) -> Feature:
         """What an object of a class may hold, once it is built: its bases are looked at as a whole."""
-        found = self.node(unit).features & (Feature.MODULE | Feature.PLAIN | Feature.BUILT)
+        found = self.mentions(unit) & (Feature.MODULE | Feature.PLAIN | Feature.BUILT)
         for name in ("__init__", "__post_init__"):
             if name in unit.methods:
                 found |= self._reach.features_of_call(unit.methods[name])
@@ -262,14 +287,14 @@ class _Scope:
                     found |= self._reach.features(base)
         return found
 
-    def _leads_to(self, unit: Unit, chains: Iterable[Chain]) -> set[Unit]:
-        found: set[Unit] = set()
+    def _leads_to(self, unit: Unit, chains: Iterable[Chain]) -> tuple[Unit, ...]:
+        found: dict[Unit, None] = {}
         for chain in chains:
             for part in chain.parts:
-                found.update(self.defined.get(part, ()))
-            found.update(self.targets(chain))
-        found.discard(unit)
-        return found
+                found.update(dict.fromkeys(self.defined.get(part, ())))
+            found.update(dict.fromkeys(self.targets(chain)))
+        found.pop(unit, None)
+        return tuple(found)
 
     def targets(self, chain: Chain) -> tuple[Unit, ...]:
         """What a chain of names leads to, by the first of them that is known."""
@@ -347,6 +372,10 @@ class _Scope:
                 if any(makes_tensor(each, there.foreign) for each in chains_in(unit.text)):
                     return True
         return False
+
+
+def _chains(unit: Unit) -> tuple[Chain, ...]:
+    return () if unit.is_import else chains_in(unit.text)
 
 
 def reached_from(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> set[str]:
