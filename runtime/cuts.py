@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from gradlint.events import RequiresGradSet, Tensor
 from gradlint.facts import known
@@ -17,6 +18,14 @@ from .activations import LOSSES
 from .frames import FrameSite, calling_frame, site_of
 from .interception import ForwardCall
 from .judging import Judge
+
+OTHER_LOSSES = (
+    *(F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.ctc_loss),
+    *(F.gaussian_nll_loss, F.poisson_nll_loss, F.cosine_embedding_loss, F.hinge_embedding_loss),
+    *(F.margin_ranking_loss, F.triplet_margin_loss, F.soft_margin_loss, F.multi_margin_loss),
+    *(F.multilabel_margin_loss, F.multilabel_soft_margin_loss),
+)
+"""Losses that no activation belongs before."""
 
 MANY = 256  #: tensors, above which those that are gone are forgotten
 
@@ -44,7 +53,7 @@ class Cuts:
 
     def after(self) -> dict[Any, Callable[..., None]]:
         """What to do with the result of a function."""
-        return {torch.tensor: self._made, **dict.fromkeys(LOSSES, self._lost)}
+        return {torch.tensor: self._made, **dict.fromkeys((*LOSSES, *OTHER_LOSSES), self._lost)}
 
     def described(self, root: Any, view: Tensor) -> Tensor:
         """``view`` of ``root``, with what is known about how it lost its graph."""

@@ -153,8 +153,9 @@ class DataWrites:
 
 
 def _is_trained(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a parameter, or a leaf that is trained like one."""
-    return isinstance(tensor, torch.nn.Parameter) or (tensor.is_leaf and tensor.grad is not None)
+    """Whether a tensor is a parameter, a view of one, or a leaf that is trained like one."""
+    whole = tensor if tensor._base is None else tensor._base
+    return isinstance(whole, torch.nn.Parameter) or (tensor.is_leaf and tensor.grad is not None)
 
 
 def _shares(one: torch.Tensor, other: torch.Tensor) -> bool:

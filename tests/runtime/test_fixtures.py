@@ -32,6 +32,7 @@ OTHERWISE = {
     "missing_zero_grad-update by hand through data": "the guard sees the steps of optimizers only",
     "missing_zero_grad-update by hand under no_grad": "the guard sees the steps of optimizers only",
     "unregistered_parameter-random numbers as a weight": "the guard does not know where numbers come from",
+    "unregistered_parameter-a plain tensor beside a buffer": "the guard does not know where numbers come from",
     "loss_under_no_grad-a leaf squared under no_grad": "the guard watches models and losses there, not every operation",
     "input_requires_grad-images and labels of a loader both": "the guard sees what modules are given, not functions",
     "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
