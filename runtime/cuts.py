@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.nn import functional as F
+import torch.nn.functional as F  # noqa: N812  torch's own idiom
 
 from gradlint.events import RequiresGradSet, Tensor
 from gradlint.facts import known
