@@ -126,6 +126,11 @@ class GradientsAccumulated(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsAssigned(Event):
+    """Gradients were set, or changed, by the program itself: ``parameter.grad = value``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GradientsDiscarded(Event):
     """Gradients are cleared, not only in every k-th iteration.  Sent before :class:`Cleared`."""
 

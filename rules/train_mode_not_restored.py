@@ -63,6 +63,7 @@ class TrainModeNotRestored(Rule):
         {
             ("fresh", EvalMode): "apart",
             ("fresh", WeightsUpdated): "trained",
+            ("fresh", Backward): "trained",  # whether a step follows in every k-th iteration only need not be known
             ("apart", TrainMode): "fresh",
             ("trained", EvalMode): "evaluated",
             ("evaluated", TrainMode): "trained",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gradlint.events import Backward, Cleared, Event, ParametersReplaced, WeightsUpdated
+from gradlint.events import Backward, Cleared, Event, GradientsAssigned, ParametersReplaced, WeightsUpdated
 from gradlint.finding import Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
@@ -54,6 +54,7 @@ class ZeroGradMisplaced(Rule):
             ("held", WeightsUpdated): "clear",
             ("lost", Backward): "held",
             ("lost", ParametersReplaced): "clear",
+            ("lost", GradientsAssigned): "clear",
             ("lost", WeightsUpdated): Violating("clear"),
         },
         start="clear",

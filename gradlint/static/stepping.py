@@ -76,6 +76,7 @@ class Stepping:
         """Gradients were set, or changed in place, by hand."""
         groups = frozenset(groups)
         self.m.witness.send(events.GradientsUnscaled(site=site, touches=_all(groups)), w, ctx)
+        self.m.witness.send(events.GradientsAssigned(site=site, touches=_all(groups)), w, ctx)
         self.m.witness.send(events.Unfollowed(site=site, touches=_all(groups)), w, ctx)
 
     # --- clipping
