@@ -61,7 +61,7 @@ class BuiltinCalls:
             "collections.deque": self._list,
             "builtins.dict": self._dict,
             "collections.OrderedDict": self._dict,
-            "collections.defaultdict": lambda a, w, c, s: w.new(Mapping()),
+            "collections.defaultdict": lambda a, w, c, s: w.new(Mapping(factory=w.resolve(a.get(0) or NONE))),
             "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
             "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
             "builtins.sum": self._sum,

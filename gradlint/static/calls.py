@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,8 @@ class Calls:
                 if items.known is None:
                     sequence = w.get(value, Sequence)
                     args.open, args.last = True, sequence.ending if sequence is not None else None
+                    if sequence is not None and sequence.tail is not None:
+                        args.unpacked += [*sequence.items, sequence.tail]
                 else:
                     args.positional += items.known
             elif arg.star == "**":
@@ -222,7 +224,7 @@ class Calls:
             unit.module,
             unit,
             frame.id,
-            ctx.at(site).key,
+            ctx.at(site, *self._kind_of(receiver, fn, w)).key,
             ctx.depth + 1,
             ctx,
             fn,
@@ -252,6 +254,12 @@ class Calls:
             for world, value in results:
                 self._clean(world, value, since)
         return results
+
+    def _kind_of(self, receiver: Value | None, fn: Function, w: World) -> Iterator[Hashable]:
+        """What tells calls of an inherited method on objects of different classes apart: they are different moments."""
+        obj = w.get(receiver, Instance) if receiver is not None else None
+        if obj is not None and obj.cls is not None and fn.owner is not None and obj.cls.unit is not fn.owner.unit:
+            yield obj.cls.unit
 
     def _clean(self, world: World, result: Value, since: int) -> None:
         """Drop what a call left behind, except parameter groups: whether their gradients are read is told later."""

@@ -11,7 +11,7 @@ from gradlint.facts import TRUE, Fact, known, unknown
 from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.provenance import from_module, is_data, is_result, looks_like_parameter
+from gradlint.static.provenance import from_module, is_any, looks_like_parameter, may_be_input
 from gradlint.static.torch_table import ATTRIBUTES, METHODS, SPECIAL_METHODS
 from gradlint.static.values import (
     NONE,
@@ -102,7 +102,8 @@ class Changes:
         """What an in-place operation leaves of the facts of its target."""
         new: Tensor = w.write(key)
         if how in ("copy_", "[]=", "index_copy_", "masked_scatter_") and used:
-            new.activation = None
+            put_in = w.get(used[0], Tensor) if len(used) == 1 else None
+            self._put_in(new, put_in if put_in is not None else Tensor())
         elif how != "requires_grad_":
             new.activation = "none"
         grad_enabled = w.grad
@@ -124,6 +125,14 @@ class Changes:
                 new.open = new.open or other.open
                 if other.device == "cuda" and new.device is None:
                     new.device = "cuda"
+
+    def _put_in(self, new: Tensor, value: Tensor) -> None:
+        """``outputs[t] = value``: what was made to be filled holds what is put there, if that is always the same."""
+        empty = new.constant and not new.random and new.activation == "none" and value.activation != "none"
+        if empty:
+            new.activation, new.activation_at = value.activation, value.activation_at
+        elif new.activation != value.activation or new.activation == "none":
+            new.activation = None
 
     def _gradient_changed(
         self, how: str, tensor: Tensor, values: list[Value], w: World, ctx: Context, site: Site
@@ -242,11 +251,12 @@ class Changes:
         self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site
     ) -> bool:
         """``.requires_grad = …`` says that an unknown value is a tensor (or a module used as one)."""
-        if name == "requires_grad" and w.resolve(value) == Const(True) and (is_result(owner) or is_data(owner)):
+        is_module = is_any(owner, "module") or self.m.modules.is_part(owner, w)
+        if name == "requires_grad" and is_module:
+            self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=owner.hint, own=False), w, ctx)
+        if name == "requires_grad" and not is_module and w.resolve(value) == Const(True) and may_be_input(owner):
             self.set_attribute(self.m.tensors.from_unknown(owner, w), name, value, w, ctx, site)
             return True
-        if name == "requires_grad" and isinstance(owner.key, tuple) and owner.key[0] == "module":
-            self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=owner.hint, own=False), w, ctx)
         if name == "requires_grad" and from_module(owner):
             self.asked(owner, w.resolve(value), True, w, ctx, site)
         if name == "grad":

@@ -85,6 +85,7 @@ class Arguments:
     keywords: dict[str, Value] = field(default_factory=dict)
     open: bool = False  #: there may be more, through an unknown ``*args`` or ``**kwargs``
     last: Value | None = None  #: the last positional one, where there may be more before it
+    unpacked: list[Value] = field(default_factory=list)  #: positional ones of which the number is not known
 
     def get(self, position: int, name: str = "") -> Value | None:
         """The argument at ``position`` or by ``name``, None when it is not given (or not known to be)."""

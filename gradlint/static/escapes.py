@@ -69,6 +69,9 @@ class Escapes:
                 inputs |= obj.groups
             else:
                 touched |= obj.groups
+        elif isinstance(obj, Instance) and obj.kind == "distribution":
+            for part in self.m.distributions.parameters(obj) if depth else ():
+                self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
         elif isinstance(obj, Instance) and isinstance(value, Ref):
             if obj.kind == "scaler":
                 w.write(value.id).attrs["<escaped>"] = Const(True)

@@ -10,6 +10,7 @@ import libcst as cst
 
 from gradlint.static.context import Context
 from gradlint.static.modes import mode_of
+from gradlint.static.outcome import Results
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -18,6 +19,7 @@ from gradlint.static.values import (
     Const,
     External,
     Function,
+    Instance,
     Lambda,
     Mapping,
     Object,
@@ -72,6 +74,8 @@ _COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     cst.GreaterThan: (">", operator.gt),
     cst.GreaterThanEqual: (">=", operator.ge),
 }
+_CHOSEN = frozenset(["module", "lightning", "loss", "optimizer"])
+"""The objects that a program treats differently, later, by what it has chosen them."""
 _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
 
 
@@ -338,10 +342,21 @@ class Expressions:
             result = w.resolve(self.m.eval(chosen, w, ctx))
             w.module_checked = checked
             return self.m.modes.chosen(result)
-        results = []
-        for taken, world in self.m.flow.decide(node.test, w, ctx):
-            results.append((world, self.m.eval(node.body if taken else node.orelse, world, ctx)))
-        return self.m.calls.joined(results, w)
+        return self.m.calls.joined(self._either(node, w, ctx), w)
+
+    def _either(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
+        ways = self.m.flow.decide(node.test, w, ctx)
+        return [(world, self.m.eval(node.body if taken else node.orelse, world, ctx)) for taken, world in ways]
+
+    def alternatives(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
+        """``a if test else b`` on its own: objects of different kinds stay apart, for what else depends on the test."""
+        if self.m.modes.asked_by(node.test):
+            return [(w, self.m.eval(node, w, ctx))]
+        results = self._either(node, w, ctx)
+        made = [world.get(value, Instance) for world, value in results]
+        if len(results) > 1 and all(obj is not None and obj.kind in _CHOSEN for obj in made):
+            return results
+        return [(w, self.m.calls.joined(results, w))]
 
     # --- displays and comprehensions
 

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
+_PACK = Op(activation="keeps", saves="other", copies=True)
 Handler = Callable[[Arguments, World, Context, "Site"], Value]
 
 
@@ -80,6 +81,8 @@ class Externals:
             "torch.cuda.is_available": lambda a, w, c, s: Unknown("torch.cuda.is_available()"),
             "torch.set_grad_enabled": self._set_grad,
             "torch.nn.utils.parameters_to_vector": self._vector,
+            "torch.nn.utils.rnn.pack_padded_sequence": self._pack,
+            "torch.nn.utils.rnn.pack_sequence": self._pack,
             "torch.func.functional_call": self._functional_call,
             "torch.nn.utils.stateless.functional_call": self._functional_call,
         }
@@ -165,6 +168,9 @@ class Externals:
         if name in CLIPS:
             self.m.stepping.clipped(args.get(0, "parameters") or NONE, w, ctx, site)
             return Unknown(("norm", fresh()))
+        distribution = self.m.distributions.built(name, args, w, ctx, site)
+        if distribution is not None:
+            return distribution
         if builds_module(name):
             return self.m.modules.opaque(w, name, site, True, place=(site, ctx.key, name))
         if name in FRAMEWORKS:
@@ -376,6 +382,7 @@ class Externals:
                 self.m.witness.send(
                     events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag))), w, ctx
                 )
+                self.m.evaluation.trained(value, w)
                 self.m.memory.walked(root, w, ctx, site)
                 self.m.passes.free(root, flag, w, site)
         result = self.m.tensors.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
@@ -420,6 +427,10 @@ class Externals:
     def _vector(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         groups = self.m.modules.groups_in(args.get(0) or NONE, w)
         return self.m.tensors.apply(Op(), Arguments(), w, ctx, site, parameters=groups)
+
+    def _pack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        given = [value for value in (args.get(0, "input") or args.get(0, "sequences"),) if value is not None]
+        return self.m.tensors.packed(self.m.tensors.apply(_PACK, Arguments(given), w, ctx, site), w, site)
 
     def applied(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``MyFunction.apply(...)``: an operation whose backward the user wrote."""

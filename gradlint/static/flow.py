@@ -121,9 +121,11 @@ class Flow:
         return self.block(node.body, [w], ctx)
 
     def value(self, node: cst.BaseExpression, w: World, ctx: Context) -> Results:
-        """Evaluate an expression at the top of a statement: a call there may fork the world."""
+        """Evaluate an expression at the top of a statement: a call there may fork the world, a condition as well."""
         if isinstance(node, cst.Call):
             return self.m.calls.call_node(node, w, ctx)
+        if isinstance(node, cst.IfExp):
+            return self.m.expressions.alternatives(node, w, ctx)
         return [(w, self.m.eval(node, w, ctx))]
 
     # --- simple statements

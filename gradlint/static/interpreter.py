@@ -19,6 +19,7 @@ from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
 from gradlint.static.devices import Devices
 from gradlint.static.discards import Discards
+from gradlint.static.distributions import Distributions
 from gradlint.static.escapes import Escapes
 from gradlint.static.evaluation import Evaluation
 from gradlint.static.expressions import Expressions
@@ -99,6 +100,7 @@ class Interpreter:
         self.cuts = Cuts(self)
         self.devices = Devices(self)
         self.discards = Discards(self)
+        self.distributions = Distributions(self)
         self.shapes = Shapes(self)
         self.memory = Memory(self)
         self.modules = Modules(self)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as AbstractSequence
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from gradlint.static.values import (
     HOOKED,
+    WALKED,
     Choice,
     Const,
     Frame,
@@ -73,7 +74,7 @@ class _Join:
         for k in a.bound.keys() ^ b.bound.keys():
             # Only one of the two knows what this is: keep it, it was unknown and harmless in the other.
             known = a.bound.get(k, b.bound.get(k))
-            if isinstance(known, Ref) or (k == HOOKED and known is not None):
+            if isinstance(known, Ref) or (known is not None and _happened(k)):
                 out.bound[k] = known
         for key, left, right in disagreements(a, b):
             joined = out.heap[key] = self.objects(left, right)
@@ -97,6 +98,8 @@ class _Join:
         if isinstance(left, Tensor) and isinstance(right, Tensor):
             return self.out.new(join_tensors(left, right))
         if isinstance(left, Sequence) and isinstance(right, Sequence):
+            return self.out.new(self.objects(left, right))
+        if isinstance(left, Instance) and isinstance(right, Instance) and left.kind == right.kind == "distribution":
             return self.out.new(self.objects(left, right))
         if isinstance(left, Mapping) and isinstance(right, Mapping):
             return self.out.new(self.objects(left, right))
@@ -172,7 +175,8 @@ class _Join:
         if isinstance(x, Sequence) and isinstance(y, Sequence):
             return self.sequences(x, y)
         if isinstance(x, Mapping) and isinstance(y, Mapping):
-            return Mapping(self.dicts(x.items, y.items), self.optional(x.tail, y.tail))
+            factory = x.factory if x.factory == y.factory else None
+            return Mapping(self.dicts(x.items, y.items), self.optional(x.tail, y.tail), factory)
         return x
 
     def sequences(self, x: Sequence, y: Sequence) -> Sequence:
@@ -432,3 +436,8 @@ class _Closest(Generic[T]):
         if key not in self._known:
             self._known[key] = self._distance(x, y)
         return self._known[key]
+
+
+def _happened(key: Hashable) -> bool:
+    """Whether what a world is bound to tells of something that happened: in either of two is in both."""
+    return key == HOOKED or (isinstance(key, tuple) and key[0] == WALKED)

@@ -47,7 +47,7 @@ class LayerContainers:
                 if isinstance(key, Const) and isinstance(key.value, str):
                     obj.attrs[key.value] = value
             return
-        values, more, last = list(args.positional), args.open, args.last
+        values, more, last = [*args.positional, *args.unpacked], args.open, args.last
         if layer.container == "list":
             items = self.m.python.iterate(first, w, ctx, site)
             values = items.known if items.known is not None else []
@@ -68,7 +68,7 @@ class LayerContainers:
         never = self.m.python.never
         if kind in ("sequential", "list") and _MORE not in obj.attrs:
             return Items([w.resolve(value) for value in obj.attrs.values()], never)
-        if kind == "list":
+        if kind in ("sequential", "list"):
             ends = [next((value for name, value in obj.attrs.items() if name != _MORE), None), _ending(obj)]
             known = [w.resolve(end) for end in dict.fromkeys(ends) if end is not None]
             return Items(known, never) if known else None

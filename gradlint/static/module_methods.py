@@ -147,13 +147,20 @@ class ModuleMethods:
     def _submodules(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
         modules = self.m.modules
         refs = list(modules.walk(receiver, w)) if name.endswith("modules") else list(modules.children(obj, w))
-        opaque = any(getattr(w.find(ref.id), "opaque", False) for ref in refs)
+        held = [module for ref in (receiver, *refs) if isinstance(module := w.find(ref.id), Instance)]
         values: list[Value] = list(self._representatives(refs, w))
-        if opaque or obj.opaque:
+        others = any(module.opaque or self._holds_others(module, w) for module in held)
+        if others:
             values.append(Unknown(("module", fresh()), "module"))
         if name.startswith("named"):
-            values = [
-                w.new(Sequence([Unknown(("name", fresh()), "name"), v], [None, None], None, None, False))
-                for v in values
-            ]
+            pairs = [[Unknown(("name", fresh()), "name"), value] for value in values]
+            values = [w.new(Sequence(pair, [None, None], mutable=False)) for pair in pairs]
+        if others and len(values) == 1:
+            return w.new(Sequence(tail=values[0]))
         return w.new(Sequence(values, [None] * len(values)))
+
+    def _holds_others(self, module: Instance, w: World) -> bool:
+        """Whether a container holds modules of which nothing is known."""
+        if module.layer is None or not module.layer.container:
+            return False
+        return "<more>" in module.attrs or any(isinstance(w.resolve(v), Unknown) for v in module.attrs.values())

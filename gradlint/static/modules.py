@@ -12,7 +12,8 @@ from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.outcome import Results
 from gradlint.static.python import Index, Items
-from gradlint.static.tensors import device_of
+from gradlint.static.tensors import PACKED, device_of
+from gradlint.static.torch_libraries import is_part
 from gradlint.static.torch_table import LAYERS, LOSSES, heads
 from gradlint.static.values import (
     HOOKED,
@@ -128,6 +129,16 @@ class Modules:
                     obj.groups = frozenset([w.new(Group(True, made_at=site), ((site, ctx.key, base), "group")).id])
 
     # --- what they hold
+
+    def is_part(self, value: Unknown, w: World) -> bool:
+        """Whether an unknown value is a module of a library's model: ``resnet.layer4``, ``vgg.features[0]``."""
+        key: Hashable = value.key
+        while isinstance(key, tuple) and key[0] == "item" and len(key) == 3:
+            key = key[1]
+        if not isinstance(key, tuple) or key[0] != "attribute" or not isinstance(key[1], Ref):
+            return False
+        owner = w.get(key[1], Instance)
+        return owner is not None and owner.opaque and is_part(owner.name, key[2])
 
     def children(self, obj: Instance, w: World) -> Iterator[Ref]:
         """The modules registered directly on a module."""
@@ -386,7 +397,10 @@ class Modules:
         other = self.m.tensors.view(value, w, site)
         if isinstance(other, Ref):
             w.write(other.id).structured = True
-        return w.new(Sequence([value, other], [None, None], None, None, False))
+        given = w.get(w.resolve(args.get(0, "input") or NONE), Sequence)
+        packed = layer.returns == "recurrent" and given is not None and given.fields == PACKED
+        first = self.m.tensors.packed(value, w, site) if packed else value
+        return w.new(Sequence([first, other], [None, None], None, None, False))
 
     def _fed(self, name: str, given: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
         """Tell the rules of inputs and targets that are leaves and require grad."""

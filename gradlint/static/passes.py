@@ -10,6 +10,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.values import (
     NONE,
+    WALKED,
     Const,
     Group,
     Instance,
@@ -66,6 +67,8 @@ class Passes:
                 w.write(key).prepared = True if reached or group.prepared else None
         self.m.stepping.settle(w, ctx, site)
         self.m.stepping.accumulated(touches, w, ctx, site)
+        before = w.bound.get((WALKED, site))
+        w.bound[WALKED, site] = Const(True)
         self.m.witness.send(
             events.Backward(
                 site=site,
@@ -77,6 +80,7 @@ class Passes:
             ),
             w,
             ctx,
+            alternative=before,  # a path that comes here for the first time tells nothing of those that come again
         )
         self.m.memory.walked(tensor, w, ctx, site)
         self.m.stepping.fed(touches, tensor.scaled, w, ctx, site)

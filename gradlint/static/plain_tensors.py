@@ -8,6 +8,7 @@ from gradlint import events
 from gradlint.facts import known
 from gradlint.static.context import Context
 from gradlint.static.ops import Op
+from gradlint.static.provenance import is_number
 from gradlint.static.torch_table import RANDOM, RANDOM_FILLS
 from gradlint.static.values import Const, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _MOVERS = ("to", "cuda", "_apply")
-_NUMBERS = frozenset(["number", "len", "size", "dim", "numel", "index", "counter", "string", "key"])
+_STEPS = frozenset(["training_step", "validation_step", "test_step", "predict_step"])
+"""The methods of a Lightning module that are given batches."""
 _FACTS_OF_TENSORS = frozenset(["shape", "ndim", "device", "dtype"])
 
 
@@ -99,8 +101,9 @@ class PlainTensors:
         """An operation was applied: tell where a plain attribute meets another tensor, else hand on what is known."""
         tensors = [(v, t) for v in inputs if (t := w.get(v, Tensor)) is not None]
         kept = [t for _, t in tensors if t.kept_at is not None and not t.groups]  # else it is trained by hand
-        outside = ctx.in_forward and any(self._comes_from_outside(v, w, ctx) for v in inputs)
-        if kept and op.device == "inputs" and not op.view and (outside or (parameters and ctx.in_forward)):
+        in_use = ctx.in_forward or (ctx.function is not None and ctx.function.unit.name in _STEPS)
+        outside = in_use and any(self._comes_from_outside(v, w, ctx) for v in inputs)
+        if kept and op.device == "inputs" and not op.view and (outside or (parameters and in_use)):
             self._tell(kept, op, w, ctx)
         if kept and op.device in ("to", "cpu", "cuda"):
             self._moved(kept, ctx)
@@ -109,7 +112,7 @@ class PlainTensors:
             return
         if not outside and all(t.constant for _, t in tensors):
             w.write(result.id).random = any(t.random for _, t in tensors)
-            w.write(result.id).constant = not any(isinstance(v, Unknown) and not _is_number(v) for v in inputs)
+            w.write(result.id).constant = not any(isinstance(v, Unknown) and not is_number(v) for v in inputs)
         if op.device in ("to", "cpu", "cuda", "unknown") or any(t.placed for _, t in tensors):
             w.write(result.id).placed = True
         if len(inputs) == 1 and kept and op.device == "inputs":
@@ -143,16 +146,12 @@ class PlainTensors:
             self.m.witness.send(event, w, ctx)
 
 
-def _is_number(value: Unknown) -> bool:
-    return isinstance(value.key, tuple) and bool(value.key) and value.key[0] in _NUMBERS
-
-
 def _is_input(value: Unknown) -> bool:
     """Whether an unknown value is an argument of ``forward``, or a part of one that is no mere fact about it."""
     key = value.key
     while isinstance(key, tuple) and key:
         if key[0] == "param":
-            return getattr(key[1], "name", "") == "forward" if len(key) > 1 else False
+            return getattr(key[1], "name", "") in ("forward", *_STEPS) if len(key) > 1 else False
         if key[0] == "attribute" and len(key) == 3 and key[2] in _FACTS_OF_TENSORS:
             return False
         if key[0] not in ("attribute", "item") or len(key) < 2:

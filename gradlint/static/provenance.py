@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from gradlint.static.values import Unknown, Value
+from gradlint.static.values import Const, Unknown, Value
 
 _PARAMETER_NAMES = frozenset(
     ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias"]
@@ -25,13 +25,17 @@ def from_module(value: Unknown) -> bool:
     return isinstance(key, tuple) and len(key) == 3 and key[0] == "call" and key[2] == "forward"
 
 
-def is_result(value: Unknown) -> bool:
-    """Whether an unknown value is what a call that could not be followed returned."""
-    return isinstance(value.key, tuple) and value.key[0] in _CARRIERS
-
-
 _CARRIERS = frozenset(["call", "result"])
+_GIVEN = frozenset(["param", "batch", "element", "next"])
 _PARTS = frozenset(["attribute", "item", "binary", "element", "unary"])
+
+
+def is_any(value: Value, kind: str) -> bool:
+    """Whether an unknown value is any "module" of a model, or any "name" of its modules or parameters."""
+    key: Hashable = value.key if isinstance(value, Unknown) else None
+    while isinstance(key, tuple) and key[0] == "element" and len(key) == 3:
+        key = key[2]
+    return isinstance(key, tuple) and key[0] == kind
 
 
 def is_data(value: Unknown) -> bool:
@@ -41,6 +45,42 @@ def is_data(value: Unknown) -> bool:
         if key[0] == "batch":
             return True
         if key[0] not in ("item", "attribute", "element"):
+            return False
+        key = key[1]
+    return False
+
+
+def is_number(value: Unknown) -> bool:
+    """Whether an unknown value is a number, as far as is known: settings of a module that is built are."""
+    return _is_number(value.key)
+
+
+def _is_number(key: Hashable) -> bool:
+    if isinstance(key, Const):
+        return True
+    if not isinstance(key, tuple) or len(key) < 2:
+        return False
+    if key[0] == "binary" and len(key) == 4:
+        return _is_number(key[2]) and _is_number(key[3])
+    if key[0] == "unary":
+        return _is_number(key[2])
+    if key[0] == "attribute" and len(key) == 3:
+        return _is_number(key[1])
+    if key[0] == "param":
+        return getattr(key[1], "name", "") == "__init__"
+    return key[0] in _NUMBERS
+
+
+_NUMBERS = frozenset(["number", "len", "size", "dim", "numel", "index", "counter", "string", "key"])
+
+
+def may_be_input(value: Unknown) -> bool:
+    """Whether an unknown value may be what a model is given: an argument, data, a result, or a part of one."""
+    key: Hashable = value.key
+    while isinstance(key, tuple) and len(key) > 1:
+        if key[0] in _GIVEN or key[0] in _CARRIERS:
+            return True
+        if key[0] not in ("item", "slice"):
             return False
         key = key[1]
     return False

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gradlint.static.context import Context
+from gradlint.static.context import Arguments, Context
+from gradlint.static.provenance import is_any
 from gradlint.static.torch_table import any_of
 from gradlint.static.values import (
     Choice,
@@ -155,7 +156,8 @@ class Python:
         if isinstance(obj, Sequence):
             return self._sequence_item(obj, index, w, ctx)
         if isinstance(obj, Mapping):
-            return self._mapping_item(obj, index, w, ctx)
+            made = self._made(owner, obj, index, w, ctx, site)
+            return made if made is not None else self._mapping_item(obj, index, w, ctx)
         if isinstance(obj, Instance):
             return self.m.modules.get_item(owner, obj, index, w, ctx, site)
         if isinstance(owner, Choice):
@@ -172,8 +174,9 @@ class Python:
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             return Unknown(("item", owner.key, key), "", owner.deps)
-        deps = owner.deps if isinstance(owner, Unknown) else frozenset()
-        return Unknown(("item", fresh()), "", deps)
+        if isinstance(owner, Unknown):
+            return Unknown(("item", owner.key, ("slice", fresh())), "", owner.deps)
+        return Unknown(("item", fresh()))
 
     def _member(self, owner: External, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """A subscripted type, which is the type; or ``namespace.__dict__[name]``, what bears the name."""
@@ -209,16 +212,32 @@ class Python:
             joined = self.m.choices.either(joined, part, w)
         return joined
 
+    def _made(self, owner: Value, obj: Mapping, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
+        """What a ``defaultdict`` makes for a key that is not there; one value stands for all unknown keys."""
+        if obj.factory is None or obj.tail is not None or not isinstance(owner, Ref):
+            return None
+        if not isinstance(index, (Const, Unknown)) or index in obj.items or (isinstance(index, Unknown) and obj.items):
+            return None
+        made = self.m.calls.joined(self.m.calls.call(obj.factory, Arguments(), w, ctx, site), w)
+        new: Mapping = w.write(owner.id)
+        if isinstance(index, Const):
+            new.items[index] = made
+        else:
+            new.tail = made
+        return made
+
     def _mapping_item(self, obj: Mapping, index: Index, w: World, ctx: Context) -> Value:
         if isinstance(index, (Const, External)) and index in obj.items:
             return w.resolve(obj.items[index])
-        if isinstance(index, Const):
-            return obj.tail if obj.tail is not None else Unknown(("item", fresh()))
         if isinstance(index, Unknown) and index in obj.items:
             return w.resolve(obj.items[index])
-        parts = [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
+        named = isinstance(index, Const)
+        parts = [v for k, v in obj.items.items() if not named or is_any(k, "name")]
+        parts += [obj.tail] if obj.tail is not None else []
         if not parts:
             return Unknown(("item", fresh()))
+        if named and len(parts) == 1:
+            return w.resolve(parts[0])
         self.m.construction.read_out(obj, w, ctx)
         joined = parts[0]
         for part in parts[1:]:

@@ -10,7 +10,7 @@ from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.provenance import carries_graph, from_module, is_data, is_loaded
+from gradlint.static.provenance import carries_graph, from_module, is_data, is_loaded, is_number
 from gradlint.static.values import (
     NONE,
     Choice,
@@ -43,6 +43,10 @@ _ARITHMETIC = {
 }
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
+
+
+PACKED = ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
+"""The fields of a ``PackedSequence``."""
 
 
 def fact(value: bool | str | None) -> Fact[object]:
@@ -248,6 +252,8 @@ class Tensors:
             elif isinstance(obj, (Sequence, Mapping)) and depth:
                 inner = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
                 found += self.tensors_in([*inner, *([obj.tail] if obj.tail is not None else [])], w, depth - 1)
+            elif isinstance(obj, Instance) and obj.kind == "distribution" and depth:
+                found += self.tensors_in(obj.attrs.values(), w, depth - 1)
         return found
 
     def deps(self, value: Value, w: World) -> frozenset[int]:
@@ -302,6 +308,11 @@ class Tensors:
         if op.result == "tensors":
             return w.new(Sequence([], [], ref, site, False))
         return ref
+
+    def packed(self, data: Value, w: World, site: Site) -> Ref:
+        """A ``PackedSequence`` of these values: its ``data`` is a field."""
+        rest: list[Value] = [self.leaf(w, site, integral=True) for _ in PACKED[1:]]
+        return w.new(Sequence([data, *rest], [None] * len(PACKED), None, None, False, PACKED))
 
     def _has_dim(self, args: Arguments) -> bool:
         return "dim" in args.keywords or "axis" in args.keywords or len(args.positional) > 1
@@ -489,12 +500,7 @@ class Tensors:
         devices = set()
         for value in inputs:
             tensor = w.get(value, Tensor)
-            if (
-                tensor is None
-                and isinstance(value, Unknown)
-                and isinstance(value.key, tuple)
-                and value.key[0] == "number"
-            ):
+            if tensor is None and isinstance(value, Unknown) and is_number(value):
                 continue
             devices.add(tensor.device if tensor is not None else None)
         if "cuda" in devices:

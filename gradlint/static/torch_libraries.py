@@ -43,6 +43,32 @@ _NOT_CLASSIFIERS: Final = (".segmentation.", ".detection.", ".optical_flow.", "i
 _HEADS: Final = ("fc", "classifier", "heads", "head", "last_linear", "_fc")
 
 
+PARTS: Final = frozenset(
+    [
+        "layer1",
+        "layer2",
+        "layer3",
+        "layer4",
+        "conv1",
+        "bn1",
+        "avgpool",
+        "features",
+        "encoder",
+        "stem",
+        "blocks",
+        "backbone",
+        "stages",
+        "norm",
+    ]
+).union(_HEADS)
+"""The attributes under which a model of one of those libraries keeps modules."""
+
+
+def is_part(name: str, attribute: str) -> bool:
+    """Whether a model that ``name`` (canonical) builds keeps a module under ``attribute``, if anything."""
+    return attribute in PARTS and name.startswith(_CLASSIFIERS)
+
+
 def heads(name: str) -> tuple[str, ...]:
     """The attributes under which a model that ``name`` (canonical) builds may keep its last layer, whose output it gives."""
     return _HEADS if name.startswith(_CLASSIFIERS) and not any(word in name for word in _NOT_CLASSIFIERS) else ()

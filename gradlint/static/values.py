@@ -167,6 +167,9 @@ NONE = Const(None)
 HOOKED = "backward hooks"
 """What a world is bound to once a module has a hook that is given the gradients of its inputs."""
 
+WALKED = "walked"
+"""With a place: what a world is bound to once a backward pass has started there."""
+
 # --- heap objects ----------------------------------------------------------------------------------------------
 
 
@@ -357,4 +360,5 @@ class Mapping(Object):
 
     items: dict[Value, Value] = field(default_factory=dict)
     tail: Value | None = None
+    factory: Value | None = None  #: what makes the value of a key that is not there yet
     owner: object = None
