@@ -149,6 +149,14 @@ class PeriodicStep(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepBehindLoop(Event):
+    """An optimizer steps behind a loop, in each iteration of which gradients were cleared, and computed after that.
+
+    Nothing has looked at those gradients in the loop.  Sent before :class:`Step`.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GradientsScaled(Event):
     """The gradients a backward pass added are those of a scaled loss.  Sent after :class:`Backward`."""
 

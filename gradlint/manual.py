@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gradlint.protocol import Violating
 from gradlint.refusal import Refusal
 from gradlint.selection import codes_of
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 def witnesses(rule: type[Rule]) -> tuple[str, ...]:
     """Which witnesses can see what the rule is about: ``static``, ``runtime`` or both.
 
-    A check needs any event it is written over, a protocol all but those that only ever bring it back to its start
-    (a witness in whose view such a thing makes a new subject has nothing to send).  A rule that listens to no event
-    speaks about the source text itself, which only the linter reads.
+    A check needs any event it is written over, a protocol one of those that it judges, and all others but those that
+    only ever bring it back to its start (a witness in whose view such a thing makes a new subject has nothing to
+    send).  A rule that listens to no event speaks about the source text itself, which only the linter reads.
     """
     if not rule.listens():
         return ("static",)
@@ -29,12 +30,17 @@ def witnesses(rule: type[Rule]) -> tuple[str, ...]:
         name
         for name in ("static", "runtime")
         if not _sent_by(name).isdisjoint(rule.checks)
-        or any(_needed(protocol) <= _sent_by(name) for protocol in rule.protocols)
+        or any(_is_fed(protocol, _sent_by(name)) for protocol in rule.protocols)
     )
 
 
-def _needed(protocol: Protocol) -> frozenset[type[Event]]:
-    return frozenset(event for (_, event), target in protocol.transitions.items() if target != protocol.start.state)
+def _is_fed(protocol: Protocol, sent: frozenset[type[Event]]) -> bool:
+    goes_on = frozenset(
+        event
+        for (_, event), target in protocol.transitions.items()
+        if target != protocol.start.state and not isinstance(target, Violating)
+    )
+    return goes_on <= sent and not protocol.judged.isdisjoint(sent)
 
 
 def _sent_by(witness: str) -> frozenset[type[Event]]:

@@ -10,6 +10,7 @@ from gradlint.events import (
     ParametersReplaced,
     PeriodicStep,
     Step,
+    StepBehindLoop,
 )
 from gradlint.finding import Severity
 from gradlint.protocol import Protocol, Token, Violating
@@ -21,7 +22,8 @@ class AccumulationDefeated(Rule):
 
     ## What it does
     Finds loops in which `step()` depends on the number of the iteration (`if (i + 1) % k == 0`), while backward
-    pass and clearing happen in all of them.
+    pass and clearing happen in all of them; and loops that clear and compute gradients in each iteration, with the
+    `step()` behind them.
 
     ## Why is this bad
     Accumulation sums the gradients of k micro-batches. Here the first k - 1 are thrown away: the batch is not larger,
@@ -81,6 +83,7 @@ class AccumulationDefeated(Rule):
             ("regained", Step): "clear",
             ("regained", DiscardedElsewhere): "held",
             ("regained", PeriodicStep): Violating("clear"),
+            ("regained", StepBehindLoop): Violating("clear"),
         },
         start="clear",
         arms=Step,

@@ -190,6 +190,7 @@ class Changes:
         if isinstance(base, Tensor):
             groups = base.groups
         self.trained |= groups
+        self.m.stepping.looked(groups, w)
         return w.new(
             Tensor(
                 requires_grad=False,

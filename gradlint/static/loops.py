@@ -117,7 +117,10 @@ class Loops:
                 break
         if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
             ends = []  # those who take what a generator yields stop when they like
-        return self._leave(node, reduce(ends, MAX_EXITS), out, ctx)
+        ends = reduce(ends, MAX_EXITS)
+        if not out.breaks:
+            self.m.stepping.left((id(node), ctx.key), ends, ctx)
+        return self._leave(node, ends, out, ctx)
 
     def _forget(self, world: World, roots: list[int], since: int, ctx: Context) -> None:
         """Drop what an iteration left behind; nothing can read the gradients of inputs among it any more."""

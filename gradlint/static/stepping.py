@@ -12,7 +12,7 @@ from gradlint import events
 from gradlint.static.context import Arguments, Context
 from gradlint.static.nodes import children
 from gradlint.static.ops import Op
-from gradlint.static.values import NONE, Const, Group, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.values import NONE, Const, Group, Instance, Left, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -31,11 +31,16 @@ class Stepping:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._cleared_in: set[Hashable] = set()  #: loops in which gradients are cleared
 
     # --- optimizers
 
     def accumulated(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
         """A backward pass is about to add to the gradients of these groups."""
+        for key in touches:
+            group = w.find(key) if isinstance(key, int) else None
+            if isinstance(group, Group) and isinstance(group.discarded, Left) and isinstance(key, int):
+                w.write(key).discarded = None
         if not w.periodic:
             self.m.witness.send(events.GradientsAccumulated(site=site, touches=touches), w, ctx)
 
@@ -51,13 +56,37 @@ class Stepping:
             elsewhere = [key for key in groups if w.write(key).discarded != ctx.loop]
             self.m.witness.send(events.DiscardedElsewhere(site=site, touches=_all(elsewhere)), w, ctx)
             self.m.witness.send(events.PeriodicStep(site=site, touches=_all(groups)), w, ctx)
+            return
+        left = [key for key in groups if isinstance(group := w.find(key), Group) and _is_left(group.discarded, ctx)]
+        if left:
+            self.m.witness.send(events.StepBehindLoop(site=site, touches=_all(left)), w, ctx)
+
+    def looked(self, groups: Iterable[int], w: World) -> None:
+        """Gradients were read: those that are cleared next may have been used."""
+        for key in groups:
+            group = w.find(key)
+            if isinstance(group, Group) and group.discarded is not None:
+                w.write(key).discarded = None
+
+    def left(self, loop: Hashable, worlds: Iterable[World], ctx: Context) -> None:
+        """A loop has come to its end."""
+        if loop not in self._cleared_in:
+            return
+        for world in worlds:
+            for key, group in list(world.heap.items()):
+                if isinstance(group, Group) and group.discarded == group.wasted == loop:
+                    world.write(key).discarded = Left(loop, ctx.loop)
 
     def before_clearing(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         """The gradients of these groups are about to be cleared."""
         self.settle(w, ctx, site)
         if not w.periodic:
+            self._cleared_in.add(ctx.loop)
             for key in groups:
-                w.write(key).discarded = ctx.loop
+                group = w.write(key)
+                if group.discarded == ctx.loop and group.prepared:
+                    group.wasted = ctx.loop
+                group.discarded = ctx.loop
             self.m.witness.send(events.GradientsDiscarded(site=site, touches=_all(groups)), w, ctx)
         if self.m.witness.listened(events.GradientsDropped):
             touches = self.m.witness.presumed(groups, w)
@@ -148,6 +177,10 @@ def _has_remainder(key: Hashable) -> bool:
     if not isinstance(key, tuple):
         return False
     return key[:2] == ("binary", "%") or any(map(_has_remainder, key))
+
+
+def _is_left(discarded: Hashable, ctx: Context) -> bool:
+    return isinstance(discarded, Left) and discarded.outer == ctx.loop
 
 
 def _all(keys: Iterable[int]) -> events.Touches:

@@ -113,7 +113,7 @@ PASSED_THROUGH: Final = names(
     "torch.nn.utils.remove_weight_norm torch.nn.utils.spectral_norm torch.nn.utils.weight_norm "
     "torch.nn.utils.parametrizations.orthogonal torch.nn.utils.parametrizations.spectral_norm "
     "torch.nn.utils.parametrizations.weight_norm torch.nn.SyncBatchNorm.convert_sync_batchnorm "
-    "apex.parallel.convert_syncbn_model torch_geometric.compile apex.amp.scale_loss",
+    "apex.parallel.convert_syncbn_model torch_geometric.compile apex.amp.scale_loss types.MappingProxyType",
 )
 """Calls that give back what they are given first (a module, a loss), or what acts like it over the same parameters."""
 

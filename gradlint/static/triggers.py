@@ -101,6 +101,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.Step: (Feature.STEP | Feature.GRADIENT, Feature.OPTIMIZER | Feature.GRADIENT),
     events.WeightsUpdated: (Feature.STEP | Feature.GRADIENT, Feature.OPTIMIZER | Feature.GRADIENT),
     events.PeriodicStep: (Feature.STEP, Feature.OPTIMIZER),
+    events.StepBehindLoop: (Feature.STEP, Feature.OPTIMIZER),
     events.FirstStep: (Feature.STEP, Feature.OPTIMIZER),
     events.OptimizerChecked: (Feature.STEP, Feature.OPTIMIZER),
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),

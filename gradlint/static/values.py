@@ -210,6 +210,14 @@ class Frame(Object):
     owner: object = None
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A loop that was left: it, and the one it stands in."""
+
+    loop: Hashable
+    outer: Hashable
+
+
 @dataclass(slots=True, eq=False)
 class Group(Object):
     """A group of parameters that share a history: those of a layer, a Parameter, or an opaque module."""
@@ -221,6 +229,8 @@ class Group(Object):
     stepped: int = 0  #: the number at which an optimizer last stepped them
     prepared: bool | None = False  #: a backward pass has added to its gradients since the last step
     discarded: Hashable = None  #: the loop in which their gradients were last cleared, whatever the iteration
+    """A :class:`Left` once that loop was left, until a backward pass adds to them."""
+    wasted: Hashable = None  #: the loop in an iteration of which gradients were cleared that no step had applied
     beside: frozenset[int] = frozenset()  #: those of the module they were put into, or were copied from
     placed: int = 0  #: the number at which that happened
     placed_at: Site | None = None

@@ -38,6 +38,7 @@ OTHERWISE = {
     "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
     "missing_zero_grad-an agent that others build": "nothing builds the agent",
     "missing_zero_grad-parameters of a copy are given to the module for one call": "a step finds no gradients at all",
+    "log_softmax_before_cross_entropy-outputs put into a tensor step by step": "parts are not followed",
     "loss_requires_grad-mean of a list of numbers": "nothing tells the guard where the numbers come from",
 }
 
