@@ -100,7 +100,6 @@ class Finding:
     cause: Location | None = None  #: where the mistake was made, when that is not where it shows
     fix: Fix | None = None
     count: int = field(default=1, compare=False)  #: how often the runtime guard saw it
-    root: Location | None = field(default=None, compare=False)  #: where another rule may tell the same mistake better
     ranks: tuple[int, ...] = field(default=(), compare=False)  #: that saw it, in a report of several
 
     def __str__(self) -> str:

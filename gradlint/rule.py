@@ -38,7 +38,6 @@ class Violation:
     related: tuple[tuple[str, Site], ...] = ()
     remedy: str = ""
     cause: Site | None = None  #: where rules that this one supersedes have nothing to add
-    root: Site | None = None  #: where a rule that supersedes this one may tell the same mistake better
     mend: Mend | None = None
 
 
@@ -124,7 +123,6 @@ class Rule:
             related=tuple(Related(message, site.locate()) for message, site in violation.related),
             remedy=violation.remedy or self.remedy,
             cause=violation.cause.locate() if violation.cause else None,
-            root=violation.root.locate() if violation.root else None,
         )
 
 

@@ -58,7 +58,6 @@ class LossKeepsGraph(Rule):
     name = "loss-keeps-graph"
     severity = Severity.WARNING
     fix = "safe"
-    supersedes = ("GL501",)
     remedy = "keep the number, or the value without its graph: .item() or .detach()"
 
     @on(ValueKept)

@@ -63,9 +63,8 @@ class NumpyOnGrad(Rule):
             at=event.site,
             related=places(("appended here with its graph", tensor.kept_at), ("made here", tensor.made_at)),
             remedy="keep numbers instead: append .item(), or .detach() what is kept" if kept else self.remedy,
-            # a curve needs no graphs: the mistake is that they were kept
+            # that graphs are kept for a curve is a mistake of its own
             cause=None if event.plots else tensor.kept_at,
-            root=tensor.kept_at if event.plots else None,
             mend=_mend(event),
         )
 

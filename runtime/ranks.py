@@ -206,7 +206,6 @@ def _finding(
     location: dict[str, Any],
     related: list[dict[str, Any]],
     cause: dict[str, Any] | None,
-    root: dict[str, Any] | None,
     ranks: list[int],
     **plain: Any,
 ) -> Finding:
@@ -215,7 +214,6 @@ def _finding(
         location=Location(**location),
         related=tuple(Related(other["message"], Location(**other["location"])) for other in related),
         cause=None if cause is None else Location(**cause),
-        root=None if root is None else Location(**root),
         ranks=tuple(ranks),
         **plain,
     )

@@ -408,8 +408,7 @@ def _tells(finding: Finding, other: Finding) -> bool:
     if other.fix and not finding.fix and other.location.filename != finding.location.filename:
         return False
     places = [finding.location, *([finding.cause] if finding.cause else [])]
-    told = [other.location, *([other.root] if other.root else [])]
-    return any(_within(inner, place) for inner in told for place in places)
+    return any(_within(other.location, place) for place in places)
 
 
 def _within(inner: Location, outer: Location) -> bool:

@@ -197,8 +197,7 @@ def test_a_program_under_torchrun_has_one_report(tmp_path: Path) -> None:
 def finding(row: int, count: int = 1) -> Finding:
     place = Location("train.py", row, 5, row, 9)
     related = (Related("here", Location("other.py", 2)),)
-    places = {"cause": place, "root": Location("root.py", 3)}
-    return Finding("GL201", "missing-zero-grad", "so", Severity.ERROR, place, related, "do", **places, count=count)
+    return Finding("GL201", "missing-zero-grad", "so", Severity.ERROR, place, related, "do", cause=place, count=count)
 
 
 def test_what_a_rank_leaves_is_read_as_it_was() -> None:
