@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.distributions import KIND as DISTRIBUTION
 from gradlint.static.torch_table import canonical
 from gradlint.static.values import (
     Bound,
@@ -139,7 +138,7 @@ class Attributes:
             found = self.m.definitions.attribute(obj.cls, name, w)
             if found is not None:
                 return self._bind(found, owner, obj.cls, w, ctx, site)
-        if obj.kind == DISTRIBUTION:
+        if obj.kind == "distribution":
             return self.m.distributions.attribute(owner, obj, name, w, ctx, site)
         known = self.m.modules.attribute(owner, obj, name, w, ctx, site)
         if known is not None:

@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
+from gradlint.static.torch_table import (
+    DISTRIBUTION_DRAWS,
+    DISTRIBUTION_FACTS,
+    DISTRIBUTION_MEASURES,
+    DISTRIBUTION_STATISTICS,
+    DISTRIBUTIONS,
+)
 from gradlint.static.values import Bound, Instance, Ref, Unknown, Value
 from gradlint.static.world import World
 
@@ -13,33 +20,9 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-KIND: Final = "distribution"
-_NAMESPACE: Final = "torch.distributions."
 _COMPUTED: Final = Op(saves="other", copies=True)
 _DRAWN: Final = Op(grad="never", saves="", copies=True)
 _DRAWN_INDEX: Final = Op(grad="never", saves="", integral=True, copies=True)
-
-_MEASURES: Final = frozenset(
-    ["rsample", "rsample_n", "log_prob", "entropy", "perplexity", "cdf", "icdf", "log_cdf", "kl_divergence"]
-)
-_DRAWS: Final = frozenset(["sample", "sample_n", "enumerate_support"])
-_STATISTICS: Final = frozenset(
-    [
-        "mean",
-        "mode",
-        "variance",
-        "stddev",
-        "probs",
-        "logits",
-        "loc",
-        "scale",
-        "rate",
-        "concentration",
-        "covariance_matrix",
-        "scale_tril",
-        "df",
-    ]
-)
 
 
 class Distributions:
@@ -51,14 +34,14 @@ class Distributions:
     def built(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """What ``name(…)`` of ``torch.distributions`` gives; None if it is no distribution."""
         last = name.rpartition(".")[2]
-        if not name.startswith(_NAMESPACE):
+        if not name.startswith(DISTRIBUTIONS):
             return None
         if last == "kl_divergence":
             return self.m.tensors.apply(_COMPUTED, args, w, ctx, site)
         if not last[:1].isupper() or last.endswith(("Transform", "Constraint")) or ".transforms." in name:
             return None
         attrs = {f"<{key}>": value for key, value in (*enumerate(args.positional), *args.keywords.items())}
-        return w.new(Instance(name=name, kind=KIND, attrs=attrs, made_at=site))
+        return w.new(Instance(name=name, kind="distribution", attrs=attrs, made_at=site))
 
     def parameters(self, obj: Instance) -> list[Value]:
         """What a distribution was built from."""
@@ -69,10 +52,10 @@ class Distributions:
     ) -> Value:
         """Call a method of a distribution."""
         own = self.parameters(obj)
-        if name in _MEASURES:
+        if name in DISTRIBUTION_MEASURES:
             given = args if not name.startswith("rsample") else Arguments()
             return self.m.tensors.apply(_COMPUTED, Arguments([*own, *given]), w, ctx, site)
-        if name in _DRAWS:
+        if name in DISTRIBUTION_DRAWS:
             op = _DRAWN_INDEX if obj.name.rpartition(".")[2] == "Categorical" else _DRAWN
             return self.m.tensors.apply(op, Arguments(own), w, ctx, site)
         if name == "expand":
@@ -84,13 +67,10 @@ class Distributions:
         if name == "base_dist" and "<0>" in obj.attrs:
             return w.resolve(obj.attrs["<0>"])
         given = obj.attrs.get(f"<{name}>")
-        if given is not None and name in _STATISTICS:
+        if given is not None and name in DISTRIBUTION_STATISTICS:
             return w.resolve(given)
-        if name in _STATISTICS:
+        if name in DISTRIBUTION_STATISTICS:
             return self.m.tensors.apply(_COMPUTED, Arguments(self.parameters(obj)), w, ctx, site)
-        if name in ("batch_shape", "event_shape", "has_rsample", "has_enumerate_support", "support", "arg_constraints"):
+        if name in DISTRIBUTION_FACTS:
             return Unknown(("attribute", owner, name), name)
         return Bound(owner, name)
-
-
-__all__ = ["KIND", "Distributions"]

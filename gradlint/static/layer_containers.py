@@ -66,7 +66,7 @@ class LayerContainers:
         """What a loop over a container gives; None if it is none, or nothing is known of what it holds."""
         kind = obj.layer.container if obj.layer is not None else ""
         never = self.m.python.never
-        if kind in ("sequential", "list") and _MORE not in obj.attrs:
+        if kind in ("sequential", "list") and not is_open(obj):
             return Items([w.resolve(value) for value in obj.attrs.values()], never)
         if kind in ("sequential", "list"):
             ends = [next((value for name, value in obj.attrs.items() if name != _MORE), None), _ending(obj)]
@@ -77,7 +77,7 @@ class LayerContainers:
     def get_item(self, obj: Instance, index: Index, w: World, site: Site) -> Value | None:
         """``container[0]``, ``container["head"]``, ``container[1:]``; None if nothing is known of what it holds."""
         names = _members(obj)
-        closed = _MORE not in obj.attrs
+        closed = not is_open(obj)
         if isinstance(index, Const) and not isinstance(index.value, bool):
             key = index.value
             if isinstance(key, int) and -len(names) <= key < len(names) and closed:
@@ -101,7 +101,7 @@ class LayerContainers:
         new = w.write(owner.id)
         names = _members(obj)
         key = index.value
-        if _MORE in new.attrs:
+        if is_open(new):
             _forget_ending(new)
         if isinstance(key, int) and -len(names) <= key < len(names):
             new.attrs[names[key]] = value
@@ -116,7 +116,7 @@ class LayerContainers:
         new = w.write(owner.id)
         names = _members(obj)
         key = index.value if isinstance(index, Const) else index
-        closed = _MORE not in obj.attrs
+        closed = not is_open(obj)
         if isinstance(key, str) and key in names:
             del new.attrs[key]
         elif isinstance(key, int) and -len(names) <= key < len(names) and closed:
@@ -149,7 +149,7 @@ class LayerContainers:
         place, value = w.resolve(args.get(0, "index") or NONE), args.get(1, "module") or NONE
         self.m.construction.kept(w.resolve(value), w)
         name = _unused(new)
-        if _MORE in new.attrs or not isinstance(place, Const) or not isinstance(place.value, int):
+        if is_open(new) or not isinstance(place, Const) or not isinstance(place.value, int):
             new.attrs[name] = value
             _forget_ending(new)
         else:
@@ -161,7 +161,7 @@ class LayerContainers:
 
     def call(self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``sequential(x)``: through one layer after the other, as far as they are known."""
-        if _MORE not in obj.attrs:
+        if not is_open(obj):
             return self._chain(obj.attrs, args, w, ctx, site)
         value = self.m.tensors.apply(_UNKNOWN_LAYERS, args, w, ctx, site, parameters=self.m.modules.groups(callee, w))
         self._through_more(value, w)
@@ -186,6 +186,11 @@ class LayerContainers:
             new: Tensor = w.write(value.id)
             new.requires_grad, new.is_leaf, new.cut = None, None, None
             new.open = new.vague = True
+
+
+def is_open(obj: Instance) -> bool:
+    """Whether a container may hold others than those it is known to hold."""
+    return _MORE in obj.attrs
 
 
 def _members(obj: Instance) -> list[str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
-from gradlint.static.distributions import KIND as DISTRIBUTION
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module
 from gradlint.static.torch_table import METHODS, MODULE_METHODS, TELLING_METHODS
@@ -291,7 +290,7 @@ class Methods:
         if obj.kind == "scheduler":
             self.m.optimizers.scheduler(obj, name, args, w, site)
             return Unknown(("result of known", fresh()))
-        if obj.kind == DISTRIBUTION:
+        if obj.kind == "distribution":
             return self.m.distributions.method(receiver, obj, name, args, w, ctx, site)
         if obj.kind in ("loader", "gradmode", "param_groups", "device"):
             return Unknown(("result of known", fresh()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.layer_containers import is_open
 from gradlint.static.tensors import device_of
 from gradlint.static.values import (
     NONE,
@@ -163,4 +164,4 @@ class ModuleMethods:
         """Whether a container holds modules of which nothing is known."""
         if module.layer is None or not module.layer.container:
             return False
-        return "<more>" in module.attrs or any(isinstance(w.resolve(v), Unknown) for v in module.attrs.values())
+        return is_open(module) or any(isinstance(w.resolve(v), Unknown) for v in module.attrs.values())

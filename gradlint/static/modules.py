@@ -12,9 +12,9 @@ from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.outcome import Results
 from gradlint.static.python import Index, Items
-from gradlint.static.tensors import PACKED, device_of
+from gradlint.static.tensors import device_of
 from gradlint.static.torch_libraries import is_part
-from gradlint.static.torch_table import LAYERS, LOSSES, heads
+from gradlint.static.torch_table import LAYERS, LOSSES, PACKED_FIELDS, heads
 from gradlint.static.values import (
     HOOKED,
     NONE,
@@ -398,7 +398,7 @@ class Modules:
         if isinstance(other, Ref):
             w.write(other.id).structured = True
         given = w.get(w.resolve(args.get(0, "input") or NONE), Sequence)
-        packed = layer.returns == "recurrent" and given is not None and given.fields == PACKED
+        packed = layer.returns == "recurrent" and given is not None and given.fields == PACKED_FIELDS
         first = self.m.tensors.packed(value, w, site) if packed else value
         return w.new(Sequence([first, other], [None, None], None, None, False))
 

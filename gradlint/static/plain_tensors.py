@@ -9,7 +9,7 @@ from gradlint.facts import known
 from gradlint.static.context import Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import is_number
-from gradlint.static.torch_table import RANDOM, RANDOM_FILLS
+from gradlint.static.torch_table import BATCH_STEPS, RANDOM, RANDOM_FILLS
 from gradlint.static.values import Const, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _MOVERS = ("to", "cuda", "_apply")
-_STEPS = frozenset(["training_step", "validation_step", "test_step", "predict_step"])
-"""The methods of a Lightning module that are given batches."""
 _FACTS_OF_TENSORS = frozenset(["shape", "ndim", "device", "dtype"])
 
 
@@ -101,7 +99,7 @@ class PlainTensors:
         """An operation was applied: tell where a plain attribute meets another tensor, else hand on what is known."""
         tensors = [(v, t) for v in inputs if (t := w.get(v, Tensor)) is not None]
         kept = [t for _, t in tensors if t.kept_at is not None and not t.groups]  # else it is trained by hand
-        in_use = ctx.in_forward or (ctx.function is not None and ctx.function.unit.name in _STEPS)
+        in_use = ctx.in_forward or (ctx.function is not None and ctx.function.unit.name in BATCH_STEPS)
         outside = in_use and any(self._comes_from_outside(v, w, ctx) for v in inputs)
         if kept and op.device == "inputs" and not op.view and (outside or (parameters and in_use)):
             self._tell(kept, op, w, ctx)
@@ -151,7 +149,7 @@ def _is_input(value: Unknown) -> bool:
     key = value.key
     while isinstance(key, tuple) and key:
         if key[0] == "param":
-            return getattr(key[1], "name", "") in ("forward", *_STEPS) if len(key) > 1 else False
+            return getattr(key[1], "name", "") in ("forward", *BATCH_STEPS) if len(key) > 1 else False
         if key[0] == "attribute" and len(key) == 3 and key[2] in _FACTS_OF_TENSORS:
             return False
         if key[0] not in ("attribute", "item") or len(key) < 2:

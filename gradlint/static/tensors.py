@@ -11,6 +11,7 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import carries_graph, from_module, is_data, is_loaded, is_number
+from gradlint.static.torch_table import PACKED_FIELDS
 from gradlint.static.values import (
     NONE,
     Choice,
@@ -43,10 +44,6 @@ _ARITHMETIC = {
 }
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
-
-
-PACKED = ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
-"""The fields of a ``PackedSequence``."""
 
 
 def fact(value: bool | str | None) -> Fact[object]:
@@ -311,8 +308,8 @@ class Tensors:
 
     def packed(self, data: Value, w: World, site: Site) -> Ref:
         """A ``PackedSequence`` of these values: its ``data`` is a field."""
-        rest: list[Value] = [self.leaf(w, site, integral=True) for _ in PACKED[1:]]
-        return w.new(Sequence([data, *rest], [None] * len(PACKED), None, None, False, PACKED))
+        rest: list[Value] = [self.leaf(w, site, integral=True) for _ in PACKED_FIELDS[1:]]
+        return w.new(Sequence([data, *rest], [None] * len(PACKED_FIELDS), None, None, False, PACKED_FIELDS))
 
     def _has_dim(self, args: Arguments) -> bool:
         return "dim" in args.keywords or "axis" in args.keywords or len(args.positional) > 1

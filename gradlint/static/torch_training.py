@@ -234,6 +234,31 @@ MODULE_METHODS: Final = names(
 CLEARING: Final = frozenset(["zero_grad", "grad"])
 """Words without which no code clears a gradient."""
 
+DISTRIBUTIONS: Final = "torch.distributions."
+"""Where the classes of distributions stand."""
+
+DISTRIBUTION_MEASURES: Final = names("", "rsample rsample_n log_prob entropy perplexity cdf icdf log_cdf kl_divergence")
+"""Methods of distributions through whose results gradients flow."""
+
+DISTRIBUTION_DRAWS: Final = names("", "sample sample_n enumerate_support")
+"""Methods of distributions whose results carry no graph."""
+
+DISTRIBUTION_STATISTICS: Final = names(
+    "", "mean mode variance stddev probs logits loc scale rate concentration covariance_matrix scale_tril df"
+)
+"""Attributes of distributions that are computed from what they were built from."""
+
+DISTRIBUTION_FACTS: Final = names(
+    "", "batch_shape event_shape has_rsample has_enumerate_support support arg_constraints"
+)
+"""Attributes of distributions that are no tensors."""
+
+PACKED_FIELDS: Final = ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
+"""The fields of a ``PackedSequence``."""
+
+BATCH_STEPS: Final = names("", "training_step validation_step test_step predict_step")
+"""The methods of a Lightning module that are given batches."""
+
 RANDOM: Final = names("torch", "rand rand_like randn randn_like normal")
 """Functions that make tensors of random numbers."""
 
