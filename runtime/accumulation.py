@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .frames import FrameSite
     from .interception import BackwardCall, ForwardCall, StepCall
     from .judging import Judge
+    from .replacements import SwapCall
 
 SURE = 3  #: steps with as many micro-batches before each of them are made on purpose
 AT_END = 2
@@ -116,6 +117,11 @@ class DefeatedAccumulation(Resting):
 
     def step_ended(self, _: StepCall) -> None:
         self._stepping = False
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Follow no parameter that becomes another one."""
+        known = [(probe, (probe.parameter(), None if probe.grad is None else probe.grad())) for probe in self._probes]
+        self._drop([probe for probe, pair in known if any(one is given for one in pair for given in call.tensors)])
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends: two steps of a short training must do."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  torch's own idiom
@@ -15,6 +15,9 @@ from gradlint.facts import Fact, known, unknown
 
 from .frames import FrameSite, calling_frame, site_of, user_site
 from .judging import Judge
+
+if TYPE_CHECKING:
+    from .replacements import SwapCall
 
 MANY = 4096  #: tensors, above which those that are gone are forgotten
 
@@ -80,6 +83,12 @@ class Activations:
                 if (function := getattr(owner, name, None)) is not None:
                     found[function] = self._bound
         return found | dict.fromkeys(RESIZES, self._kept) | dict.fromkeys(ADDS, self._added)
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Forget tensors that become others."""
+        for tensor in call.tensors:
+            for known_tensors in (self._known, self._nudged, self._bounded):
+                known_tensors.pop(id(tensor), None)
 
     def _applied(self, activation: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:

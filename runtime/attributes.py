@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .interception import ForwardCall, StepCall
     from .judging import Judge
     from .modules import KnownModules
+    from .replacements import SwapCall
 
 PATIENCE = 3  #: steps, in which an optimizer shows what it was given
 DEPTH = 2  #: of containers in containers
@@ -85,6 +86,11 @@ class PlainAttributes(Resting):
         for suspect in self._suspects:
             suspect.steps += not suspect.siblings.isdisjoint(owned)
         self._decide([suspect for suspect in self._suspects if suspect.steps >= PATIENCE])
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Suspect no tensor that becomes another one."""
+        swapped = set(map(id, call.tensors))
+        self._suspects = [one for one in self._suspects if one.tensor is None or id(one.tensor()) not in swapped]
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends.  Of models that were not trained it is not known what is trained along with them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import repeat
 from operator import is_, is_not, ne
 
@@ -115,6 +115,11 @@ class Bundle(Subject):
                 same = version(grad) == self.versions[index]
                 found.append(Change.SAME if same else Change.WRITTEN)
         return found
+
+    def forget(self, tensors: Container[int]) -> None:
+        """Forget those of these parameters, and of these gradients, by their ids."""
+        pairs = zip((parameter() for parameter in self.parameters), self.known(), strict=True)
+        self._keep(self, [index for index, pair in enumerate(pairs) if not any(id(one) in tensors for one in pair)])
 
     def put_in_order(self, parameters: Sequence[torch.Tensor]) -> bool:
         """Take on the order of these parameters; False if they are others."""

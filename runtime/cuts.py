@@ -6,7 +6,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  torch's own idiom
@@ -18,6 +18,9 @@ from .activations import LOSSES
 from .frames import FrameSite, calling_frame, site_of
 from .interception import ForwardCall
 from .judging import Judge
+
+if TYPE_CHECKING:
+    from .replacements import SwapCall
 
 OTHER_LOSSES = (
     *(F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.ctc_loss),
@@ -43,6 +46,12 @@ class Cuts:
         if not torch.is_grad_enabled() and any(one.requires_grad for one in call.module.parameters()):
             for tensor in call.tensors:
                 _remember(self._without_grad, tensor, call.site)
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Forget tensors that become others."""
+        for tensor in call.tensors:
+            self._without_grad.pop(id(tensor), None)
+            self._asked.pop(id(tensor), None)
 
     def before(self) -> dict[Any, Callable[..., None]]:
         """What to do before a function that may raise."""

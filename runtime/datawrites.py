@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,9 @@ from gradlint.facts import known
 
 from .frames import FrameSite, calling_frame, site_of
 from .judging import Judge
+
+if TYPE_CHECKING:
+    from .replacements import SwapCall
 
 MANY = 1024  #: aliases, above which those that are gone are forgotten
 
@@ -68,6 +71,13 @@ class DataWrites:
         self._judge = judge
         self._writes = writes
         self._aliases: dict[int, _Alias] = {}
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Forget aliases that become others, and those of tensors that do."""
+        swapped = set(map(id, call.tensors))
+        self._aliases = {
+            key: one for key, one in self._aliases.items() if key not in swapped and id(one.source()) not in swapped
+        }
 
     def before(self) -> dict[Any, Callable[..., None]]:
         """Nothing needs to be known before the functions run."""

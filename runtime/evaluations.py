@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from .frames import FrameSite
     from .judging import Judge
+    from .replacements import SwapCall
 
 TWICE = 2  #: calls at one place, one after the other, are an evaluation; a single one may look at a shape
 MANY = 256  #: outputs at one place: when none was walked, none will be
@@ -202,6 +203,10 @@ class TrainingModeEvaluations(Resting):
                 self._asked.remove(asked)
         if all(one.steps >= PATIENCE for one in self._asked):
             self.rest()
+
+    def tensors_swapped(self, _: SwapCall) -> None:
+        """Begin anew: inputs and outputs may become others."""
+        self._calm()
 
     def _calm(self) -> None:
         """There is training again."""

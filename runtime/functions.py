@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .frames import FrameSite
     from .interception import BackwardCall, ForwardCall, StepCall
     from .judging import Judge
+    from .replacements import SwapCall
 
 EVENTS: frozenset[type[Event]] = frozenset(
     {
@@ -101,6 +102,7 @@ class WatchedFunctions(Resting):
                 before.setdefault(function, []).append(handler)
             for function, handler in follower.after().items():
                 after.setdefault(function, []).append(handler)
+        self._forgetting = [one.tensors_swapped for one in followers if hasattr(one, "tensors_swapped")]
         self._writes = writes
         self._mode = _Mode(before, after, failed)
         self._steps = 0
@@ -128,6 +130,11 @@ class WatchedFunctions(Resting):
     def forward_ended(self, call: ForwardCall) -> None:
         if self._stepped:
             self._choose()
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Let those that remember tensors know."""
+        for forget in self._forgetting:
+            forget(call)
 
     def finish(self, _: FrameSite) -> None:
         """Watch no more."""

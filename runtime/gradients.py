@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from .ownership import Ownership
+    from .replacements import SwapCall
 
 PATIENCE = 10  #: steps after which a gradient that was never there is reported
 PATIENCE_AT_END = 5
@@ -214,6 +215,16 @@ class GradientHistory:
         self._of_optimizer(call.optimizer).ended_at = self._clock
         self._note(Phase.APPLIED, SAME, WRITTEN)
         self._count_rounds(call)
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Forget parameters that become others, and those whose gradients do; the next step shows them anew."""
+        self._catch_up()
+        swapped = set(map(id, call.tensors))
+        for bundle in self._bundles:
+            bundle.forget(swapped)
+        self._forget_dead()
+        for steps in self._steps.values():
+            steps.parameters = []
 
     # --- ordinary rounds --------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,6 +20,9 @@ from .interception import BackwardCall, ForwardCall, StepCall
 from .judging import Judge
 from .roster import Resting
 from .tensors import given_tensors
+
+if TYPE_CHECKING:
+    from .replacements import SwapCall
 
 EVENTS: frozenset[type[Event]] = frozenset({InputFed, GradientRead, InputDone})
 PATIENCE = 3  # optimizer steps after which an unread gradient is taken to be in vain
@@ -94,6 +97,11 @@ class InputGradients(Resting):
         for fed in self._unread:
             fed.steps += 1
         self._done([fed for fed in self._unread if fed.steps >= PATIENCE], call.site)
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Expect nothing of inputs that become others."""
+        swapped = set(map(id, call.tensors))
+        self._forget([fed for fed in self._unread if id(fed.tensor()) in swapped], None)
 
     def finish(self, site: FrameSite) -> None:
         """The guard ends.  What a step has passed over is taken to be in vain; the rest may be read outside."""

@@ -201,7 +201,7 @@ def _install() -> None:
     _replace(torch.nn.Module, "train", _mode_setter)
     _replace(torch.nn.Module, "eval", _mode_setter)
     _replace(torch.nn.Module, "__call__", _caller)
-    for owner, name, build in replacements(_watching):
+    for owner, name, build in replacements(_watching, lambda: _patch.guards):
         _replace(owner, name, build)
     _patch.handles = [
         register_optimizer_step_pre_hook(_step_begins),

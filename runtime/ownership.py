@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .judging import Judge
     from .modules import KnownModules
     from .recording import Recording
-    from .replacements import BuildCall
+    from .replacements import BuildCall, SwapCall
 
 PATIENCE = 3  #: steps, in which parameters that were placed get an owner
 
@@ -110,6 +110,12 @@ class Ownership:
                 if placed.owner is owner:
                     placed.look()
             self._decide([placed for placed in self._placed if placed.steps >= PATIENCE])
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Ask nothing of parameters that become others."""
+        swapped = set(map(id, call.tensors))
+        for placed in self._placed:
+            placed.parameters = [one for one in placed.parameters if id(one()) not in swapped]
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends: what was frozen until now does not thaw any more."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,13 @@ class BuildCall:
 
 
 @dataclass(slots=True, eq=False)
+class SwapCall:
+    """Tensors are about to exchange all they are: what is known of them will not hold, nor may they be referred to."""
+
+    tensors: tuple[torch.Tensor, ...]
+
+
+@dataclass(slots=True, eq=False)
 class FlagCall:
     """``requires_grad`` of a module was assigned, as if it were a tensor."""
 
@@ -65,11 +73,12 @@ class FlagCall:
     own: bool  #: by one of its own methods
 
 
-def replacements(watching: Watching) -> Iterator[tuple[Any, str, Build]]:
+def replacements(watching: Watching, every: Watching) -> Iterator[tuple[Any, str, Build]]:
     """Owners, the names of their attributes, and what makes the replacement from what is there.
 
     Args:
         watching: the guards of the current thread.
+        every: those of all threads.
     """
     for method in ("get_scale", "scale", "step", "unscale_", "update"):
         yield torch.amp.GradScaler, method, _scaler_method(method, watching)
@@ -78,6 +87,7 @@ def replacements(watching: Watching) -> Iterator[tuple[Any, str, Build]]:
             yield cell, "cell_contents", _clipping(watching)
     yield Optimizer, "__init__", _builder(watching)
     yield torch.nn.Module, "__setattr__", _setter(watching)
+    yield torch.utils, "swap_tensors", _swapping(every)
 
 
 def _scaler_method(name: str, watching: Watching) -> Build:
@@ -145,6 +155,22 @@ def _builder(watching: Watching) -> Build:
                     guard.tell("optimizer_built", call)
 
         return __init__
+
+    return build
+
+
+def _swapping(every: Watching) -> Build:
+    """Torch refuses to swap a tensor that is referred to weakly, as converted and parametrized parameters are."""
+
+    def build(before: Callable[..., None]) -> Callable[..., None]:
+        def swap_tensors(*tensors: torch.Tensor, **named: torch.Tensor) -> None:
+            call = SwapCall((*tensors, *named.values()))
+            if any(map(weakref.getweakrefcount, call.tensors)):
+                for guard in every():
+                    guard.tell("tensors_swapped", call, deliver=False)
+            before(*tensors, **named)
+
+        return swap_tensors
 
     return build
 

@@ -30,6 +30,7 @@ EVENTS = (
     "optimizer_built",
     "part_placed",
     "flag_set",
+    "tensors_swapped",
     "finish",
 )
 
