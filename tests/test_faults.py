@@ -71,3 +71,100 @@ def test_a_file_too_long_to_follow_is_named(
     monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 60)
     main(["--isolated", "--no-cache", "--verbose", str(tmp_path)])
     assert capsys.readouterr().err.count("whole.py: too long to follow") == 1
+
+
+TRAINED = """import torch
+from torch import nn
+
+model = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(model, optimizer, batches):
+    for x in batches:
+        model(x).sum().backward()
+        optimizer.step()
+
+
+"""
+CALLED = "train(model, optimizer, list(open('x')))\n"
+COUNTED = "    value = 0\n" + "    value += 1\n" * 40
+IN_MAIN = "def main():\n{}\n\nmain()\n"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(CALLED + LONG + LONG, id="before the file is given up"),
+        pytest.param(LONG + LONG + CALLED, id="by itself"),
+        pytest.param(IN_MAIN.format(f"    {CALLED}{COUNTED}{COUNTED}"), id="before a function is given up"),
+        pytest.param(IN_MAIN.format(f"{COUNTED}    {CALLED}"), id="by itself, where the budget ends in it"),
+    ],
+)
+def test_what_takes_too_long_costs_nothing_that_is_proven_without_it(
+    rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "whole.py").write_text(TRAINED + rest)
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 60)
+    main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert [line.split()[1] for line in out.splitlines() if "whole.py" in line] == ["GL201"]
+    assert "whole.py: too long to follow" in err
+
+
+DETACHED = """import sys
+import torch
+
+x = torch.ones(2, requires_grad=True)
+
+
+def show(x):
+    print(x.numpy())
+    value = 1
+"""
+KEPT = """import torch
+from torch import nn
+
+model = nn.Linear(2, 1)
+losses = []
+for x in open("x"):
+    losses.append(model(torch.full((1, 2), float(x))).sum())
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            DETACHED + "    value += 1\n" * 80 + "\n\nif len(sys.argv) < 2:\n    x = x.detach()\nshow(x)\n",
+            id="one way through has not come there",
+        ),
+        pytest.param(
+            KEPT + "value = 1\n" + "value += 1\n" * 80 + "torch.stack(losses).sum().backward()\n",
+            id="what follows may make it right",
+        ),
+    ],
+)
+def test_what_takes_too_long_proves_nothing_that_is_not_settled(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "whole.py").write_text(text)
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 60)
+    assert main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)]) == 0
+    assert "whole.py: too long to follow" in capsys.readouterr().err
+
+
+def test_figures_computed_in_between_cost_few_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    branch = "            if row[0] > limit:\n                found.append(row)\n"
+    loops = f"    for row in rows:\n        for _ in row:\n{branch * 8}"
+    figures = f"def figures(rows, limit):\n    found = []\n{loops}    return found\n"
+    text = TRAINED.replace("def train", f"{figures}\n\ndef train")
+    text = text.replace("step()\n", "step()\n        print(figures(x.tolist(), 1))\n")
+    (tmp_path / "whole.py").write_text(text + CALLED)
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 300)
+    main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert "GL201" in out
+    assert "too long" not in err

@@ -162,14 +162,14 @@ class _Analyzer:
             self._follow(act, closely=walks_in(module.source.text))
         except BudgetExceededError:
             self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
-            self.witness.forget()
+            self.machine.give_up()
         except RecursionError:
             self.notes.append(f"{name}: nested too deeply to follow")
-            self.witness.forget()
+            self.machine.give_up()
         except Exception as error:  # noqa: BLE001 -- a fault met in one entry point must not cost the others
             self.crashes.append(f"{name}: internal error: {type(error).__name__}: {error}")
             self.notes.append("".join(traceback.format_exception(error)).rstrip())
-            self.witness.forget()
+            self.machine.give_up()
         for rule, violation in self.witness.proven():
             finding = replace(rule.finding(violation), fix=fix_of(violation))
             key = (finding.code, finding.location)
@@ -185,6 +185,8 @@ class _Analyzer:
     def _follow(self, act: Callable[[], None], *, closely: bool) -> None:
         """Run an entry point, once more and closely if that turns out to be needed."""
         self.machine.budget.ordered = closely
+        self.machine.flow.whole = True
+        self.machine.settle()
         try:
             with self.machine.budget.apart():
                 act()
@@ -314,10 +316,12 @@ class _Analyzer:
     def _repeat(self, function: Function, world: World, ctx: Context, receiver: Value) -> None:
         """A framework calls this method again and again."""
         worlds = [world]
+        self.machine.flow.whole = False  # worlds come one after the other
         for number in range(4):
             here = ctx.at("again", number, peeled=True)
             results = [r for w in worlds for r in self._results(function, w, here, receiver)]
             worlds = reduce([w for w, _ in results], 4)
+        self.machine.flow.whole = True
 
     def _results(
         self, function: Function, world: World, ctx: Context, receiver: Value | None

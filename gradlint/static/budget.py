@@ -21,6 +21,10 @@ UNORDERED = ((CLOSE // 8, (2, 2)), (math.inf, (1, 1)))
 """The same where no rule about an order of events may report anything."""
 
 
+ASIDE = (1, 1)
+"""The same in functions that have to do neither with modules nor with gradients."""
+
+
 class BudgetExceededError(Exception):
     """An entry point took more steps than it may."""
 
@@ -35,6 +39,7 @@ class Budget:
     def __init__(self) -> None:
         self.steps = 0
         self.ordered = True  #: loops and branches are followed closely
+        self.aside = False  #: nothing is executed that has to do with modules, gradients or their order
         self._limit = MAX_STEPS
         self._walks: dict[Unit, bool] = {}
 
@@ -101,4 +106,6 @@ class Budget:
 
     @property
     def _pace(self) -> tuple[int, int]:
+        if self.aside:
+            return ASIDE
         return next(pace for steps, pace in (ORDERLY if self.ordered else UNORDERED) if self.steps < steps)

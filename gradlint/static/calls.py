@@ -131,7 +131,10 @@ class Calls:
     def method(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call ``receiver.name(...)``."""
         if isinstance(receiver, Choice):
-            return self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
+            whole, self.m.flow.whole = self.m.flow.whole, False
+            results = self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
+            self.m.flow.whole = whole
+            return results
         if isinstance(receiver, (Unknown, Const)):
             attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
             if isinstance(attribute, (Unknown, Bound)):
@@ -149,14 +152,21 @@ class Calls:
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call any value."""
         callee = w.resolve(callee)
-        if isinstance(callee, Choice):
-            return self._each(callee, w, lambda value, world: self.call(value, args, world, ctx, site))
         if isinstance(callee, Function):
             return self.function(callee, args, w, ctx, site)
-        if isinstance(callee, Bound):
-            if callee.function is None:
-                return [(w, self.m.methods.call(callee.receiver, callee.name, args, w, ctx, site))]
+        if isinstance(callee, Bound) and callee.function is not None:
             return self.function(callee.function, args, w, ctx, site, callee.receiver)
+        whole, self.m.flow.whole = self.m.flow.whole, False  # who calls functions in turn may do so several times
+        results = self._indirect(callee, args, w, ctx, site)
+        self.m.flow.whole = whole
+        return results
+
+    def _indirect(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call a value that is no function of the project."""
+        if isinstance(callee, Choice):
+            return self._each(callee, w, lambda value, world: self.call(value, args, world, ctx, site))
+        if isinstance(callee, Bound):
+            return [(w, self.m.methods.call(callee.receiver, callee.name, args, w, ctx, site))]
         if isinstance(callee, Class):
             return self.instantiate(callee, args, w, ctx, site)
         if isinstance(callee, Lambda):
@@ -206,7 +216,7 @@ class Calls:
     ) -> Results:
         """Execute the body of a function of the project."""
         unit = fn.unit
-        self.m.called.add(unit)
+        self.m.enters(unit)
         if fn.kind == "context":
             bound = [receiver, *args.positional] if receiver is not None else args.positional
             return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
@@ -272,7 +282,12 @@ class Calls:
     def _body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
         self.m.budget.begins(unit)
         body = unit.node.body.body
-        out = self.m.flow.block(body, [w], here)
+        budget = self.m.budget
+        aside, budget.aside = budget.aside, budget.aside or self.m.reach.stands_aside(unit)
+        try:
+            out = self.m.flow.block(body, [w], here)
+        finally:
+            budget.aside = aside
         results = out.returns + [(world, NONE) for world in out.normal]
         if not results and "abstract" in unit.constructs:
             return [(w, Unknown(("abstract", fresh())))]
@@ -485,6 +500,6 @@ class Calls:
             ctx.peeled,
             on_yield=body,
         )
-        self.m.called.add(unit)
+        self.m.enters(unit)
         self.bind(fn, Arguments(list(manager.args), dict(manager.kwargs)), w, here)
         return [world for world, _ in self._body(unit, w, here)]

@@ -32,6 +32,7 @@ class Flow:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self.whole = True  #: no other worlds will come to what is being executed
         self._compound: dict[type, Callable[..., Outcome]] = {
             cst.If: self._if,
             cst.With: self._with,
@@ -68,6 +69,8 @@ class Flow:
                 break
             reached, out.normal = out.normal, []
             self.statements(statement, reached, ctx, out)
+            if self.whole:
+                self.m.settle()
         return out
 
     def statements(self, node: cst.CSTNode, worlds: list[World], ctx: Context, out: Outcome) -> None:
@@ -79,8 +82,10 @@ class Flow:
             out.normal += result.normal
             out.absorb(result)
         else:
+            whole, self.whole = self.whole, self.whole and len(worlds) == 1
             for world in worlds:
                 self.statement(node, world, ctx, out)
+            self.whole = whole
         if len(out.normal) > len(worlds):
             out.normal = self.fewer(out.normal)
 
@@ -321,6 +326,7 @@ class Flow:
         manager = w.resolve(self.m.eval(item.item, w, ctx))
         if isinstance(manager, Choice):
             out = Outcome()
+            self.whole = False
             for alternative in manager.alternatives:
                 world = w.copy()
                 world.bound[manager.key] = alternative
@@ -357,6 +363,7 @@ class Flow:
             for world in [w, *inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
                 world.grad = before
         else:
+            self.whole = False  # a generator may yield at several places
             ends = self.m.calls.enter(manager, body, w, ctx)
             for world in [*inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
                 world.grad = before
@@ -388,6 +395,7 @@ class Flow:
         return out
 
     def _finally(self, final: cst.Finally, out: Outcome, ctx: Context) -> Outcome:
+        self.whole = False
         done = self.block(final.body.body, out.normal, ctx)
         result = Outcome(done.normal)
         result.absorb(done)

@@ -38,6 +38,8 @@ class Images:
             self._images[module] = None
             budget = self.m.budget
             ordered, budget.ordered = budget.ordered, budget.ordered or walks_in(module.source.text)
+            whole, self.m.flow.whole = self.m.flow.whole, True
+            unsettled, self.m.unsettled = self.m.unsettled, set()
             try:
                 with budget.apart(), self.m.witness.apart():  # executed once, for all that import it
                     self._images[module] = self._execute(module)
@@ -46,6 +48,8 @@ class Images:
                 raise
             finally:
                 budget.ordered = ordered
+                self.m.flow.whole = whole
+                self.m.unsettled |= unsettled
         image = self._images[module]
         if image is None:
             return None
@@ -67,7 +71,7 @@ class Images:
         try:
             ends = self.m.run_units(list(module.units), [w], ctx).normal
         except BudgetExceededError:
-            self.m.witness.forget()
+            self.m.give_up()
             self.given_up.append(module)
             w, ends = self._definitions_of(module, ctx), []
         image = ends[0] if ends else w

@@ -74,6 +74,7 @@ class Interpreter:
         self.project = project
         self.witness = witness
         self.budget = Budget()
+        self.reach = reach
         self.images = Images(self)
         self.names = Names(self)
         self.imports = Imports(self)
@@ -118,6 +119,7 @@ class Interpreter:
         self.builtins = BuiltinCalls(self)
         self.containers = Containers(self)
         self.called: set[Unit] = set()  #: functions that were executed
+        self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`
         self.built: set[Unit] = set()  #: classes that were instantiated
         self.class_kinds: dict[Unit, str] = {}
         self.seen_classes: dict[Unit, Class] = {}
@@ -127,6 +129,25 @@ class Interpreter:
     def eval(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
         """The value of an expression."""
         return self._evaluate(node, w, ctx)
+
+    # --- what stands whatever comes
+
+    def enters(self, unit: Unit) -> None:
+        """A function is executed."""
+        if unit not in self.called:
+            self.called.add(unit)
+            self.unsettled.add(unit)
+
+    def settle(self) -> None:
+        """All worlds have come so far: what was told stands, and what was executed need not be again."""
+        self.witness.settle()
+        self.unsettled.clear()
+
+    def give_up(self) -> None:
+        """The entry point takes too long: functions that it was about to follow are followed by themselves."""
+        self.witness.give_up()
+        self.called -= self.unsettled
+        self.unsettled.clear()
 
     # --- units
 
@@ -147,6 +168,8 @@ class Interpreter:
             reached, out.normal = out.normal, []
             if isinstance(unit, StatementUnit):
                 self.flow.statements(unit.node, reached, here, out)
+                if self.flow.whole:
+                    self.settle()
                 continue
             for world in reached:
                 if isinstance(unit, (FunctionUnit, ClassUnit)):

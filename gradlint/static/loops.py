@@ -34,7 +34,9 @@ class Loops:
             iterable = self.m.eval(node.iter, world, ctx)
             items = self.m.python.iterate(iterable, world, ctx, ctx.site(node.iter))
             if items.known is not None:
+                whole, self.m.flow.whole = self.m.flow.whole, self.m.flow.whole and len(worlds) == 1
                 result = self._unrolled(node, items.known, world, ctx)
+                self.m.flow.whole = whole
                 out.normal += result.normal
                 out.absorb(result)
             else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.chains import Chain, assigned_in, chains_in
 from gradlint.static.discards import returns_new
-from gradlint.static.triggers import Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
+from gradlint.static.triggers import ASIDE, Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ class Reach:
             known = self.scope(unit.module).of_method(unit) if unit.parent else self.features(unit)
             self._of_calls[unit] = known
         return known
+
+    def stands_aside(self, unit: FunctionUnit) -> bool:
+        """Whether calling a function has to do neither with modules nor with gradients: data, figures, files."""
+        return not self.features_of_call(unit) & ~ASIDE
 
     def _look_around(self, start: Unit) -> bool:
         """Find the features of a unit without going far: from each file only after all that it leads to in itself.

@@ -86,6 +86,18 @@ class Feature(IntFlag):
     BUILT = auto()  #: a class whose forward pass builds layers
 
 
+ASIDE: Final = (
+    Feature.NUMBER
+    | Feature.NUMPY
+    | Feature.AUGMENTED
+    | Feature.LOGARITHM
+    | Feature.MAKES
+    | Feature.SHARING
+    | Feature.PICKLE
+    | Feature.DISCARDED
+)
+"""What code mentions that has to do neither with modules nor with gradients."""
+
 _WALKED: Final = Feature.BACKWARD | Feature.DERIVATIVE
 
 NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {

@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from gradlint.intents import Intent
 
 
+_REVOCABLE = (
+    events.OutputMeasured,
+    events.PlainTensorUsed,
+    events.TensorKept,
+    events.ModuleBuilt,
+    events.GraphRetained,
+    events.ValueKept,
+)
+"""Events that code further on may take back; see :meth:`Witness.withdraw`."""
+
 MANUAL = "manual update"  #: the "optimizer" of parameters that the user's own code changes by their gradients
 
 
@@ -75,6 +85,7 @@ class Witness:
         self._moves: dict[Hashable, dict[Tokens, _Move]] = {}  #: by protocol, type of event and place
         self._votes: dict[Hashable, _Votes] = {}
         self._owners: dict[Hashable, Rule] = {}
+        self._recent: set[Hashable] = set()  #: the moments of which something was said since votes were last final
         self._settled: list[tuple[Rule, Violation]] = []  #: proven already, of the bodies of files
         self.muted = False  #: code is executed to learn what it sets, not for what it does
         self.repeated = False  #: a method is called again: only the order of events tells anything new
@@ -103,6 +114,7 @@ class Witness:
 
     def _vote(self, key: Hashable, rule: Rule, violation: Violation | None) -> None:
         votes = self._votes.get(key)
+        self._recent.add(key)
         if votes is None:
             votes = self._votes[key] = _Votes()
             self._owners[key] = rule
@@ -162,11 +174,19 @@ class Witness:
         """Forget all votes of an entry point: it is executed once more."""
         self._votes.clear()
         self._owners.clear()
+        self._recent.clear()
 
-    def forget(self) -> None:
-        """Forget all votes of an entry point that was given up: what it would have disputed is not known either."""
-        self.start_again()
-        self._given_up = True
+    def settle(self) -> None:
+        """All worlds have passed the moments of which anything was said so far: nobody will contradict it."""
+        self._recent.clear()
+
+    def give_up(self) -> None:
+        """The entry point is not followed to its end: only what is settled stays, if nothing may take it back."""
+        revocable = {rule.code for kind in _REVOCABLE for rule, _ in self._checks.get(kind, ())}
+        for key in [k for k, rule in self._owners.items() if k in self._recent or rule.code in revocable]:
+            del self._votes[key], self._owners[key]
+        self._recent.clear()
+        self._given_up = True  # what the rest would have disputed is not known
 
     # --- conveniences of the tracer
 
@@ -235,13 +255,13 @@ class Witness:
     @contextmanager
     def apart(self) -> Iterator[None]:
         """What is voted meanwhile is counted for itself, whatever becomes of the entry point that led there."""
-        votes, owners = self._votes, self._owners
-        self._votes, self._owners = {}, {}
+        before = self._votes, self._owners, self._recent
+        self._votes, self._owners, self._recent = {}, {}, set()
         try:
             yield
             self._settled += self._counted()
         finally:
-            self._votes, self._owners = votes, owners
+            self._votes, self._owners, self._recent = before
 
     def proven(self) -> list[tuple[Rule, Violation]]:
         """What no world contradicted, each mistake of a rule at a place told once.  Forgets all votes."""
