@@ -320,11 +320,34 @@ class Changes:
             new.requires_grad = True
             if new.is_leaf is None and new.segments:
                 new.is_leaf = False
+            source = self._reason(tensor, w)
+            if source is not None:
+                self.prove(Ref(source), w, depth - 1)
             if len(tensor.sources) == 1:
-                self.prove(Ref(tensor.sources[0]), w, depth - 1)
                 new.doubtful &= self._segments(tensor.sources, w, doubtful=True)
             else:
                 new.doubtful &= self._segments(tensor.sources, w)
+            self._prove_group(tensor, w)
+
+    def _reason(self, tensor: Tensor, w: World) -> int | None:
+        """The only tensor that can be why another requires grad: where there are several, the output of a module."""
+        if self._own_groups(tensor, w):
+            return None  # the parameters of the layer that made it can be, too
+        if len(tensor.sources) == 1:
+            return tensor.sources[0]
+        outputs = [key for key in tensor.sources if self.m.tensors.presumed(Ref(key), w)]
+        return outputs[0] if len(outputs) == 1 else None
+
+    def _own_groups(self, tensor: Tensor, w: World) -> list[int]:
+        """The parameters of the layer that made a tensor, where they may require grad."""
+        given = frozenset[int]().union(*(self.m.tensors.deps(Ref(key), w) for key in tensor.sources))
+        return [g for g in tensor.deps - given if isinstance(group := w.find(g), Group) and group.requires_grad is None]
+
+    def _prove_group(self, tensor: Tensor, w: World) -> None:
+        """Learn that the parameters of a layer require grad, where what it was given does not."""
+        own = self._own_groups(tensor, w)
+        if len(own) == 1 and not any(self.m.cuts.carries(Ref(k), w, presume_data=True) for k in tensor.sources):
+            w.write(own[0]).requires_grad = True
 
     def _segments(self, keys: Iterable[int], w: World, doubtful: bool = False) -> frozenset[int]:
         """The segments (or those that are doubtful) of several tensors."""

@@ -35,6 +35,7 @@ class Op:
     device: Literal["inputs", "argument", "to", "cpu", "cuda", "unknown"] = "inputs"
     integral: bool = False  #: the result is of an integer or bool type
     ranks: bool = False  #: it tells places in the order of its input, and perhaps the values there
+    casts: bool = False  #: it may be told the type of its result, or to take that of another tensor
     inplace: bool = False  #: changes its first input, and returns it
     view: bool = False  #: shares storage with its first input
     detaches: bool = False  #: the result carries no graph although its values come from the input

@@ -11,7 +11,7 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import carries_graph, from_module, is_data, is_loaded, is_number
-from gradlint.static.torch_table import PACKED_FIELDS
+from gradlint.static.torch_table import INTEGRAL_TYPES, PACKED_FIELDS
 from gradlint.static.values import (
     NONE,
     Choice,
@@ -340,7 +340,7 @@ class Tensors:
         requires_grad = bool(asked.value) if isinstance(asked, Const) else None
         dtype = w.resolve(args.keywords.get("dtype", NONE))
         integral = op.integral or None
-        if getattr(dtype, "name", "").rpartition(".")[2] in ("long", "int", "int64", "int32", "bool", "uint8"):
+        if self._is_integral(dtype, w):
             integral = True
         ref = self.leaf(
             w,
@@ -353,6 +353,18 @@ class Tensors:
         if op.detaches:
             self.copied(ref, list(args)[:1], w, site)
         return ref
+
+    def _is_integral(self, kind: Value, w: World) -> bool:
+        """Whether what says of which type a result is to be, a type or another tensor, asks for integers or bools."""
+        tensor = w.get(kind, Tensor)
+        if tensor is not None:
+            return tensor.integral is True
+        name = kind.value if isinstance(kind, Const) else getattr(kind, "name", "")
+        return isinstance(name, str) and name.rpartition(".")[2] in INTEGRAL_TYPES
+
+    def _casts_to_integers(self, op: Op, args: Arguments, w: World) -> bool:
+        given = [*args.positional[1:], *args.keywords.values()] if op.casts else []
+        return any(self._is_integral(w.resolve(value), w) for value in given)
 
     def copied(self, ref: Ref, values: list[Value], w: World, site: Site) -> None:
         """A new leaf holds the mere values of others."""
@@ -376,7 +388,8 @@ class Tensors:
         first = w.get(inputs[0], Tensor) if inputs else None
         grads = [self.requires_grad(v, w) for v in inputs] + [self._group_grad(g, w) for g in sorted(parameters)]
         requires_grad: bool | None = True if True in grads else (None if None in grads else False)
-        if op.grad == "never" or w.grad is False:
+        integers = op.integral or self._casts_to_integers(op, args, w)
+        if op.grad == "never" or integers or w.grad is False:
             requires_grad = False
         elif w.grad is None and requires_grad:
             requires_grad = None
@@ -406,6 +419,8 @@ class Tensors:
         new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))
         self.m.cuts.result(op, list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
+        if integers:
+            new.integral = True
         if len(tensors) == 1 and (op.size in ("keeps", "broadcast") or self._made_of_numbers(tensors[0])):
             new.asked_at = tensors[0].asked_at
         new.device = layer_device if layer_device == "cuda" else self._device(op, inputs, args, w)

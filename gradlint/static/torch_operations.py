@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import Final
 
 from gradlint.static.ops import Op
-from gradlint.static.torch_notation import in_place, merged, ops
+from gradlint.static.torch_notation import in_place, merged, ops, words
+
+INTEGRAL_TYPES: Final = frozenset(
+    words(
+        "bool int int8 int16 int32 int64 long short uint8 uint16 uint32 uint64 "
+        "BoolTensor ByteTensor CharTensor IntTensor LongTensor ShortTensor"
+    )
+)
+"""The names, without those of the modules, of types whose values have no gradients."""
 
 #: ``torch.NAME(x, …)`` and ``x.NAME(…)``, element by element.
 _POINTWISE: Final = merged(
@@ -223,10 +231,11 @@ METHODS_ONLY: Final = merged(
     ops("repeat", saves="", activation="keeps", copies=True),
     ops("sum_to_size", saves=""),
     ops("where", saves="other", size="broadcast", copies=True),
-    ops("to", saves="", size="keeps", activation="keeps", device="to"),
+    ops("to", saves="", size="keeps", activation="keeps", device="to", casts=True),
     ops("cpu", saves="", size="keeps", activation="keeps", device="cpu"),
     ops("cuda", saves="", size="keeps", activation="keeps", device="cuda"),
-    ops("ipu mtia type type_as xpu", saves="", size="keeps", activation="keeps", device="unknown"),
+    ops("type type_as", saves="", size="keeps", activation="keeps", device="unknown", casts=True),
+    ops("ipu mtia xpu", saves="", size="keeps", activation="keeps", device="unknown"),
     ops("bfloat16 cdouble cfloat chalf double float half", saves="", size="keeps", activation="keeps"),
     ops("bool byte char int long short", grad="never", saves="", integral=True, size="keeps"),
     ops("pin_memory as_subclass coalesce", saves="", size="keeps", activation="keeps"),
@@ -352,8 +361,8 @@ CREATIONS: Final = merged(
     ),
     ops("randint_like", grad="argument", saves="", integral=True, size="keeps", copies=True),
     ops("tensor", grad="argument", saves="", size="keeps", device="argument", detaches=True, copies=True),
-    ops("as_tensor", saves="", size="keeps", activation="keeps", device="to"),
-    ops("asarray", saves="", size="keeps", activation="keeps", device="to"),
+    ops("as_tensor", saves="", size="keeps", activation="keeps", device="to", casts=True),
+    ops("asarray", saves="", size="keeps", activation="keeps", device="to", casts=True),
     ops("from_numpy frombuffer from_file", grad="never", saves="", size="keeps", device="cpu", view=True),
     ops("from_dlpack", grad="never", saves="", size="keeps", device="unknown", view=True),
     ops(

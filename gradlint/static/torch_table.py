@@ -37,6 +37,7 @@ from gradlint.static.torch_libraries import (
     is_harmless,
 )
 from gradlint.static.torch_names import ALIASES, canonical
+from gradlint.static.torch_operations import INTEGRAL_TYPES
 from gradlint.static.torch_training import (
     AUTOCASTS,
     BATCH_STEPS,
@@ -97,6 +98,7 @@ __all__ = [
     "HARMLESS",
     "HARMLESS_PREFIXES",
     "INITS",
+    "INTEGRAL_TYPES",
     "LAYERS",
     "LIGHTNING_BASES",
     "LOADERS",
