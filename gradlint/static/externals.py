@@ -93,7 +93,18 @@ class Externals:
             rest = Arguments(args.positional[1:], {}, args.open)
             self._read_all(rest, w, ctx, site)
             return self.m.calls.call(args.positional[0], rest, w, ctx, site)
+        if name == "torch.nn.parallel.data_parallel" and args.positional:
+            given = Arguments(self._replicated(args, w), {}, args.open)
+            return self.m.calls.call(args.positional[0], given, w, ctx, site)
         return [(w, self._call(name, args, w, ctx, site))]
+
+    def _replicated(self, args: Arguments, w: World) -> list[Value]:
+        """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
+        inputs = w.resolve(args.get(1, "inputs") or Unknown(("inputs", fresh())))
+        several = w.get(inputs, Sequence)
+        if several is None or several.mutable or several.tail is not None:
+            return [inputs]
+        return list(several.items)
 
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         self.m.legacy.called(name, args, w, ctx, site)

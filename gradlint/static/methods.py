@@ -338,10 +338,9 @@ class Methods:
             self.m.optimizers.clear(receiver.deps, True, w, ctx, site)
             return NONE
         if name in _RECOGNISED and not (name == "requires_grad_" and not receiver.deps):
-            opaque = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps, ("module", receiver.key))
-            w.bound[receiver.key] = opaque
+            opaque = self.m.modules.taken_for_one(receiver, w, site)
             obj = w.get(opaque, Instance)
-            assert obj is not None
+            assert obj is not None and isinstance(opaque, Ref)
             return self.m.module_methods.module(opaque, obj, name, args, w, ctx, site)
         if name == "requires_grad_":
             tensor = self.m.tensors.from_unknown(receiver, w)

@@ -107,6 +107,14 @@ class Modules:
         )
         return w.new(module, place)
 
+    def taken_for_one(self, value: Value, w: World, site: Site) -> Value:
+        """What stands for a value that only a module can be: an opaque one where nothing is known of it."""
+        if not isinstance(value, Unknown):
+            return value
+        opaque = self.opaque(w, value.hint, site, None, value.deps, ("module", value.key))
+        w.bound[value.key] = opaque
+        return opaque
+
     def recognised(self, ref: Ref, w: World, site: Site) -> None:
         """What was taken for a tensor, because it was moved to a device, is a module: it is treated as one."""
         tensor = w.get(ref, Tensor)
