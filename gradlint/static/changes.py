@@ -330,10 +330,8 @@ class Changes:
             self._prove_group(tensor, w)
 
     def _reason(self, tensor: Tensor, w: World) -> int | None:
-        """The only tensor that can be why another requires grad: where there are several, the output of a module."""
-        if self._own_groups(tensor, w):
-            return None  # the parameters of the layer that made it can be, too
-        if len(tensor.sources) == 1:
+        """The only tensor that can be why another requires grad: where more can be, the output of a module."""
+        if len(tensor.sources) == 1 and not self._own_groups(tensor, w):
             return tensor.sources[0]
         outputs = [key for key in tensor.sources if self.m.tensors.presumed(Ref(key), w)]
         return outputs[0] if len(outputs) == 1 else None
