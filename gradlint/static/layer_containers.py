@@ -39,7 +39,8 @@ class LayerContainers:
         obj = w.write(ref.id)
         first = w.resolve(args.positional[0]) if args.positional else NONE
         if layer.container == "wrapper":
-            obj.attrs["module"] = self.m.modules.taken_for_one(first, w, site)
+            inner = self.m.modules.taken_for_one(first, w, site) if isinstance(first, Unknown) else first
+            obj.attrs["module"] = inner
             return
         if layer.container == "dict" or (layer.container == "sequential" and w.get(first, Mapping) is not None):
             mapping = w.get(first, Mapping)

@@ -340,7 +340,7 @@ class Methods:
         if name in _RECOGNISED and not (name == "requires_grad_" and not receiver.deps):
             opaque = self.m.modules.taken_for_one(receiver, w, site)
             obj = w.get(opaque, Instance)
-            assert obj is not None and isinstance(opaque, Ref)
+            assert obj is not None
             return self.m.module_methods.module(opaque, obj, name, args, w, ctx, site)
         if name == "requires_grad_":
             tensor = self.m.tensors.from_unknown(receiver, w)

@@ -107,10 +107,8 @@ class Modules:
         )
         return w.new(module, place)
 
-    def taken_for_one(self, value: Value, w: World, site: Site) -> Value:
-        """What stands for a value that only a module can be: an opaque one where nothing is known of it."""
-        if not isinstance(value, Unknown):
-            return value
+    def taken_for_one(self, value: Unknown, w: World, site: Site) -> Ref:
+        """The opaque module that stands from now on for what can only be one."""
         opaque = self.opaque(w, value.hint, site, None, value.deps, ("module", value.key))
         w.bound[value.key] = opaque
         return opaque
