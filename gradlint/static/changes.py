@@ -70,9 +70,8 @@ class Changes:
         base = w.find(base_id) if base_id is not None else tensor
         if not isinstance(base, Tensor):
             return
-        updated = base.groups & gradient_of
-        if updated and (w.grad is False or base_id is not None):
-            self.m.witness.step(updated, MANUAL, w, ctx, site)
+        if w.grad is False or base_id is not None:
+            self._stepped(base.groups & gradient_of, w, ctx, site)
         if base_id is not None and how not in _RESHAPING:
             self._data_written(base_id, how, tensor.data_at, w, ctx, site)
         elif base_id is None:
@@ -80,6 +79,15 @@ class Changes:
         self._changed(target.id, tensor, used, how, w)
         if not tensor.groups and w.grad is not False:
             self.m.cuts.overwritten(target.id, values, w)
+
+    def _stepped(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+        """Parameters were changed by their gradients: an update, unless it is an optimizer that updates them.
+
+        What an optimizer holds is changed so to be perturbed (adversarial training), and put back before its step.
+        """
+        updated = groups - self.m.ownership.held(w) if groups else groups
+        if updated:
+            self.m.witness.step(updated, MANUAL, w, ctx, site)
 
     def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
         """The values of a tensor change through its ``.data``; a leaf that is trained is a parameter."""
@@ -242,9 +250,7 @@ class Changes:
                 return
             used = self.m.tensors.tensors_in([value], w)
             gradient_of = frozenset().union(*(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t))
-            updated = tensor.groups & gradient_of
-            if updated:
-                self.m.witness.step(updated, MANUAL, w, ctx, site)
+            self._stepped(tensor.groups & gradient_of, w, ctx, site)
             self._data_written(owner.id, ".data =", None, w, ctx, site)
             self._changed(owner.id, tensor, [], "copy_", w)
 

@@ -61,12 +61,16 @@ class Ownership:
         )
         self.m.witness.send(event, w, ctx)
 
+    def held(self, w: World) -> frozenset[int]:
+        """The parameter groups that optimizers hold."""
+        everything = {**w.shared, **w.heap}.values()
+        return frozenset[int]().union(
+            *(o.groups for o in everything if isinstance(o, Instance) and o.kind == "optimizer")
+        )
+
     def _late(self, obj: Instance, own: list[Group], w: World) -> Group | None:
         """Parameters that a backward pass has reached, that no optimizer owns, and that came too late for this one."""
-        everything = {**w.shared, **w.heap}
-        owned = frozenset[int]().union(
-            *(o.groups for o in everything.values() if isinstance(o, Instance) and o.kind == "optimizer")
-        )
+        everything, owned = {**w.shared, **w.heap}, self.held(w)
         reached = any(group.prepared is not False for group in own)
         for key, group in everything.items():
             if not isinstance(group, Group) or key in owned or not group.prepared or not group.requires_grad:
