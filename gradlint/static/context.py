@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.values import Class, Function, Value
-from gradlint.static.world import World
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -34,7 +34,7 @@ class Context:
     owner: Class | None = None  #: the class whose method this is, for ``super()``
     receiver: Value | None = None
     in_forward: bool = False  #: within the forward of a module
-    peeled: bool = False  #: inside a loop whose iterations stand for any number of them
+    peeled: int = 0  #: the number at which an iteration began that stands for any number of them; 0 outside of such
     iteration: int = 0  #: the number at which the innermost iteration of a loop began; 0 outside of loops
     loop: Hashable = None  #: the innermost loop, as it was entered here
     yields: list[tuple[Value, Site]] | None = None
@@ -51,9 +51,9 @@ class Context:
             yield here.frame
             here = here.parent
 
-    def at(self, *step: Hashable, peeled: bool | None = None) -> Context:
+    def at(self, *step: Hashable, peeled: bool = False) -> Context:
         """This context one step further: a call site, or the n-th iteration of a loop."""
-        return replace(self, key=_intern(self.key, step), peeled=self.peeled if peeled is None else peeled)
+        return replace(self, key=_intern(self.key, step), peeled=fresh() if peeled else self.peeled)
 
     def calls(self, function: object) -> int:
         """How often ``function`` is on the call stack."""

@@ -295,19 +295,20 @@ class Python:
     # --- lists
 
     def append(self, ref: Value, value: Value, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
-        """Add an item; in a loop that may run any number of times, to what comes after the known ones."""
+        """Add an item; if a loop that may run any number of times does so, to what comes after the known ones."""
         if not isinstance(ref, Ref):
             return
         self.m.graphs.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
-        if certain and new.tail is None and not ctx.peeled and len(new.items) < 64:
+        certain = certain and ctx.peeled < ref.id
+        if certain and new.tail is None and len(new.items) < 64:
             new.items.append(value)
             new.sites.append(site)
             return
         new.own |= self.m.graphs.made_since(value, ctx.iteration, w)
         if new.tail is None or not self._is_another(new.tail, value, w):
             new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
-        new.end_with(value if certain and not ctx.peeled else None)
+        new.end_with(value if certain else None)
         new.tail_site = new.tail_site or site
 
     def _is_another(self, tail: Value, value: Value, w: World) -> bool:
