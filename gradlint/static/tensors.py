@@ -286,7 +286,7 @@ class Tensors:
         if op.result == "array":
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
             return self.m.cuts.note(array, inputs, "numpy", w, site)
-        if op.grad == "argument":
+        if op.grad == "argument" or ("requires_grad" in args.keywords and not inputs):
             created = self._create(op, args, w, site)
             if isinstance(created, Ref) and w.get(created, Tensor) is not None:
                 w.write(created.id).constant = True
@@ -346,7 +346,7 @@ class Tensors:
             w,
             site,
             requires_grad=requires_grad,
-            device=self._device(op, [], args, w),
+            device=self._device(op, [w.resolve(value) for value in list(args)[:1]], args, w),
             integral=integral,
             size=op.size if op.size in ("one", "many") else None,
         )
@@ -496,7 +496,7 @@ class Tensors:
             return op.device
         if op.device == "unknown":
             return None
-        if op.device in ("argument", "to"):
+        if op.device in ("argument", "to") or "device" in args.keywords:
             given = args.keywords.get("device")
             if given is None and op.device == "to":
                 position = [
