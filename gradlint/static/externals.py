@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
+from gradlint.static.library_objects import made_by
 from gradlint.static.memory import overwriting
 from gradlint.static.modes import mode_of
 from gradlint.static.ops import Conversion, Dropout, Op
@@ -193,7 +194,7 @@ class Externals:
         if is_harmless(name):
             self.m.uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
-            return Unknown(("number", fresh()), mode_of(*args))
+            return made_by(name, w) or Unknown(("number", fresh()), mode_of(*args))
         return self.m.escapes.call(External(name), args, w, ctx, site)
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:

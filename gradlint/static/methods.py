@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
+from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module
 from gradlint.static.torch_table import METHODS, MODULE_METHODS, TELLING_METHODS
@@ -17,6 +18,7 @@ from gradlint.static.values import (
     NONE,
     Class,
     Const,
+    External,
     Instance,
     Mapping,
     Ref,
@@ -312,6 +314,10 @@ class Methods:
 
     def unknown(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a method of something unknown: its name may tell what it is."""
+        cls = class_of(receiver)
+        if cls is not None:
+            given = self.m.calls.call(External(f"{cls}.{name}"), args, w, ctx, site)
+            return receiver if is_itself(name) else self.m.calls.joined(given, w)
         if self.m.stepping.looks_like_scaler(receiver, name):
             scaler = self.m.stepping.scaler(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler

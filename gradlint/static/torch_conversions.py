@@ -81,7 +81,10 @@ _WHOLE_NAMESPACES: Final = (
     "scipy.special.",
 )
 _ESTIMATOR_METHODS: Final = frozenset(
-    words("fit fit_predict fit_transform partial_fit predict predict_proba score transform")
+    words(
+        "apply decision_function fit fit_predict fit_transform inverse_transform kneighbors partial_fit predict "
+        "predict_log_proba predict_proba radius_neighbors score score_samples transform"
+    )
 )
 
 
