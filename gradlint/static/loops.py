@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -92,6 +92,7 @@ class Loops:
         """Execute a loop iteration by iteration until nothing new can happen; it runs at least once."""
         out = Outcome()
         ends: list[World] = []
+        at_once: list[World] = []  #: the ways out of the first iteration
         seen = set()
         roots = list(ctx.frames())
         since = fresh()
@@ -104,6 +105,7 @@ class Loops:
             body = self.m.flow.block(node.body.body, worlds, here)
             out.breaks += body.breaks
             out.returns += body.returns
+            at_once = at_once if number else body.breaks
             worlds = []
             for world in self.m.flow.fewer(body.normal + body.continues):
                 world.periodic = periodic
@@ -119,10 +121,21 @@ class Loops:
                 break
         if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
             ends = []  # those who take what a generator yields stop when they like
+        out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
         ends = reduce(ends, MAX_EXITS)
         if not out.breaks:
             self.m.stepping.left((id(node), ctx.key), ends, ctx)
         return self._leave(node, ends, out, ctx)
+
+    def _under_way(self, breaks: list[World], at_once: list[World], ends: list[World], ctx: Context) -> list[World]:
+        """The worlds that leave a loop by ``break``, but for those that leave it before it has bound its variables."""
+        others = [set(self._bound(world, ctx)) for world in [*breaks, *ends] if world not in at_once]
+        bound = set.intersection(*others) if others else set()
+        return [world for world in breaks if world not in at_once or bound <= set(self._bound(world, ctx))]
+
+    def _bound(self, world: World, ctx: Context) -> Iterable[str]:
+        frame = world.get(Ref(ctx.frame), Frame)
+        return frame.vars if frame is not None else ()
 
     def _forget(self, world: World, roots: list[int], since: int, ctx: Context) -> None:
         """Drop what an iteration left behind; nothing can read the gradients of inputs among it any more."""
