@@ -75,7 +75,7 @@ class Attributes:
 
     def get(self, owner: Value, name: str, w: World, ctx: Context, site: Site) -> Value:
         """The value of ``owner.name``."""
-        owner = w.resolve(owner)
+        owner = self.m.choices.used(w.resolve(owner), w)
         if isinstance(owner, Unknown):
             return self._of_unknown(owner, name, w, ctx, site)
         if isinstance(owner, Ref):

@@ -130,6 +130,7 @@ class Calls:
 
     def method(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call ``receiver.name(...)``."""
+        receiver = self.m.choices.used(receiver, w)
         if isinstance(receiver, Choice):
             whole, self.m.flow.whole = self.m.flow.whole, False
             results = self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))

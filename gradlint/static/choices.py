@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.joining import MAX_ALTERNATIVES, join_tensors
-from gradlint.static.values import Choice, Object, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import NONE, Choice, Object, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -47,3 +47,11 @@ class Choices:
         if len(alternatives) <= MAX_ALTERNATIVES:
             return Choice(fresh(), alternatives)
         return Unknown(("join", fresh()))
+
+    def used(self, value: Value, w: World) -> Value:
+        """What a value turns out to be where it is called a method of, indexed or unpacked: None would raise."""
+        if not isinstance(value, Choice) or NONE not in value.alternatives:
+            return value
+        rest = tuple(alternative for alternative in value.alternatives if alternative != NONE)
+        w.bound[value.key] = rest[0] if len(rest) == 1 else Choice(fresh(), rest)
+        return w.resolve(value)

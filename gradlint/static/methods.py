@@ -11,7 +11,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
-from gradlint.static.provenance import from_module
+from gradlint.static.provenance import NOTHING, from_module, made_of_none
 from gradlint.static.torch_table import METHODS, MODULE_METHODS, TELLING_METHODS
 from gradlint.static.values import (
     HOOKED,
@@ -150,6 +150,8 @@ class Methods:
                 return self.m.containers.of_dict(receiver, obj, name, args, w, ctx, site)
             if isinstance(obj, Instance):
                 return self._instance(receiver, obj, name, args, w, ctx, site)
+        if receiver == NONE:
+            return Unknown((NOTHING, fresh()))
         if isinstance(receiver, Const):
             return self.m.containers.of_string(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Unknown):
@@ -314,6 +316,8 @@ class Methods:
 
     def unknown(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a method of something unknown: its name may tell what it is."""
+        if made_of_none(receiver):
+            return receiver
         cls = class_of(receiver)
         if cls is not None:
             given = self.m.calls.call(External(f"{cls}.{name}"), args, w, ctx, site)

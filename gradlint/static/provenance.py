@@ -74,6 +74,18 @@ def _is_number(key: Hashable) -> bool:
 _NUMBERS = frozenset(["number", "len", "size", "dim", "numel", "index", "counter", "string", "key"])
 
 
+NOTHING = "nothing"
+"""Marks what is made of None as if it were a tensor, which raises: no world gets that far."""
+
+
+def made_of_none(value: Unknown) -> bool:
+    """Whether an unknown value is an item, attribute or result of None."""
+    key: Hashable = value.key
+    while isinstance(key, tuple) and len(key) == 3 and key[0] in ("item", "attribute"):
+        key = key[1]
+    return isinstance(key, tuple) and key[0] == NOTHING
+
+
 def may_be_input(value: Unknown) -> bool:
     """Whether an unknown value may be what a model is given: an argument, data, a result, or a part of one."""
     key: Hashable = value.key

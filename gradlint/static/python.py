@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.provenance import is_any
+from gradlint.static.provenance import NOTHING, is_any
 from gradlint.static.torch_table import any_of
 from gradlint.static.values import (
+    NONE,
     Choice,
     Const,
     External,
@@ -119,7 +120,7 @@ class Python:
 
     def unpack(self, value: Value, count: int, starred: list[bool], w: World, ctx: Context) -> list[Value]:
         """The values for ``count`` targets."""
-        value = w.resolve(value)
+        value = self.m.choices.used(w.resolve(value), w)
         items = self.iterate(value, w, ctx, ctx.unit.site(ctx.unit.node)).known
         if items is None:
             obj = w.get(value, Sequence)
@@ -148,7 +149,7 @@ class Python:
 
     def get_item(self, owner: Value, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """``owner[index]``."""
-        owner = w.resolve(owner)
+        owner = self.m.choices.used(w.resolve(owner), w)
         obj = w.get(owner, Object)
         if isinstance(obj, Tensor):
             self.m.legacy.indexed(obj, index, w, ctx, site)
@@ -167,6 +168,8 @@ class Python:
             return value
         if isinstance(owner, Const) and isinstance(owner.value, (str, bytes)):
             return Unknown(("character", fresh()))
+        if owner == NONE:
+            return Unknown((NOTHING, fresh()))
         if isinstance(owner, External):
             return self._member(owner, index, w, ctx, site)
         if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
