@@ -148,3 +148,11 @@ def test_what_is_near_is_looked_at_first(tmp_path: Path) -> None:
     features = Reach(project).features(start)
     assert features & Feature.STEP
     assert features & Feature.BACKWARD
+
+
+def test_what_leads_to_modules_does_not_stand_aside(tmp_path: Path) -> None:
+    text = "def total():\n    found = x.numpy()\n    found += train()\n\ndef train():\n    loss.backward()\n"
+    project, _ = reach(tmp_path, main=f"{text}\ndef figure():\n    return x.numpy()\n")
+    found = Reach(project, lambda features: bool(features & Feature.NUMPY))
+    total, train, figure = project.module(tmp_path / "main.py").units
+    assert [found.stands_aside(unit) for unit in (total, train, figure)] == [False, False, True]

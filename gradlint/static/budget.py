@@ -50,6 +50,15 @@ class Budget:
             raise BudgetExceededError
 
     @contextmanager
+    def within(self, aside: bool) -> Iterator[None]:
+        """A function is executed; what calls one that does not stand aside does not either, whatever it looks like."""
+        before, self.aside = self.aside, aside
+        try:
+            yield
+        finally:
+            self.aside = self.aside and before
+
+    @contextmanager
     def apart(self) -> Iterator[None]:
         """What is executed meanwhile has steps of its own."""
         before = self.steps, self._limit

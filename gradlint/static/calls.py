@@ -283,12 +283,8 @@ class Calls:
     def _body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
         self.m.budget.begins(unit)
         body = unit.node.body.body
-        budget = self.m.budget
-        aside, budget.aside = budget.aside, budget.aside or self.m.reach.stands_aside(unit)
-        try:
+        with self.m.budget.within(self.m.reach.stands_aside(unit)):
             out = self.m.flow.block(body, [w], here)
-        finally:
-            budget.aside = aside
         results = out.returns + [(world, NONE) for world in out.normal]
         if not results and "abstract" in unit.constructs:
             return [(w, Unknown(("abstract", fresh())))]

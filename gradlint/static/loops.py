@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -98,7 +99,9 @@ class Loops:
         since = fresh()
         periodic = all(world.periodic for world in worlds)
         different = {key for world in worlds[1:] for key, _, _ in disagreements(worlds[0], world)}
-        for number in range(self.m.budget.iterations()):
+        rounds = self.m.budget.iterations()
+        for number in itertools.count():
+            aside = self.m.budget.aside
             here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh(), loop=(id(node), ctx.key))
             for world in worlds:
                 start(world, here)
@@ -117,7 +120,9 @@ class Loops:
                     worlds.append(world.copy())
             if isinstance(node, cst.While):
                 worlds = [end for world in worlds for taken, end in self.m.flow.decide(node.test, world, ctx) if taken]
-            if not worlds:
+            if aside and not self.m.budget.aside:
+                rounds = self.m.budget.iterations()
+            if not worlds or number + 1 >= rounds:
                 break
         if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
             ends = []  # those who take what a generator yields stop when they like

@@ -50,15 +50,18 @@ class Reach:
     Args:
         project: where the modules that names lead to are found.
         enough: whether nothing more need be known of what has these features, whatever more it may have; the search
-            ends there.
+            ends there, unless all of them stand aside.
     """
 
     def __init__(self, project: Project, enough: Callable[[Feature], bool] = lambda _: False) -> None:
         self._project = project
-        self._enough = enough
+        self._asked = enough
         self._scopes: dict[Module, _Scope] = {}
         self._features: dict[Unit, Feature] = {}
         self._of_calls: dict[FunctionUnit, Feature] = {}
+
+    def _enough(self, features: Feature) -> bool:
+        return self._asked(features) and bool(features & ~ASIDE)
 
     def features(self, unit: Unit) -> Feature:
         """What may be met by executing a unit that stands in the body of a file."""
