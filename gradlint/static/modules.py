@@ -35,6 +35,7 @@ from gradlint.static.values import (
     Unknown,
     Value,
 )
+from gradlint.static.variants import variant
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -448,7 +449,7 @@ class Modules:
             input=tensors.view_of(prediction, w) if prediction is not None else events.Tensor(),
             target=tensors.view_of(target, w) if target is not None else events.Tensor(),
         )
-        self.m.witness.send(event, w, ctx, alternative=name)
+        self.m.witness.send(event, w, ctx, alternative=(name, variant(w, ctx)))
         self.m.uses.judged(name, prediction, target, w, site)
         if target is not None and prediction is not None and self._is_output(prediction, w):
             self._fed(name, [target], w, ctx, site)
