@@ -112,17 +112,28 @@ class BuiltinCalls:
     def _enumerate(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is not None:
+            several = [bool(self.m.tensors.several(v, w)) for v in known_items]
+            numbers = [Unknown(("index", fresh()), "i") if any(several) else Const(n) for n in range(len(known_items))]
             pairs: list[Value] = [
-                w.new(Sequence([Const(n), v], [None, None], None, None, False)) for n, v in enumerate(known_items)
+                w.new(Sequence([n, v], [None, None], None, None, False))
+                for n, v in zip(numbers, known_items, strict=True)
             ]
             return w.new(Sequence(pairs, [None] * len(pairs)))
         pair = w.new(Sequence([Unknown(("index", fresh()), "i"), element], [None, None], None, None, False))
         return w.new(Sequence([], [], pair))
 
+    def _as_long(self, columns: list[list[Value]], w: World) -> list[list[Value]]:
+        """Columns of a ``zip``: some of the parameters where they stand beside things that are counted."""
+        several = [any(self.m.tensors.several(value, w) for value in column) for column in columns]
+        if all(several) or not any(several):
+            return columns
+        return [[self.m.tensors.picked(value, w) for value in column] for column in columns]
+
     def _zip(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         columns = [self._items(value, w, ctx, site) for value in args.positional]
         known_columns = [c for c, _ in columns if c is not None]
         if known_columns and len(known_columns) == len(columns):
+            known_columns = self._as_long(known_columns, w)
             rows: list[Value] = [
                 w.new(Sequence(list(row), [None] * len(row), None, None, False))
                 for row in zip(*known_columns, strict=False)
@@ -169,7 +180,9 @@ class BuiltinCalls:
 
     def _next(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
-        return (known_items[0] if known_items else Unknown(("next", fresh()))) if known_items is not None else element
+        if known_items is None:
+            return element
+        return self.m.tensors.picked(known_items[0], w) if known_items else Unknown(("next", fresh()))
 
     def _filter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(1) or NONE)

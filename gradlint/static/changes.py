@@ -301,7 +301,8 @@ class Changes:
             return
         if tensor.groups:
             for key in tensor.groups:
-                w.write(key).requires_grad = flag
+                group = w.write(key)
+                group.requires_grad = None if tensor.picked and group.requires_grad is not flag else flag
             return
         new: Tensor = w.write(owner.id)
         if flag is False:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradlint.static.joining import MAX_ALTERNATIVES, join_tensors
+from gradlint.static.joining import alternatives_of, join_tensors
 from gradlint.static.values import NONE, Choice, Object, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
@@ -39,14 +39,8 @@ class Choices:
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             deps = self.m.tensors.deps(a, w) | self.m.tensors.deps(b, w)
             return self.m.cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
-        flat = [
-            *(a.alternatives if isinstance(a, Choice) else (a,)),
-            *(b.alternatives if isinstance(b, Choice) else (b,)),
-        ]
-        alternatives = tuple(dict.fromkeys(flat))
-        if len(alternatives) <= MAX_ALTERNATIVES:
-            return Choice(fresh(), alternatives)
-        return Unknown(("join", fresh()))
+        alternatives = alternatives_of(a, b, w)
+        return Unknown(("join", fresh())) if alternatives is None else Choice(fresh(), alternatives)
 
     def used(self, value: Value, w: World) -> Value:
         """What a value turns out to be where it is called a method of, indexed or unpacked: None would raise."""

@@ -416,7 +416,7 @@ class Expressions:
             if value is None:
                 value = items.element(w, here)
             self.m.flow.bind(clause.target, value, w, here, clause.target)
-            certain = exact
+            certain = exact and not self.m.tensors.several(value, w)
             skipped = False
             for condition in clause.ifs:
                 test = w.resolve(self.m.eval(condition.test, w, here))

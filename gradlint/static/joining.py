@@ -51,6 +51,26 @@ def _flat(value: Value) -> tuple[Value, ...]:
     return value.alternatives if isinstance(value, Choice) else (value,)
 
 
+def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | None:
+    """What a value is one of that is either of two; None if that is too much to follow.
+
+    Of many modules that are made at one place, as by a loop, two stand for all.
+    """
+    alternatives = tuple(dict.fromkeys((*_flat(a), *_flat(b))))
+    if len(alternatives) > MAX_ALTERNATIVES:
+        made: dict[object, int] = {}
+        kept = []
+        for value in alternatives:
+            obj = next((obj for w in worlds if (obj := w.get(value, Instance)) is not None), None)
+            if obj is not None and obj.kind == "module" and obj.made_at is not None:
+                made[obj.made_at] = made.get(obj.made_at, 0) + 1
+                if made[obj.made_at] > 2:
+                    continue
+            kept.append(value)
+        alternatives = tuple(kept)
+    return alternatives if len(alternatives) <= MAX_ALTERNATIVES else None
+
+
 class _Join:
     """Joins two worlds into a new one."""
 
@@ -111,10 +131,8 @@ class _Join:
                 if isinstance(obj, Tensor):
                     deps |= obj.deps
             return Unknown(("join", fresh()), deps=deps)
-        alternatives = tuple(dict.fromkeys((*_flat(x), *_flat(y))))
-        if len(alternatives) <= MAX_ALTERNATIVES:
-            return Choice(fresh(), alternatives)
-        return Unknown(("join", fresh()))
+        alternatives = alternatives_of(x, y, self.a, self.b)
+        return Unknown(("join", fresh())) if alternatives is None else Choice(fresh(), alternatives)
 
     def optional(self, x: Value | None, y: Value | None) -> Value | None:
         if x is None or y is None:
@@ -234,6 +252,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         vague=x.vague or y.vague,
         presumed=x.presumed and y.presumed,
         base=_same(x.base, y.base),
+        picked=x.picked or y.picked,
         retains=_same(x.retains, y.retains),
         begun=min(x.begun, y.begun),
         stale_at=x.stale_at or y.stale_at,

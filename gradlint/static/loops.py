@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,10 @@ import libcst as cst
 
 from gradlint.static.context import Context
 from gradlint.static.joining import disagreements, reduce
+from gradlint.static.nodes import children
 from gradlint.static.outcome import MAX_EXITS, Outcome
 from gradlint.static.sameness import forget, signature
-from gradlint.static.values import Frame, Group, Ref, Unknown, Value
+from gradlint.static.values import Const, Frame, Group, Ref, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -78,14 +79,31 @@ class Loops:
         for number, value in enumerate(values):
             here = replace(ctx.at(id(node), number), iteration=fresh(), loop=(id(node), ctx.key))
             for world in worlds:
+                if self.m.tensors.several(value, world):
+                    self._lose_count(node, world, here)
                 self.m.flow.bind(node.target, value, world, here, node.target)
             body = self.m.flow.block(node.body.body, worlds, here)
             out.breaks += body.breaks
             out.returns += body.returns
+            self._some(value, [*body.normal, *body.continues, *body.breaks])
             worlds = self.m.flow.fewer(body.normal + body.continues)
             if not worlds:
                 break
         return self._leave(node, worlds, out, ctx)
+
+    def _lose_count(self, node: cst.For, w: World, ctx: Context) -> None:
+        """One iteration stands for many: a number that each of them changes may be any."""
+        frame = w.get(Ref(ctx.frame), Frame)
+        for name in _assigned(node.body):
+            if frame is not None and isinstance(frame.vars.get(name), Const):
+                self.m.names.assign(name, Unknown(("counter", fresh()), name), w, ctx)
+
+    def _some(self, value: Value, worlds: list[World]) -> None:
+        """A value that stands for several parameters: what was done to it on one way was done to some of them."""
+        for key in {key for world in worlds for key in self.m.tensors.several(value, world)}:
+            answers = {getattr(world.find(key), "requires_grad", None) for world in worlds}
+            for world in worlds if len(answers) > 1 else ():
+                world.write(key).requires_grad = None
 
     def _peeled(
         self, node: cst.For | cst.While, worlds: list[World], ctx: Context, start: Callable[[World, Context], None]
@@ -160,3 +178,11 @@ class Loops:
             out.normal, left, out.breaks = ends, out.breaks, []
         out.normal = reduce(out.normal + left, MAX_EXITS)
         return out
+
+
+def _assigned(node: cst.CSTNode) -> Iterator[str]:
+    """The names that a piece of code assigns to."""
+    if isinstance(node, (cst.AugAssign, cst.AssignTarget)) and isinstance(node.target, cst.Name):
+        yield node.target.value
+    for child in children(node):
+        yield from _assigned(child)

@@ -313,7 +313,12 @@ class Modules:
             parameters = w.new(Instance(kind="parameters", groups=obj.groups))
             return w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))
         if obj.kind == "parameters":
-            return self.m.tensors.parameter(obj.groups, w, obj.made_at, None) if obj.groups else NONE
+            items = self.iterate(owner, obj, w, ctx, site)
+            if items is None or not items.known:
+                return NONE
+            some = self.m.tensors.picked(items.known[0], w)
+            single = isinstance(index, (Const, Unknown))
+            return some if single else w.new(Sequence([], [], some))
         if obj.layer is not None and obj.layer.container:
             held = self.m.layers.get_item(obj, index, w, site)
             if held is not None:

@@ -199,7 +199,8 @@ class Python:
                 except (TypeError, ValueError):
                     return Unknown(("slice", fresh()))
                 return w.new(Sequence(items, sites, None, None, obj.mutable))
-            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, obj.mutable, own=obj.own))
+            some = self.m.tensors.picked(obj.tail, w)
+            return w.new(Sequence(list(obj.items), list(obj.sites), some, obj.tail_site, obj.mutable, own=obj.own))
         if isinstance(index, Const) and isinstance(index.value, int) and obj.tail is None:
             if -len(obj.items) <= index.value < len(obj.items):
                 return w.resolve(obj.items[index.value])
@@ -213,7 +214,7 @@ class Python:
         joined = parts[0]
         for part in parts[1:]:
             joined = self.m.choices.either(joined, part, w)
-        return joined
+        return self.m.tensors.picked(joined, w)
 
     def _made(self, owner: Value, obj: Mapping, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
         """What a ``defaultdict`` makes for a key that is not there; one value stands for all unknown keys."""
@@ -240,7 +241,7 @@ class Python:
         if not parts:
             return Unknown(("item", fresh()))
         if named and len(parts) == 1:
-            return w.resolve(parts[0])
+            return self.m.tensors.picked(parts[0], w)
         self.m.construction.read_out(obj, w, ctx)
         joined = parts[0]
         for part in parts[1:]:

@@ -110,6 +110,30 @@ class Tensors:
             )
         )
 
+    def several(self, value: Value, w: World, depth: int = 2) -> frozenset[int]:
+        """The groups of a parameter that stands for several, also where it comes with its name or number."""
+        value = w.resolve(value)
+        sequence, tensor = w.get(value, Sequence), w.get(value, Tensor)
+        if sequence is not None and depth and sequence.tail is None:
+            return frozenset[int]().union(*(self.several(item, w, depth - 1) for item in sequence.items))
+        if tensor is None or not tensor.is_parameter:
+            return frozenset()
+        opaque = any(isinstance(group := w.find(key), Group) and group.opaque for key in tensor.groups)
+        return tensor.groups if opaque or len(tensor.groups) > 1 else frozenset()
+
+    def picked(self, value: Value, w: World) -> Value:
+        """One or some of the parameters that a value stands for, also where they come with their names."""
+        value = w.resolve(value)
+        sequence, tensor = w.get(value, Sequence), w.get(value, Tensor)
+        if sequence is not None and self.several(value, w):
+            items = [self.picked(item, w) for item in sequence.items]
+            return w.new(Sequence(items, list(sequence.sites), None, None, sequence.mutable))
+        if tensor is None or not self.several(value, w):
+            return value
+        new: Tensor = tensor.copy()
+        new.picked = True
+        return w.new(new)
+
     def from_unknown(self, value: Unknown, w: World, **facts: object) -> Ref:
         """Say that an unknown value is a tensor; from now on in this world, it is this one."""
         ref = w.new(

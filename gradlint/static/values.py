@@ -306,6 +306,7 @@ class Tensor(Object):
     vague: bool = False  #: computed from something of which nothing is known
     asked_at: Site | None = None  #: where its own computation was told to require grad
     begun: int = 0  #: of a running total: the iteration in which it was a mere number
+    picked: bool = False  #: one or some of the parameters of its groups, it is not known which
     stands_for: tuple[int, ...] = ()  #: each of these tensors in turn, in a loop over too many to tell apart
     tokens: dict[str, Tokens] = field(default_factory=dict)
     owner: object = None
