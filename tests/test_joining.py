@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from gradlint.finding import Location
-from gradlint.static.joining import MAX_ALTERNATIVES, alternatives_of
-from gradlint.static.values import Choice, Instance, Value
-from gradlint.static.world import World
+from gradlint.static.joining import MAX_ALTERNATIVES, alternatives_of, join
+from gradlint.static.values import Choice, Instance, Unknown, Value
+from gradlint.static.world import World, fresh
 
 
 class Place:
@@ -33,3 +33,23 @@ def test_layers_made_at_many_places_are_too_much() -> None:
     world = World({})
     many = layers(world, (Place() for _ in range(MAX_ALTERNATIVES + 1)))
     assert alternatives_of(Choice("many", tuple(many[:-1])), many[-1], world) is None
+
+
+def test_a_choice_that_only_one_of_two_worlds_has_decided_is_open_in_both() -> None:
+    world = World({})
+    first, second = layers(world, [Place(), Place()])
+    choice = Choice(fresh(), (first, second))
+    decided = world.copy()
+    decided.bound[choice.key] = second
+    for joined in (join(world, decided), join(decided, world)):
+        assert joined.resolve(choice) == choice
+    assert join(decided, decided.copy()).resolve(choice) == second
+
+
+def test_what_only_one_of_two_worlds_has_found_out_is_kept() -> None:
+    world = World({})
+    (layer,) = layers(world, [Place()])
+    value = Unknown(("param", "model"), "model")
+    found_out = world.copy()
+    found_out.bound[value.key] = layer
+    assert join(world, found_out).resolve(value) == layer

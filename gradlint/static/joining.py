@@ -47,6 +47,10 @@ def disagreements(a: World, b: World) -> list[tuple[int, Object, Object]]:
     return found
 
 
+def _is_choice(key: Hashable) -> bool:
+    return isinstance(key, int) or (isinstance(key, tuple) and key[:1] == ("member",))
+
+
 def _flat(value: Value) -> tuple[Value, ...]:
     return value.alternatives if isinstance(value, Choice) else (value,)
 
@@ -94,6 +98,8 @@ class _Join:
         for k in a.bound.keys() ^ b.bound.keys():
             # Only one of the two knows what this is: keep it, it was unknown and harmless in the other.
             known = a.bound.get(k, b.bound.get(k))
+            if _is_choice(k):
+                continue  # the other world has not decided, or has been joined from some that decided differently
             if isinstance(known, Ref) or (known is not None and _happened(k)):
                 out.bound[k] = known
         for key, left, right in disagreements(a, b):

@@ -24,6 +24,8 @@ ALIASES: Final[dict[str, str]] = {
     "torch.nn.parameter": "torch.nn",
     "torch.nn.utils.clip_grad_norm": "torch.nn.utils.clip_grad_norm_",
     "torch.functional": "torch",
+    "torch.spmm": "torch.mm",
+    "torch.dsmm": "torch.mm",
     "torch.autograd.grad_mode": "torch",
     "torch.autograd.no_grad": "torch.no_grad",
     "torch.autograd.enable_grad": "torch.enable_grad",
