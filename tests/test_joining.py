@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from gradlint.finding import Location
 from gradlint.static.joining import MAX_ALTERNATIVES, alternatives_of, join
-from gradlint.static.values import Choice, Instance, Unknown, Value
+from gradlint.static.values import Choice, Instance, Ref, Unknown
 from gradlint.static.world import World, fresh
 
 
@@ -16,12 +16,12 @@ class Place:
         return Location("none.py", 1, 1, 1, 1)
 
 
-def layers(world: World, places: Iterable[Place]) -> list[Value]:
+def layers(world: World, places: Iterable[Place]) -> list[Ref]:
     return [world.new(Instance(name="torch.nn.Linear", kind="module", made_at=place)) for place in places]
 
 
 def test_of_many_layers_made_at_one_place_two_stand_for_all() -> None:
-    world = World({})
+    world = World()
     here, there = Place(), Place()
     many = layers(world, [here] * MAX_ALTERNATIVES)
     others = layers(world, [there, here])
@@ -30,13 +30,13 @@ def test_of_many_layers_made_at_one_place_two_stand_for_all() -> None:
 
 
 def test_layers_made_at_many_places_are_too_much() -> None:
-    world = World({})
+    world = World()
     many = layers(world, (Place() for _ in range(MAX_ALTERNATIVES + 1)))
     assert alternatives_of(Choice("many", tuple(many[:-1])), many[-1], world) is None
 
 
 def test_a_choice_that_only_one_of_two_worlds_has_decided_is_open_in_both() -> None:
-    world = World({})
+    world = World()
     first, second = layers(world, [Place(), Place()])
     choice = Choice(fresh(), (first, second))
     decided = world.copy()
@@ -47,9 +47,26 @@ def test_a_choice_that_only_one_of_two_worlds_has_decided_is_open_in_both() -> N
 
 
 def test_what_only_one_of_two_worlds_has_found_out_is_kept() -> None:
-    world = World({})
+    world = World()
     (layer,) = layers(world, [Place()])
     value = Unknown(("param", "model"), "model")
     found_out = world.copy()
     found_out.bound[value.key] = layer
     assert join(world, found_out).resolve(value) == layer
+
+
+def test_what_was_chosen_is_as_it_is_where_it_was_chosen() -> None:
+    world = World()
+    first, second, third = layers(world, [Place(), Place(), Place()])
+    choice = Choice(fresh(), (first, second, third))
+    worlds = []
+    for layer in (first, second):
+        chosen = world.copy()
+        chosen.bound[choice.key] = layer
+        chosen.write(layer.id).training = False
+        worlds.append(chosen)
+    joined = join(*worlds)
+    left = joined.resolve(choice)
+    assert isinstance(left, Choice)
+    assert left.alternatives == (first, second)
+    assert [joined.write(layer.id).training for layer in (first, second, third)] == [False, False, True]

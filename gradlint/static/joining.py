@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
@@ -75,6 +75,22 @@ def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | N
     return alternatives if len(alternatives) <= MAX_ALTERNATIVES else None
 
 
+def _owned(values: Iterable[Value], w: World) -> set[int]:
+    """Modules and optimizers, what holds them, and the parameters they have."""
+    found: set[int] = set()
+    queue = [value.id for value in values if isinstance(value, Ref)]
+    while queue:
+        key = queue.pop()
+        obj = w.find(key)
+        if key in found or not isinstance(obj, Instance):
+            continue
+        found.add(key)
+        found |= obj.groups
+        held = map(w.resolve, obj.attrs.values())
+        queue += [value.id for value in held if isinstance(value, Ref)]
+    return found
+
+
 class _Join:
     """Joins two worlds into a new one."""
 
@@ -102,11 +118,29 @@ class _Join:
                 continue  # the other world has not decided, or has been joined from some that decided differently
             if isinstance(known, Ref) or (known is not None and _happened(k)):
                 out.bound[k] = known
+        mine, theirs = self.decided()
         for key, left, right in disagreements(a, b):
+            if (key in mine) is not (key in theirs) and isinstance(left, (Group, Instance)):
+                out.heap[key] = left if key in mine else right
+                continue
             joined = out.heap[key] = self.objects(left, right)
             if joined is not left and joined is not right:
                 joined.owner, joined.stamp = out.token, fresh()
         return out
+
+    def decided(self) -> tuple[set[int], set[int]]:
+        """What belongs to what each world has chosen and the other has not: that is as it is where it was chosen."""
+        mine, theirs = set[int](), set[int]()
+        for key in self.a.bound.keys() & self.b.bound.keys():
+            x, y = self.a.resolve(self.a.bound[key]), self.b.resolve(self.b.bound[key])
+            if x != y and _is_choice(key):
+                left, right = set(_flat(x)), set(_flat(y))
+                mine |= _owned(left - right, self.a)
+                theirs |= _owned(right - left, self.b)
+                both = alternatives_of(x, y, self.a, self.b)
+                if both is not None:
+                    self.out.bound[key] = Choice(fresh(), both)
+        return mine, theirs
 
     def value(self, x: Value, y: Value) -> Value:
         x, y = self.a.resolve(x), self.b.resolve(y)
