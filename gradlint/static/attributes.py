@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.methods import looks_like_optimizer
 from gradlint.static.torch_table import canonical
 from gradlint.static.values import (
     Bound,
@@ -109,6 +110,8 @@ class Attributes:
             special = self.m.changes.attribute_of_unknown(owner, name, w, ctx, site)
             if special is not None:
                 return special
+        if name == "param_groups" and looks_like_optimizer(owner):
+            return self.get(self.m.optimizers.opaque_optimizer(owner, w, site), name, w, ctx, site)
         return w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps))
 
     def _of_object(self, owner: Ref, name: str, w: World, ctx: Context, site: Site) -> Value:

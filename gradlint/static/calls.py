@@ -67,19 +67,27 @@ class Calls:
         """Evaluate a call expression."""
         site = ctx.site(node)
         if isinstance(node.func, cst.Attribute):
-            receiver = w.resolve(self.m.eval(node.func.value, w, ctx))
-            args = self.arguments(node, w, ctx)
-            receiver = w.resolve(receiver)
-            if node.func.attr.value == "forward":
-                by = node.func.value.value if isinstance(node.func.value, cst.Name) else ""
-                self.m.construction.forward_called(receiver, by, w, ctx, site)
-                self.m.functions.forward_called(receiver, args, w, ctx, site)
-            return self.method(receiver, node.func.attr.value, args, w, ctx, site)
+            if not isinstance(node.func.value, cst.IfExp):
+                return self._method_node(node, node.func, self.m.eval(node.func.value, w, ctx), w, ctx)
+            ways = self.m.expressions.alternatives(node.func.value, w, ctx)
+            results = [end for world, value in ways for end in self._method_node(node, node.func, value, world, ctx)]
+            return reduce_results(results, MAX_EXITS)
         if isinstance(node.func, cst.Name) and node.func.value == "super":
             return [(w, self._super(node, w, ctx))]
         callee = w.resolve(self.m.eval(node.func, w, ctx))
         args = self.arguments(node, w, ctx)
         return self.call(callee, args, w, ctx, site)
+
+    def _method_node(self, node: cst.Call, func: cst.Attribute, receiver: Value, w: World, ctx: Context) -> Results:
+        """Evaluate the call of a method, the receiver of which is known already."""
+        site, name = ctx.site(node), func.attr.value
+        args = self.arguments(node, w, ctx)
+        receiver = w.resolve(receiver)
+        if name == "forward":
+            by = func.value.value if isinstance(func.value, cst.Name) else ""
+            self.m.construction.forward_called(receiver, by, w, ctx, site)
+            self.m.functions.forward_called(receiver, args, w, ctx, site)
+        return self.method(receiver, name, args, w, ctx, site)
 
     def arguments(self, node: cst.Call, w: World, ctx: Context) -> Arguments:
         """Evaluate the arguments of a call, unpacking known ``*args`` and ``**kwargs``."""

@@ -137,6 +137,9 @@ class Containers:
                 if name == "setdefault":
                     w.write(receiver.id).items[key] = default
                 return default
+        if name == "setdefault" and not obj.items and obj.tail is None:
+            w.write(receiver.id).tail = default  # one value stands for all keys that are not known
+            return default
         value = self.m.python.get_item(receiver, key if isinstance(key, (Const, Unknown)) else None, w, ctx, site)
         return value if name == "__getitem__" or default == NONE else self.m.choices.either(value, default, w)
 

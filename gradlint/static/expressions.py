@@ -352,14 +352,24 @@ class Expressions:
         return [(world, self.m.eval(node.body if taken else node.orelse, world, ctx)) for taken, world in ways]
 
     def alternatives(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
-        """``a if test else b`` on its own: objects of different kinds stay apart, for what else depends on the test."""
+        """``a if test else b`` on its own: objects of different kinds stay apart, for what else depends on the test.
+
+        So do lists and dicts that were there before: what is put into the one is not in the other.
+        """
         if self.m.modes.asked_by(node.test):
             return [(w, self.m.eval(node, w, ctx))]
+        before = fresh()
         results = self._either(node, w, ctx)
-        made = [world.get(value, Instance) for world, value in results]
-        if len(results) > 1 and all(obj is not None and obj.kind in _CHOSEN for obj in made):
+        if len(results) > 1 and all(self._stays_apart(world.resolve(value), before, world) for world, value in results):
             return results
         return [(w, self.m.calls.joined(results, w))]
+
+    def _stays_apart(self, value: Value, before: int, w: World) -> bool:
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance):
+            return obj.kind in _CHOSEN
+        kept = isinstance(obj, Mapping) or (isinstance(obj, Sequence) and obj.mutable)
+        return kept and isinstance(value, Ref) and value.id < before
 
     # --- displays and comprehensions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
@@ -147,17 +148,18 @@ class ModuleMethods:
 
     def _submodules(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
         modules = self.m.modules
-        refs = list(modules.walk(receiver, w)) if name.endswith("modules") else list(modules.children(obj, w))
+        below = name.endswith("modules")
+        refs = list(modules.walk(receiver, w)) if below else list(modules.children(obj, w))
         held = [module for ref in (receiver, *refs) if isinstance(module := w.find(ref.id), Instance)]
-        values: list[Value] = list(self._representatives(refs, w))
+        values: list[Value] = list(self._representatives(refs, w) if below else refs)
         others = any(module.opaque or self._holds_others(module, w) for module in held)
         if others:
             values.append(Unknown(("module", fresh()), "module"))
         if name.startswith("named"):
             pairs = [[Unknown(("name", fresh()), "name"), value] for value in values]
             values = [w.new(Sequence(pair, [None, None], mutable=False)) for pair in pairs]
-        if others and len(values) == 1:
-            return w.new(Sequence(tail=values[0]))
+        if others and not below:  # which of them comes first is not known
+            return w.new(Sequence(tail=reduce(partial(self.m.choices.either, w=w), values)))
         return w.new(Sequence(values, [None] * len(values)))
 
     def _holds_others(self, module: Instance, w: World) -> bool:

@@ -202,6 +202,8 @@ class Modules:
             parts = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
             parts += [obj.tail] if obj.tail is not None else []
             return frozenset().union(*(self.groups_in(part, w, depth - 1) for part in parts))
+        if isinstance(value, Choice) and depth:
+            return frozenset().union(*(self.groups_in(one, w, depth - 1) for one in value.alternatives))
         if isinstance(value, Unknown):
             if value.deps:
                 return value.deps
@@ -261,6 +263,9 @@ class Modules:
         if name == "training" and obj.kind in MODULES:
             obj.training = value.value if isinstance(value, Const) else None
             obj.mode_at = site
+            return
+        if obj.kind == "optimizer" and name == "param_groups":
+            obj.groups |= self.groups_in(value, w)
             return
         if obj.kind in MODULES:
             self.m.ownership.placed(owner, value, w, site)

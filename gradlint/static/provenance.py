@@ -25,7 +25,7 @@ def from_module(value: Unknown) -> bool:
     return isinstance(key, tuple) and len(key) == 3 and key[0] == "call" and key[2] == "forward"
 
 
-_CARRIERS = frozenset(["call", "result"])
+_CARRIERS = frozenset(["call", "result", "abstract"])
 _GIVEN = frozenset(["param", "batch", "element", "next"])
 _PARTS = frozenset(["attribute", "item", "binary", "element", "unary"])
 

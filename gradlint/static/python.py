@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.joining import MAX_ALTERNATIVES
 from gradlint.static.provenance import NOTHING, is_any
 from gradlint.static.torch_table import any_of
 from gradlint.static.values import (
@@ -211,6 +212,13 @@ class Python:
         if not parts:
             return Unknown(("item", fresh()))
         self.m.construction.read_out(obj, w, ctx)
+        return self._one_of(parts, w)
+
+    def _one_of(self, parts: list[Value], w: World) -> Value:
+        """An item at a place that is not known; of a few lists it is one itself, which may yet grow."""
+        lists = [w.get(part, Sequence) for part in parts]
+        if 1 < len(parts) <= MAX_ALTERNATIVES and all(obj is not None and obj.mutable for obj in lists):
+            return Choice(fresh(), tuple(parts))
         joined = parts[0]
         for part in parts[1:]:
             joined = self.m.choices.either(joined, part, w)
@@ -243,10 +251,7 @@ class Python:
         if named and len(parts) == 1:
             return self.m.tensors.picked(parts[0], w)
         self.m.construction.read_out(obj, w, ctx)
-        joined = parts[0]
-        for part in parts[1:]:
-            joined = self.m.choices.either(joined, part, w)
-        return joined
+        return self._one_of(parts, w)
 
     def set_item(self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``owner[index] = value``."""

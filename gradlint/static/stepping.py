@@ -114,7 +114,9 @@ class Stepping:
         """``clip_grad_norm_(parameters, …)`` and its like."""
         groups = self.m.modules.groups_in(parameters, w)
         self.settle(w, ctx, site)
-        self.m.witness.send(events.GradientsClipped(site=site, touches=_all(groups)), w, ctx)
+        # A part of the model that the loss does not depend on says nothing of where the call stands.
+        fed = [key for key in groups if isinstance(group := w.find(key), Group) and group.prepared is not False]
+        self.m.witness.send(events.GradientsClipped(site=site, touches=_all(fed or groups)), w, ctx)
 
     # --- scalers
 
