@@ -289,6 +289,7 @@ class _Scope:
                 found |= self._reach.features_of_call(unit.methods[name])
         bases = _BASES.search(unit.text)
         for chain in chains_in(bases[1]) if bases is not None else ():
+            found |= features_of(chain, self.foreign)
             for base in self.targets(chain):
                 if base is not unit:
                     found |= self._reach.features(base)
