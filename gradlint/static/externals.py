@@ -457,11 +457,14 @@ class Externals:
         return w.resolve(given[0]) if len(given) == 1 else w.new(Sequence(given, [None] * len(given), mutable=False))
 
     def _thaw(self, groups: frozenset[int], w: World) -> None:
-        """Of a module whose inside is not known a part may be frozen, and another one handed to an optimizer."""
+        """Of a module whose inside is not known a part may be frozen, and another one handed to an optimizer.
+
+        Where none is known to be frozen, what is handed over is there to be trained.
+        """
         for key in groups:
             group = w.find(key)
-            if isinstance(group, Group) and group.opaque and group.requires_grad is False:
-                w.write(key).requires_grad = None
+            if isinstance(group, Group) and group.opaque and group.requires_grad is not True:
+                w.write(key).requires_grad = True if group.requires_grad is None else None
 
     def _read_inputs(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         self.m.witness.read(groups, w, ctx, site)
