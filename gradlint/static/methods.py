@@ -336,6 +336,7 @@ class Methods:
         if name == "step":
             if looks_like_optimizer(receiver) and len(args.positional) <= 1:
                 optimizer = self.m.optimizers.opaque_optimizer(receiver, w, site)
+                self.m.passes.reached_before(self.m.optimizers.groups_of(optimizer, w, site), w, ctx)
                 return self.call(optimizer, name, args, w, ctx, site)
             if args.positional and looks_like_optimizer(w.resolve(args.positional[0])):
                 self.m.optimizers.stepped(args.positional[0], w, ctx, site)

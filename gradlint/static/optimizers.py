@@ -104,6 +104,8 @@ class Optimizers:
         optimizer = self._known(optimizer, w, site)
         obj = w.get(optimizer, Instance)
         if obj is not None and obj.kind == "optimizer":
+            if obj.opaque:
+                self.m.passes.reached_before(obj.groups, w, ctx)
             self._first_step(optimizer, obj, w, ctx, site)
             self._apply(obj, w, ctx, site)
 

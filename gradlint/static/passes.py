@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
@@ -82,12 +82,22 @@ class Passes:
             ctx,
             alternative=before,  # a path that comes here for the first time tells nothing of those that come again
         )
+        if tensor.open and certain:
+            w.bound[WALKED, "open"] = Const(site)
         self.m.memory.walked(tensor, w, ctx, site)
         self.m.stepping.fed(touches, tensor.scaled, w, ctx, site)
         self.m.evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
             self.m.graphs.retained(root, w, ctx, site)
         self.free(tensor, retain, w, site)
+
+    def reached_before(self, groups: Iterable[int], w: World, ctx: Context) -> None:
+        """Groups come to light as they are stepped: the last backward pass of an unknown loss had reached them."""
+        walk = w.bound.get((WALKED, "open"))
+        new = [key for key in groups if isinstance(group := w.find(key), Group) and not group.tokens]
+        if isinstance(walk, Const) and new:
+            event = events.Backward(site=walk.value, root=events.Tensor(), touches=dict.fromkeys(new, True))
+            self.m.witness.advance(event, w, ctx)
 
     def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
         """Free the graph of a tensor, unless it is retained."""

@@ -54,12 +54,12 @@ class _Signature:
         changed = {key for key, obj in heap.items() if obj.stamp > since and key <= since}
         self.queue += sorted(changed.union(key for key in different if key in heap))
         out: list[Hashable] = [self.world.grad, tuple(self.queue)]
+        settled = [(name, value) for name, value in self.world.bound.items() if newest(name) <= since]
+        out.append(frozenset((name, self.value(value)) for name, value in settled))
         position = 0
         while position < len(self.queue):
             out.append(self.object(self.world.find(self.queue[position])))
             position += 1
-        settled = [(name, value) for name, value in self.world.bound.items() if newest(name) <= since]
-        out.append(frozenset((name, self.value(value)) for name, value in settled))
         return tuple(out)
 
     def number(self, key: Hashable) -> int:

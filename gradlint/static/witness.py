@@ -109,7 +109,11 @@ class Witness:
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
             key = (rule.code, name, event.site, None if every_time else ctx.key, alternative)
             self._vote(key, rule, found[0] if found else None)
-        for rule, protocol, slot in self._protocols.get(kind, ()):
+        self.advance(event, w, ctx)
+
+    def advance(self, event: events.Event, w: World, ctx: Context) -> None:
+        """Send an event to the protocols alone."""
+        for rule, protocol, slot in self._protocols.get(type(event), ()) if not self.muted else ():
             self._advance(rule, protocol, slot, event, w, ctx)
 
     def _vote(self, key: Hashable, rule: Rule, violation: Violation | None) -> None:
