@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.cloning import clone
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
+from gradlint.static.provenance import COUNTED
 from gradlint.static.torch_table import any_of
 from gradlint.static.values import (
     NONE,
@@ -103,7 +104,8 @@ class BuiltinCalls:
                 return Unknown(("range", fresh()))
             if len(numbers) <= 4:
                 return w.new(Sequence([Const(n) for n in numbers], [None] * len(numbers), None, None, False))
-        return w.new(Sequence([], [], Unknown(("range", fresh())), None, False))
+        from_zero = len(values) == 1 or values[:1] == [Const(0)]
+        return w.new(Sequence([], [], Unknown((COUNTED if from_zero else "range", fresh())), None, False))
 
     def _items(self, value: Value, w: World, ctx: Context, site: Site) -> tuple[list[Value] | None, Value]:
         items = self.m.python.iterate(value, w, ctx, site)
@@ -119,7 +121,9 @@ class BuiltinCalls:
                 for n, v in zip(numbers, known_items, strict=True)
             ]
             return w.new(Sequence(pairs, [None] * len(pairs)))
-        pair = w.new(Sequence([Unknown(("index", fresh()), "i"), element], [None, None], None, None, False))
+        from_zero = w.resolve(args.get(1, "start") or Const(0)) == Const(0)
+        index = Unknown((COUNTED if from_zero else "index", fresh()), "i")
+        pair = w.new(Sequence([index, element], [None, None], None, None, False))
         return w.new(Sequence([], [], pair))
 
     def _as_long(self, columns: list[list[Value]], w: World) -> list[list[Value]]:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.static.ops import Op
+from gradlint.static.provenance import COUNTED, LATER
 from gradlint.static.torch_notation import names
 from gradlint.static.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
@@ -23,7 +24,7 @@ _FREE = names(
     "",
     "batch number counter index range len key name string literal in not == truth training requires_grad device "
     "comparison norm time cut",
-)
+) | {COUNTED, LATER}
 """Kinds of unknown values that are no tensors with a graph."""
 _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 _LOADER = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")

@@ -11,6 +11,7 @@ import libcst as cst
 from gradlint.static.context import Context
 from gradlint.static.modes import mode_of
 from gradlint.static.outcome import Results
+from gradlint.static.provenance import is_later
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -310,7 +311,9 @@ class Expressions:
         return Unknown((symbol, key_of(left), key_of(right)))
 
     def _equal(self, left: Value, right: Value, w: World) -> bool | None:
-        """Whether two values that are neither numbers nor tensors are equal, if that is known."""
+        """Whether two values that are neither tensors nor numbers that are both known are equal, if that is known."""
+        if (is_later(left) and right == Const(0)) or (is_later(right) and left == Const(0)):
+            return False
         if isinstance(left, (External, Class)) and isinstance(right, (External, Class)):
             return left == right
         a, b = w.get(left, Sequence), w.get(right, Sequence)
@@ -494,6 +497,8 @@ class Expressions:
         if isinstance(value, Ref):
             return self.m.python.truth(value, w), ("truth", value), False
         if isinstance(value, Unknown):
+            if is_later(value):
+                return True, None, False
             key, flipped = value.key, False
             while isinstance(key, tuple) and len(key) == 2 and key[0] == "not":
                 key, flipped = key[1], not flipped

@@ -45,10 +45,11 @@ class Loops:
                 world.write(ctx.frame).vars[slot] = iterable
                 together.append(world)
 
-        def start(world: World, here: Context) -> None:
+        def start(world: World, here: Context, number: int) -> None:
             frame = world.get(Ref(ctx.frame), Frame)
             iterable = frame.vars.get(slot) if frame is not None else None
             element = self.m.python.element(iterable or Unknown(("iterable", fresh())), world, here)
+            element = self.m.python.counted_on(element, world) if number else element
             self.m.flow.bind(node.target, element, world, here, node.target)
 
         if together:
@@ -69,7 +70,7 @@ class Loops:
             skipped += [world for taken, world in ways if not taken and len(ways) == 1]
         if not entered:
             return Outcome(skipped)
-        result = self._peeled(node, self.m.flow.fewer(entered), ctx, lambda world, here: None)
+        result = self._peeled(node, self.m.flow.fewer(entered), ctx, lambda world, here, number: None)
         result.normal += skipped
         return result
 
@@ -106,7 +107,7 @@ class Loops:
                 world.write(key).requires_grad = None
 
     def _peeled(
-        self, node: cst.For | cst.While, worlds: list[World], ctx: Context, start: Callable[[World, Context], None]
+        self, node: cst.For | cst.While, worlds: list[World], ctx: Context, start: Callable[[World, Context, int], None]
     ) -> Outcome:
         """Execute a loop iteration by iteration until nothing new can happen; it runs at least once."""
         out = Outcome()
@@ -122,7 +123,7 @@ class Loops:
             aside = self.m.budget.aside
             here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh(), loop=(id(node), ctx.key))
             for world in worlds:
-                start(world, here)
+                start(world, here, number)
             body = self.m.flow.block(node.body.body, worlds, here)
             out.breaks += body.breaks
             out.returns += body.returns

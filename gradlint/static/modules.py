@@ -456,7 +456,7 @@ class Modules:
         event = events.LossCalled(
             site=site,
             loss=name,
-            input=tensors.view_of(prediction, w) if prediction is not None else events.Tensor(),
+            input=tensors.nearly(prediction, w) if prediction is not None else events.Tensor(),
             target=tensors.view_of(target, w) if target is not None else events.Tensor(),
         )
         self.m.witness.send(event, w, ctx, alternative=(name, variant(w, ctx)))

@@ -6,6 +6,8 @@ from collections.abc import Hashable
 
 from gradlint.static.values import Const, Unknown, Value
 
+COUNTED = "counted"  #: the kind of a number that a loop counts from zero
+LATER = "counted on"  #: the kind of such a number after the first iteration: it is not zero
 _PARAMETER_NAMES = frozenset(
     ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias"]
 )
@@ -71,7 +73,7 @@ def _is_number(key: Hashable) -> bool:
     return key[0] in _NUMBERS
 
 
-_NUMBERS = frozenset(["number", "len", "size", "dim", "numel", "index", "counter", "string", "key"])
+_NUMBERS = frozenset(["number", "len", "size", "dim", "numel", "index", "counter", COUNTED, LATER, "string", "key"])
 
 
 NOTHING = "nothing"
@@ -108,6 +110,11 @@ def carries_graph(value: Unknown) -> bool:
             break
         key = key[2] if key[0] in ("binary", "unary") else key[1]
     return bool(value.deps)
+
+
+def is_later(value: Value) -> bool:
+    """Whether a value counts the iterations of a loop from zero, and is not the first."""
+    return isinstance(value, Unknown) and isinstance(value.key, tuple) and value.key[0] == LATER
 
 
 def is_loaded(value: Value) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import MAX_ALTERNATIVES
-from gradlint.static.provenance import NOTHING, is_any
+from gradlint.static.provenance import COUNTED, LATER, NOTHING, is_any
 from gradlint.static.torch_table import any_of
 from gradlint.static.values import (
     NONE,
@@ -118,6 +118,17 @@ class Python:
             items = [self.renew(item, w) for item in obj.items]
             return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
         return value
+
+    def counted_on(self, value: Value, w: World) -> Value:
+        """What a loop is given after its first iteration: the numbers that it counts from zero are not zero."""
+        value = w.resolve(value)
+        if isinstance(value, Unknown):
+            return Unknown((LATER, fresh()), value.hint) if is_any(value, COUNTED) else value
+        obj = w.get(value, Sequence)
+        if obj is None or obj.mutable or not obj.items:
+            return value
+        items = [self.counted_on(item, w) for item in obj.items]
+        return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
 
     def unpack(self, value: Value, count: int, starred: list[bool], w: World, ctx: Context) -> list[Value]:
         """The values for ``count`` targets."""

@@ -237,6 +237,13 @@ class Tensors:
             retains_grad=fact(tensor.retains),  # type: ignore[arg-type]
         )
 
+    def nearly(self, value: Value, w: World) -> events.Tensor:
+        """As :meth:`view_of`, for a rule to which it makes no difference that a small number was added."""
+        view = self.view_of(value, w)
+        tensor = w.get(w.resolve(value), Tensor)
+        nudged = tensor is not None and tensor.nudged not in ("", "none")
+        return replace(view, activation=known(tensor.nudged)) if tensor is not None and nudged else view
+
     def stale(self, tensor: Tensor, w: World) -> Site | None:
         """Where a step changed parameters that the graph of a tensor, not freed yet, needs as they were."""
         for key in sorted(tensor.segments - tensor.doubtful):
