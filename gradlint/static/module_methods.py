@@ -127,10 +127,11 @@ class ModuleMethods:
         for ref in self.m.modules.walk(receiver, w):
             module = w.write(ref.id)
             module.device = device
-            for value in module.attrs.values():
+            for attribute, value in module.attrs.items():
                 value = w.resolve(value)
                 tensor = w.get(value, Tensor)
-                if tensor is not None and tensor.is_parameter and isinstance(value, Ref):
+                registered = tensor is not None and (tensor.is_parameter or attribute in module.buffers)
+                if registered and isinstance(value, Ref):
                     w.write(value.id).device = device
 
     def _representatives(self, refs: list[Ref], w: World) -> list[Ref]:

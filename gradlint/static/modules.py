@@ -11,6 +11,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.outcome import Results
+from gradlint.static.provenance import names_parameter
 from gradlint.static.python import Index, Items
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_libraries import is_part
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _OPAQUE = Op(activation="clears", saves="other")
-_PARAMETERS = frozenset(
-    ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "weight_ih_l0", "weight_hh_l0"]
-)
 MODULES = ("module", "lightning", "loss")
 
 
@@ -222,7 +220,7 @@ class Modules:
         if obj.kind in MODULES:
             if name == "training":
                 return Unknown(("training", owner), "training") if obj.training is None else Const(obj.training)
-            if name in _PARAMETERS and obj.groups and (obj.layer is not None or obj.opaque):
+            if names_parameter(name) and obj.groups and (obj.layer is not None or obj.opaque):
                 parameter = self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device)
                 w.write(owner.id).attrs[name] = parameter
                 return parameter

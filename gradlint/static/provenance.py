@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 
 from gradlint.static.values import Const, Unknown, Value
 
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
 LATER = "counted on"  #: the kind of such a number after the first iteration: it is not zero
-_PARAMETER_NAMES = frozenset(
-    ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias"]
-)
+_PARAMETER_NAME = re.compile(r"(in_proj_)?(weight|bias)|(weight|bias)_[ih]h(_l\d+(_reverse)?)?")
+
+
+def names_parameter(name: str) -> bool:
+    """Whether a layer of torch keeps a parameter under this name, if anything."""
+    return _PARAMETER_NAME.fullmatch(name) is not None
 
 
 def looks_like_parameter(value: Unknown) -> bool:
     """Whether an unknown value is read as ``something.weight`` or ``something.bias``."""
     key = value.key
-    return isinstance(key, tuple) and len(key) == 3 and key[0] == "attribute" and key[2] in _PARAMETER_NAMES
+    return isinstance(key, tuple) and len(key) == 3 and key[0] == "attribute" and names_parameter(str(key[2]))
 
 
 def from_module(value: Unknown) -> bool:
