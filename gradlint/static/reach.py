@@ -6,7 +6,6 @@ need not be executed, nor even parsed.
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,13 +41,6 @@ _WRAPPED = re.compile(
 )
 _ATTRIBUTE = re.compile(r"\bself\.\w")
 _BASES = re.compile(r"(?m)^class\s+\w+[^(:]*\(([^)]*)\)")
-_PLAIN_METHODS = frozenset(
-    name
-    for kind in (list, dict, set, str, bytes, tuple, int, float)
-    for name in vars(kind)
-    if not name.startswith("_") and name not in ("clear", "decode", "encode", "update")
-).union(["read", "write", "close", "tolist", "astype", "reshape", "mean", "std", "sum", "min", "max", "item"])
-"""Methods of Python's own objects and of arrays; without those whose names agents and models use as well."""
 _SUPER = re.compile(r"\bsuper\s*\(\s*(\w*)[^()]*\)\s*\.\s*__init__\s*\(|\.__init__\s*\(")
 
 
@@ -66,7 +58,6 @@ class Reach:
         self._asked = enough
         self._scopes: dict[Module, _Scope] = {}
         self._features: dict[Unit, Feature] = {}
-        self._aside: dict[FunctionUnit, bool] = {}
         self._of_calls: dict[FunctionUnit, Feature] = {}
 
     def _enough(self, features: Feature) -> bool:
@@ -101,11 +92,7 @@ class Reach:
 
     def stands_aside(self, unit: FunctionUnit) -> bool:
         """Whether calling a function has to do neither with modules nor with gradients: data, figures, files."""
-        known = self._aside.get(unit)
-        if known is None:
-            self._aside[unit] = False  # it may lead back here
-            known = self._aside[unit] = self.scope(unit.module).stands_aside(unit)
-        return known
+        return not self.features_of_call(unit) & ~ASIDE
 
     def _look_around(self, start: Unit) -> bool:
         """Find the features of a unit without going far: from each file only after all that it leads to in itself.
@@ -271,21 +258,6 @@ class _Scope:
         if known is None:
             known = self._mentioned[unit] = self._features(unit, unit.text, _chains(unit))
         return known
-
-    def stands_aside(self, unit: FunctionUnit) -> bool:
-        """Whether neither a function nor what it calls has to do with modules or gradients; all of it is known."""
-        chains = (chain for chain in chains_in(unit.text) if chain.called and chain.parts != (unit.name,))
-        return not self.mentions(unit) & ~ASIDE and all(map(self._calls_aside, chains))
-
-    def _calls_aside(self, chain: Chain) -> bool:
-        head, last = chain.parts[0], chain.parts[-1]
-        if head in self.foreign.names:  # what matters of libraries is among the features of the text
-            return True
-        if head in self.links or len(chain.parts) == 1:
-            units = self.targets(chain)
-            known = all(isinstance(unit, FunctionUnit) and self._reach.stands_aside(unit) for unit in units)
-            return known if units else hasattr(builtins, head)
-        return last in _PLAIN_METHODS
 
     def leads_to(self, unit: Unit) -> tuple[Unit, ...]:
         """The units that the names in a unit lead to, in the order of its text."""
