@@ -147,7 +147,7 @@ class Activations:
     def _view(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, torch.Tensor):
             return Tensor()
-        entry = _entry(self._known, tensor) or _entry(self._bounded, tensor)
+        entry = _entry(self._known, tensor) or _entry(self._bounded, tensor) or _entry(self._nudged, tensor)
         return Tensor(
             requires_grad=known(tensor.requires_grad),
             integral=known(not tensor.is_floating_point() and not tensor.is_complex()),

@@ -457,7 +457,7 @@ class Modules:
             input=tensors.nearly(prediction, w) if prediction is not None else events.Tensor(),
             target=tensors.view_of(target, w) if target is not None else events.Tensor(),
         )
-        self.m.witness.send(event, w, ctx, alternative=(name, variant(w, ctx)))
+        self.m.witness.send(event, w, ctx, alternative=name, variant=variant(w, ctx))
         self.m.uses.judged(name, prediction, target, w, site)
         if target is not None and prediction is not None and self._is_output(prediction, w):
             self._fed(name, [target], w, ctx, site)

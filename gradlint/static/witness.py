@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
@@ -66,6 +66,23 @@ class _Move:
         return cls(after, after | before, tuple((token, violated) for token, _, violated in moves), violates)
 
 
+class _Happened(NamedTuple):
+    """Something that a check of a rule was told of."""
+
+    code: str
+    check: str
+    site: Site
+    moment: int | None
+    alternative: Hashable  #: which of several things that may happen at that moment
+
+
+class _Asked(NamedTuple):
+    """What the worlds vote on."""
+
+    happened: _Happened
+    variant: Hashable  #: what it happened to
+
+
 class Witness:
     """Feeds the rules of one analysis."""
 
@@ -99,15 +116,27 @@ class Witness:
         """Whether any rule listens to one of these events."""
         return any(kind in self._checks or kind in self._protocols for kind in kinds)
 
-    def send(self, event: events.Event, w: World, ctx: Context, alternative: Hashable = None) -> None:
-        """Send an event to the checks and protocols that listen to its type."""
+    def send(
+        self, event: events.Event, w: World, ctx: Context, alternative: Hashable = None, variant: Hashable = None
+    ) -> None:
+        """Send an event to the checks and protocols that listen to its type.
+
+        Args:
+            event: what happens.
+            w: the world it happens in.
+            ctx: where.
+            alternative: which of several things happens: the worlds of one do not speak for those of another.
+            variant: what it happens to, where that is chosen; likewise, unless what happens is chosen, too, and it is
+                not known what is chosen with what.
+        """
         if self.muted:
             return
         kind = type(event)
         for rule, name in self._checks.get(kind, ()) if not self.repeated else ():
             found = list(getattr(rule, name)(event))
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
-            key = (rule.code, name, event.site, None if every_time else ctx.key, alternative)
+            happened = _Happened(rule.code, name, event.site, None if every_time else ctx.key, alternative)
+            key = _Asked(happened, variant)
             self._vote(key, rule, found[0] if found else None)
         self.advance(event, w, ctx)
 
@@ -274,8 +303,9 @@ class Witness:
 
     def _counted(self) -> list[tuple[Rule, Violation]]:
         best: dict[tuple[str, object], tuple[Rule, Violation]] = {}
+        doubted = self._doubted()
         for key, votes in self._votes.items():
-            if votes.vetoed or not votes.violations:
+            if votes.vetoed or not votes.violations or (isinstance(key, _Asked) and key.happened in doubted):
                 continue
             rule = self._owners[key]
             for violation in votes.violations:
@@ -289,6 +319,15 @@ class Witness:
                 best[place] = (rule, better if better.mend == mend else replace(better, mend=mend))
         self.start_again()
         return list(best.values())
+
+    def _doubted(self) -> set[_Happened]:
+        """What was one of several alternatives, and no mistake for some of the variants that it happened to."""
+        asked = {key: votes for key, votes in self._votes.items() if isinstance(key, _Asked)}
+        alternatives: dict[Hashable, set[Hashable]] = {}
+        for key in asked:
+            alternatives.setdefault(key.happened[:-1], set()).add(key.happened.alternative)
+        vetoed = (key.happened for key, votes in asked.items() if votes.vetoed)
+        return {happened for happened in vetoed if len(alternatives[happened[:-1]]) > 1}
 
 
 def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None]:
