@@ -11,7 +11,9 @@ from gradlint.static.torch_table import (
     DISTRIBUTION_FACTS,
     DISTRIBUTION_MEASURES,
     DISTRIBUTION_STATISTICS,
-    DISTRIBUTIONS,
+    DIVERGENCES,
+    INDEX_DISTRIBUTIONS,
+    builds_distribution,
 )
 from gradlint.static.values import Bound, Instance, Ref, Unknown, Value
 from gradlint.static.world import World
@@ -33,12 +35,9 @@ class Distributions:
 
     def built(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """What ``name(…)`` of ``torch.distributions`` gives; None if it is no distribution."""
-        last = name.rpartition(".")[2]
-        if not name.startswith(DISTRIBUTIONS):
-            return None
-        if last == "kl_divergence":
+        if name in DIVERGENCES:
             return self.m.tensors.apply(_COMPUTED, args, w, ctx, site)
-        if not last[:1].isupper() or last.endswith(("Transform", "Constraint")) or ".transforms." in name:
+        if not builds_distribution(name):
             return None
         attrs = {f"<{key}>": value for key, value in (*enumerate(args.positional), *args.keywords.items())}
         return w.new(Instance(name=name, kind="distribution", attrs=attrs, made_at=site))
@@ -56,7 +55,7 @@ class Distributions:
             given = args if not name.startswith("rsample") else Arguments()
             return self.m.tensors.apply(_COMPUTED, Arguments([*own, *given]), w, ctx, site)
         if name in DISTRIBUTION_DRAWS:
-            op = _DRAWN_INDEX if obj.name.rpartition(".")[2] == "Categorical" else _DRAWN
+            op = _DRAWN_INDEX if obj.name in INDEX_DISTRIBUTIONS else _DRAWN
             return self.m.tensors.apply(op, Arguments(own), w, ctx, site)
         if name == "expand":
             return owner

@@ -7,32 +7,18 @@ stands for each of them.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Final
 
+from gradlint.static.torch_table import GIVES, GIVES_ITSELF, GIVES_SEVERAL, is_estimator
 from gradlint.static.values import Sequence, Unknown, Value
 from gradlint.static.world import World, fresh
-
-_AXES: Final = "matplotlib.axes.Axes"
-_FIGURE: Final = "matplotlib.figure.Figure"
-_GIVING: Final = {
-    **dict.fromkeys(["matplotlib.pyplot.figure", "matplotlib.pyplot.gcf", _FIGURE], _FIGURE),
-    **dict.fromkeys((f"matplotlib.pyplot.{name}" for name in ("subplot", "axes", "gca", "twinx", "twiny")), _AXES),
-    **dict.fromkeys((f"{_FIGURE}.{name}" for name in ("subplots", "add_subplot", "add_axes", "gca", "axes")), _AXES),
-    **dict.fromkeys((f"{_AXES}.{name}" for name in ("twinx", "twiny", "inset_axes", "flat", "T")), _AXES),
-    "sklearn.pipeline.make_pipeline": "sklearn.pipeline.Pipeline",
-}
-"""The class of what a callable, or an attribute, gives."""
-
-_ITSELF: Final = frozenset(["fit", "partial_fit", "set_params", "ravel", "flatten", "reshape", "transpose"])
 
 
 def made_by(name: str, w: World) -> Value | None:
     """What calling ``name`` (canonical) gives, if that is an object of such a library, or a pair of them."""
-    if name == "matplotlib.pyplot.subplots":
-        return w.new(Sequence([_made(_FIGURE), _made(_AXES)], [None, None], None, None, False))
-    cls = _GIVING.get(name)
-    if cls is None and name.startswith("sklearn.") and name.rpartition(".")[2][:1].isupper():
-        cls = name
+    if name in GIVES_SEVERAL:
+        given: list[Value] = [_made(cls) for cls in GIVES_SEVERAL[name]]
+        return w.new(Sequence(given, [None] * len(given), None, None, False))
+    cls = name if is_estimator(name) else GIVES.get(name)
     return None if cls is None else _made(cls)
 
 
@@ -55,12 +41,12 @@ def _class_of(key: Hashable) -> str | None:
         return _class_of(first)
     if kind == "element":
         return _class_of(last)
-    return _GIVING.get(f"{_class_of(first)}.{last}") if kind == "attribute" else None
+    return GIVES.get(f"{_class_of(first)}.{last}") if kind == "attribute" else None
 
 
 def is_itself(method: str) -> bool:
     """Whether a method of such an object gives the object, or the axes it holds in another shape."""
-    return method in _ITSELF
+    return method in GIVES_ITSELF
 
 
 __all__ = ["class_of", "is_itself", "made_by"]

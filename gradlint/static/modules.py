@@ -11,11 +11,9 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.outcome import Results
-from gradlint.static.provenance import names_parameter
 from gradlint.static.python import Index, Items
 from gradlint.static.tensors import device_of
-from gradlint.static.torch_libraries import is_part
-from gradlint.static.torch_table import LAYERS, LOSSES, PACKED_FIELDS, heads
+from gradlint.static.torch_table import LAYERS, LOSSES, PACKED_FIELDS, heads, is_part, names_parameter
 from gradlint.static.values import (
     HOOKED,
     NONE,

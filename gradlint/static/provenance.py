@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 
+from gradlint.static.torch_table import names_parameter
 from gradlint.static.values import Const, Unknown, Value
 
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
 LATER = "counted on"  #: the kind of such a number after the first iteration: it is not zero
-_PARAMETER_NAME = re.compile(r"(in_proj_)?(weight|bias)|(weight|bias)_[ih]h(_l\d+(_reverse)?)?")
-
-
-def names_parameter(name: str) -> bool:
-    """Whether a layer of torch keeps a parameter under this name, if anything."""
-    return _PARAMETER_NAME.fullmatch(name) is not None
 
 
 def looks_like_parameter(value: Unknown) -> bool:

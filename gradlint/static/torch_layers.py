@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from gradlint.static.ops import Dropout, Layer, Loss, Op
@@ -211,3 +212,10 @@ SOFTMAX_DIMS: Final[dict[str, int]] = {
     "torch.nn.Softmin": 0,
 }
 """The functions and layers that must be told the dimension, with the position of ``dim``."""
+
+_PARAMETER_NAME: Final = re.compile(r"(in_proj_)?(weight|bias)|(weight|bias)_[ih]h(_l\d+(_reverse)?)?")
+
+
+def names_parameter(name: str) -> bool:
+    """Whether a layer keeps a parameter under this name, if anything."""
+    return _PARAMETER_NAME.fullmatch(name) is not None

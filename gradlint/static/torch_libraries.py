@@ -141,3 +141,26 @@ _NOT_HARMLESS: Final = ("torch.cuda.amp.", "torch.cuda.make_graphed_callables", 
 def is_harmless(name: str) -> bool:
     """Whether ``name`` (canonical) leaves gradients and parameters alone, whatever it is given."""
     return name in HARMLESS or (name.startswith(HARMLESS_PREFIXES) and not name.startswith(_NOT_HARMLESS))
+
+
+_AXES: Final = "matplotlib.axes.Axes"
+_FIGURE: Final = "matplotlib.figure.Figure"
+GIVES: Final = {
+    **dict.fromkeys(["matplotlib.pyplot.figure", "matplotlib.pyplot.gcf", _FIGURE], _FIGURE),
+    **dict.fromkeys((f"matplotlib.pyplot.{name}" for name in ("subplot", "axes", "gca", "twinx", "twiny")), _AXES),
+    **dict.fromkeys((f"{_FIGURE}.{name}" for name in ("subplots", "add_subplot", "add_axes", "gca", "axes")), _AXES),
+    **dict.fromkeys((f"{_AXES}.{name}" for name in ("twinx", "twiny", "inset_axes", "flat", "T")), _AXES),
+    "sklearn.pipeline.make_pipeline": "sklearn.pipeline.Pipeline",
+}
+"""The class of what a callable, or an attribute, gives."""
+
+GIVES_ITSELF: Final = frozenset(["fit", "partial_fit", "set_params", "ravel", "flatten", "reshape", "transpose"])
+"""Methods of such objects that give the object itself, or the axes it holds in another shape."""
+
+GIVES_SEVERAL: Final = {"matplotlib.pyplot.subplots": (_FIGURE, _AXES)}
+"""The classes of what a callable gives together."""
+
+
+def is_estimator(name: str) -> bool:
+    """Whether ``name`` (canonical) is a class of scikit-learn."""
+    return name.startswith("sklearn.") and name.rpartition(".")[2][:1].isupper()

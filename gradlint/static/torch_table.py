@@ -25,8 +25,11 @@ from gradlint.static.torch_functions import (
     SPECIAL_METHODS,
     TELLING_METHODS,
 )
-from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES, SOFTMAX_DIMS
+from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES, SOFTMAX_DIMS, names_parameter
 from gradlint.static.torch_libraries import (
+    GIVES,
+    GIVES_ITSELF,
+    GIVES_SEVERAL,
     HARMLESS,
     HARMLESS_PREFIXES,
     MODULE_FACTORIES,
@@ -34,7 +37,9 @@ from gradlint.static.torch_libraries import (
     any_of,
     builds_module,
     heads,
+    is_estimator,
     is_harmless,
+    is_part,
 )
 from gradlint.static.torch_names import ALIASES, canonical
 from gradlint.static.torch_operations import INTEGRAL_TYPES
@@ -50,12 +55,13 @@ from gradlint.static.torch_training import (
     DISTRIBUTION_FACTS,
     DISTRIBUTION_MEASURES,
     DISTRIBUTION_STATISTICS,
-    DISTRIBUTIONS,
+    DIVERGENCES,
     DOWNLOADS,
     FOREIGN_PATHS,
     FRAMEWORKS,
     FUNCTION_BASES,
     GRAD_MODES,
+    INDEX_DISTRIBUTIONS,
     INITS,
     LIGHTNING_BASES,
     LOADERS,
@@ -71,6 +77,7 @@ from gradlint.static.torch_training import (
     SCALERS,
     SCHEDULERS,
     WALKS,
+    builds_distribution,
 )
 
 __all__ = [
@@ -83,20 +90,24 @@ __all__ = [
     "DATASET_BASES",
     "DEPRECATED_INITS",
     "DERIVATIVES",
-    "DISTRIBUTIONS",
     "DISTRIBUTION_DRAWS",
     "DISTRIBUTION_FACTS",
     "DISTRIBUTION_MEASURES",
     "DISTRIBUTION_STATISTICS",
+    "DIVERGENCES",
     "DOWNLOADS",
     "DROPOUTS",
     "FOREIGN_PATHS",
     "FRAMEWORKS",
     "FUNCTIONS",
     "FUNCTION_BASES",
+    "GIVES",
+    "GIVES_ITSELF",
+    "GIVES_SEVERAL",
     "GRAD_MODES",
     "HARMLESS",
     "HARMLESS_PREFIXES",
+    "INDEX_DISTRIBUTIONS",
     "INITS",
     "INTEGRAL_TYPES",
     "LAYERS",
@@ -124,9 +135,13 @@ __all__ = [
     "TELLING_METHODS",
     "WALKS",
     "any_of",
+    "builds_distribution",
     "builds_module",
     "canonical",
     "conversion",
     "heads",
+    "is_estimator",
     "is_harmless",
+    "is_part",
+    "names_parameter",
 ]

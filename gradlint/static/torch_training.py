@@ -237,6 +237,22 @@ CLEARING: Final = frozenset(["zero_grad", "grad"])
 DISTRIBUTIONS: Final = "torch.distributions."
 """Where the classes of distributions stand."""
 
+_NO_DISTRIBUTIONS: Final = ("Transform", "Constraint")
+
+
+def builds_distribution(name: str) -> bool:
+    """Whether calling ``name`` (canonical) builds a distribution."""
+    last = name.rpartition(".")[2]
+    is_class = name.startswith(DISTRIBUTIONS) and last[:1].isupper() and ".transforms." not in name
+    return is_class and not last.endswith(_NO_DISTRIBUTIONS)
+
+
+DIVERGENCES: Final = names("torch.distributions", "kl_divergence kl.kl_divergence")
+"""Functions of two distributions through whose results gradients flow."""
+
+INDEX_DISTRIBUTIONS: Final = names("torch.distributions", "Categorical categorical.Categorical")
+"""Distributions of which integers are drawn."""
+
 DISTRIBUTION_MEASURES: Final = names("", "rsample rsample_n log_prob entropy perplexity cdf icdf log_cdf kl_divergence")
 """Methods of distributions through whose results gradients flow."""
 
