@@ -316,12 +316,11 @@ class _Analyzer:
     def _repeat(self, function: Function, world: World, ctx: Context, receiver: Value) -> None:
         """A framework calls this method again and again."""
         worlds = [world]
-        self.machine.flow.whole = False  # worlds come one after the other
         for number in range(4):
             here = ctx.at("again", number, peeled=True)
-            results = [r for w in worlds for r in self._results(function, w, here, receiver)]
+            with self.machine.flow.partly():  # worlds come one after the other
+                results = [r for w in worlds for r in self._results(function, w, here, receiver)]
             worlds = reduce([w for w, _ in results], 4)
-        self.machine.flow.whole = True
 
     def _results(
         self, function: Function, world: World, ctx: Context, receiver: Value | None

@@ -140,10 +140,8 @@ class Calls:
         """Call ``receiver.name(...)``."""
         receiver = self.m.choices.used(receiver, w)
         if isinstance(receiver, Choice):
-            whole, self.m.flow.whole = self.m.flow.whole, False
-            results = self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
-            self.m.flow.whole = whole
-            return results
+            with self.m.flow.partly():
+                return self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
         if isinstance(receiver, (Unknown, Const)):
             attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
             if isinstance(attribute, (Unknown, Bound)):
@@ -165,10 +163,8 @@ class Calls:
             return self.function(callee, args, w, ctx, site)
         if isinstance(callee, Bound) and callee.function is not None:
             return self.function(callee.function, args, w, ctx, site, callee.receiver)
-        whole, self.m.flow.whole = self.m.flow.whole, False  # who calls functions in turn may do so several times
-        results = self._indirect(callee, args, w, ctx, site)
-        self.m.flow.whole = whole
-        return results
+        with self.m.flow.partly():  # who calls functions in turn may do so several times
+            return self._indirect(callee, args, w, ctx, site)
 
     def _indirect(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call a value that is no function of the project."""

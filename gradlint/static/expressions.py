@@ -188,10 +188,8 @@ class Expressions:
         return w.resolve(self.m.attributes.get(owner, node.attr.value, w, ctx, ctx.site(node)))
 
     def _call(self, node: cst.Call, w: World, ctx: Context) -> Value:
-        whole, self.m.flow.whole = self.m.flow.whole, False
-        value = self.m.calls.joined(self.m.calls.call_node(node, w, ctx), w)
-        self.m.flow.whole = whole
-        return value
+        with self.m.flow.partly():
+            return self.m.calls.joined(self.m.calls.call_node(node, w, ctx), w)
 
     def _subscript(self, node: cst.Subscript, w: World, ctx: Context) -> Value:
         owner = self.m.eval(node.value, w, ctx)

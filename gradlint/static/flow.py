@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as AbstractSequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -82,10 +83,9 @@ class Flow:
             out.normal += result.normal
             out.absorb(result)
         else:
-            whole, self.whole = self.whole, self.whole and len(worlds) == 1
-            for world in worlds:
-                self.statement(node, world, ctx, out)
-            self.whole = whole
+            with self.partly(len(worlds) == 1):
+                for world in worlds:
+                    self.statement(node, world, ctx, out)
         if len(out.normal) > len(worlds):
             out.normal = self.fewer(out.normal)
 
@@ -124,6 +124,15 @@ class Flow:
 
     def _line(self, node: cst.SimpleStatementLine, w: World, ctx: Context) -> Outcome:
         return self.block(node.body, [w], ctx)
+
+    @contextmanager
+    def partly(self, whole: bool = False) -> Iterator[None]:
+        """What is executed meanwhile is executed for other worlds as well, unless these are the whole."""
+        before, self.whole = self.whole, self.whole and whole
+        try:
+            yield
+        finally:
+            self.whole = before
 
     def value(self, node: cst.BaseExpression, w: World, ctx: Context) -> Results:
         """Evaluate an expression at the top of a statement: a call there may fork the world, a condition as well."""
@@ -326,11 +335,11 @@ class Flow:
         manager = w.resolve(self.m.eval(item.item, w, ctx))
         if isinstance(manager, Choice):
             out = Outcome()
-            self.whole = False
             for alternative in manager.alternatives:
                 world = w.copy()
                 world.bound[manager.key] = alternative
-                branch = self._with_manager(alternative, before, items, node, world, ctx)
+                with self.partly():
+                    branch = self._with_manager(alternative, before, items, node, world, ctx)
                 out.normal += branch.normal
                 out.absorb(branch)
             return out
@@ -363,8 +372,8 @@ class Flow:
             for world in [w, *inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
                 world.grad = before
         else:
-            self.whole = False  # a generator may yield at several places
-            ends = self.m.calls.enter(manager, body, w, ctx)
+            with self.partly():  # a generator may yield at several places
+                ends = self.m.calls.enter(manager, body, w, ctx)
             for world in [*inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
                 world.grad = before
         inner.normal = [end for end in ends if not end.assumed.pop("dead", False)]
@@ -391,11 +400,11 @@ class Flow:
             out.normal = []
         out.normal = self.fewer(out.normal)
         if node.finalbody is not None:
-            out = self._finally(node.finalbody, out, ctx)
+            with self.partly():  # those that leave otherwise come after the others
+                out = self._finally(node.finalbody, out, ctx)
         return out
 
     def _finally(self, final: cst.Finally, out: Outcome, ctx: Context) -> Outcome:
-        self.whole = False
         done = self.block(final.body.body, out.normal, ctx)
         result = Outcome(done.normal)
         result.absorb(done)

@@ -36,9 +36,8 @@ class Loops:
             iterable = self.m.eval(node.iter, world, ctx)
             items = self.m.python.iterate(iterable, world, ctx, ctx.site(node.iter))
             if items.known is not None:
-                whole, self.m.flow.whole = self.m.flow.whole, self.m.flow.whole and len(worlds) == 1
-                result = self._unrolled(node, items.known, world, ctx)
-                self.m.flow.whole = whole
+                with self.m.flow.partly(len(worlds) == 1):
+                    result = self._unrolled(node, items.known, world, ctx)
                 out.normal += result.normal
                 out.absorb(result)
             else:
