@@ -17,6 +17,7 @@ from gradlint.source import SourceError
 from gradlint.static.budget import BudgetExceededError, OrderMattersError
 from gradlint.static.callers import Callers
 from gradlint.static.context import Arguments, Context, forget_keys
+from gradlint.static.effort import Effort
 from gradlint.static.fixes import agreed, fix_of
 from gradlint.static.interpreter import Interpreter
 from gradlint.static.joining import join, reduce
@@ -40,6 +41,8 @@ from gradlint.static.values import (
 )
 from gradlint.static.witness import Witness
 from gradlint.static.world import World
+
+Definition = FunctionUnit | ClassUnit
 
 _RECURSION = 6_000
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
@@ -99,6 +102,7 @@ class _Analyzer:
         self.triggers = Triggers(rules)
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
+        self.effort = Effort(self.reach)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
         self.notes: list[str] = []
@@ -116,7 +120,7 @@ class _Analyzer:
         }
         for act in (self._module, self._main):
             for module, features in scripts.items():
-                self._entry(f"{module.path}", module, features, partial(act, module))
+                self._entry(module, features, partial(act, module))
         pending = [
             unit
             for module in modules
@@ -154,12 +158,14 @@ class _Analyzer:
 
     # --- entry points
 
-    def _entry(self, name: str, module: Module, features: Feature, act: Callable[[], None]) -> None:
+    def _entry(self, start: Module | Definition, features: Feature, act: Callable[[], None]) -> None:
         """Run one entry point, if any rule may report what it leads to; what it proves is kept."""
         if not self.triggers.any(features):
             return
+        module = start if isinstance(start, Module) else start.module
+        name = f"{module.path}" if isinstance(start, Module) else f"{module.path}:{start.row}"
         try:
-            self._follow(act, closely=walks_in(module.source.text))
+            self._follow(start, act, closely=walks_in(module.source.text))
         except BudgetExceededError:
             self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
             self.machine.give_up()
@@ -182,17 +188,26 @@ class _Analyzer:
                 finding = better if better.fix == fix else replace(better, fix=fix)
             self.found[key] = finding
 
-    def _follow(self, act: Callable[[], None], *, closely: bool) -> None:
+    def _follow(self, start: Module | Definition, act: Callable[[], None], *, closely: bool) -> None:
         """Run an entry point, once more and closely if that turns out to be needed."""
-        self.machine.budget.ordered = closely
+        budget = self.machine.budget
+        budget.ordered = closely
         self.machine.flow.whole = True
         self.machine.settle()
+        self.machine.met.clear()
+        brief = None if closely or isinstance(start, Module) else start
+        order_matters = False
         try:
-            with self.machine.budget.apart():
+            with budget.apart(None if brief is None else self.effort.steps(brief), briefly=brief is not None):
                 act()
         except OrderMattersError:
+            order_matters = True
+        finally:
+            if brief is not None and not order_matters:
+                self.effort.spent(brief, budget.spent, self.machine.met)
+        if order_matters:
             self.witness.start_again()
-            self._follow(act, closely=True)
+            self._follow(start, act, closely=True)
 
     def _module(self, module: Module) -> None:
         self.machine.images.enter(module, World(self.machine.shared))
@@ -211,12 +226,11 @@ class _Analyzer:
         ends = self.machine.run_units(list(units), [world], ctx).normal
         self._done(ends, ctx, set())
 
-    def _definition(self, unit: FunctionUnit | ClassUnit, grad: bool | None) -> None:
-        name = f"{unit.module.path}:{unit.row}"
+    def _definition(self, unit: Definition, grad: bool | None) -> None:
         if isinstance(unit, ClassUnit):
-            self._entry(name, unit.module, self.reach.features(unit), partial(self._class, unit))
-        elif unit not in self.machine.called:
-            self._entry(name, unit.module, self.reach.features(unit), partial(self._function, unit, grad))
+            self._entry(unit, self.reach.features(unit), partial(self._class, unit))
+        elif unit not in self.machine.called and self.effort.is_due(unit):
+            self._entry(unit, self.reach.features(unit), partial(self._function, unit, grad))
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
         world = World(self.machine.shared)
@@ -343,11 +357,11 @@ class _Analyzer:
 
     def _history_unknown(self, world: World) -> None:
         """What was done with the optimizers at hand before this entry point is called is not known."""
-        for key, obj in [*self.machine.shared.items(), *world.heap.items()]:
-            if isinstance(obj, Instance) and obj.kind == "optimizer":
-                current = world.get(Ref(key), Instance)
-                if current is not None:
-                    self.machine.escapes.doubt(current.groups, [Ref(key)], world)
+        built = [key for key, obj in world.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+        for key in dict.fromkeys([*self.machine.images.optimizers, *built]):
+            current = world.get(Ref(key), Instance)
+            if current is not None:
+                self.machine.escapes.doubt(current.groups, [Ref(key)], world)
 
     def _done(self, worlds: Iterable[World], ctx: Context | None, escaped: set[int]) -> None:
         """The end of an entry point: gradients of inputs that nothing else can reach are never read."""
@@ -357,7 +371,7 @@ class _Analyzer:
 
     # --- what is referenced, what is told already
 
-    def _referenced(self, modules: list[Module], pending: list[FunctionUnit | ClassUnit]) -> set[Unit]:
+    def _referenced(self, modules: list[Module], pending: list[Definition]) -> set[Unit]:
         """Functions that other code mentions: of their own file, or of one that mentions theirs."""
         named: dict[str, list[FunctionUnit]] = {}
         for unit in pending:
@@ -427,7 +441,7 @@ def _statements(units: Iterable[Unit]) -> Iterator[StatementUnit]:
     return (unit for unit in units if isinstance(unit, StatementUnit))
 
 
-def _definitions(units: Iterable[Unit]) -> Iterator[FunctionUnit | ClassUnit]:
+def _definitions(units: Iterable[Unit]) -> Iterator[Definition]:
     for unit in units:
         if isinstance(unit, (FunctionUnit, ClassUnit)):
             yield unit

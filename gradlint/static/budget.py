@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ UNORDERED = ((CLOSE // 8, (2, 2)), (math.inf, (1, 1)))
 ASIDE = (1, 1)
 """The same in functions that have to do neither with modules nor with gradients."""
 
+REPEATS = 8  #: executions of one function for a definition that is followed briefly
+REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
+
 
 class BudgetExceededError(Exception):
     """An entry point took more steps than it may."""
@@ -40,7 +44,10 @@ class Budget:
         self.steps = 0
         self.ordered = True  #: loops and branches are followed closely
         self.aside = False  #: nothing is executed that has to do with modules, gradients or their order
+        self.spent = 0  #: the steps of what was last followed apart
         self._limit = MAX_STEPS
+        self._briefly = False
+        self._times: Counter[Unit] = Counter()
         self._walks: dict[Unit, bool] = {}
 
     def tick(self) -> None:
@@ -59,14 +66,24 @@ class Budget:
             self.aside = self.aside and before
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
-        """What is executed meanwhile has steps of its own."""
-        before = self.steps, self._limit
-        self.steps, self._limit = 0, MAX_STEPS
+    def apart(self, steps: int | None = None, *, briefly: bool = False) -> Iterator[None]:
+        """What is executed meanwhile has steps of its own; briefly: of each function, a few executions are enough."""
+        before = self.steps, self._limit, self._briefly, self._times
+        self._limit = MAX_STEPS if steps is None else min(steps, MAX_STEPS)
+        self.steps, self._briefly, self._times = 0, briefly, Counter()
         try:
             yield
         finally:
-            self.steps, self._limit = before
+            self.spent = self.steps
+            self.steps, self._limit, self._briefly, self._times = before
+
+    def tires(self, unit: Unit, aside: Callable[[], bool]) -> bool:
+        """Whether a function that is called, or a class that is built, was often enough; ``aside`` is asked rarely."""
+        if not self._briefly:
+            return False
+        self._times[unit] += 1
+        times = self._times[unit]
+        return times > REPEATS or (times > REPEATS_ASIDE and aside())
 
     def affords(self, act: Callable[[], None], steps: int) -> bool:
         """Do something that may not take more than some steps; whether it has come to its end.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -66,13 +67,13 @@ class Calls:
     def call_node(self, node: cst.Call, w: World, ctx: Context) -> Results:
         """Evaluate a call expression."""
         site = ctx.site(node)
-        if isinstance(node.func, cst.Attribute):
-            if not isinstance(node.func.value, cst.IfExp):
+        if type(node.func) is cst.Attribute:
+            if type(node.func.value) is not cst.IfExp:
                 return self._method_node(node, node.func, self.m.eval(node.func.value, w, ctx), w, ctx)
             ways = self.m.expressions.alternatives(node.func.value, w, ctx)
             results = [end for world, value in ways for end in self._method_node(node, node.func, value, world, ctx)]
             return reduce_results(results, MAX_EXITS)
-        if isinstance(node.func, cst.Name) and node.func.value == "super":
+        if type(node.func) is cst.Name and node.func.value == "super":
             return [(w, self._super(node, w, ctx))]
         callee = w.resolve(self.m.eval(node.func, w, ctx))
         args = self.arguments(node, w, ctx)
@@ -225,8 +226,6 @@ class Calls:
         if fn.kind == "context":
             bound = [receiver, *args.positional] if receiver is not None else args.positional
             return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
-        if ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION:
-            return [(w, self.m.escapes.call(fn, args, w, ctx, site))]
         if receiver is None and fn.owner is not None and fn.kind == "" and args.positional:
             # Called through the class: ``Base.__init__(self, …)``.
             first = w.resolve(args.positional[0])
@@ -234,6 +233,8 @@ class Calls:
                 receiver, args = first, Arguments(args.positional[1:], args.keywords, args.open)
         if receiver is not None and fn.kind != "static":
             args = Arguments([receiver, *args.positional], args.keywords, args.open)
+        if ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION or self._tires(unit):
+            return [(w, self.m.escapes.call(fn, args, w, ctx, site))]
         frame = w.new(Frame({}, fn.frame))
         here = Context(
             unit.module,
@@ -269,6 +270,9 @@ class Calls:
             for world, value in results:
                 self._clean(world, value, since)
         return results
+
+    def _tires(self, unit: FunctionUnit) -> bool:
+        return unit.name != "__init__" and self.m.budget.tires(unit, partial(self.m.reach.stands_aside, unit))
 
     def _kind_of(self, receiver: Value | None, fn: Function, w: World) -> Iterator[Hashable]:
         """What tells calls of an inherited method on objects of different classes apart: they are different moments."""
@@ -405,8 +409,11 @@ class Calls:
         """Build an instance of a class of the project."""
         kind = self.m.definitions.kind(cls)
         self.m.built.add(cls.unit)
+        self.m.met.add(cls.unit)
         if kind == "namedtuple":
             return [(w, self._named_tuple(cls, args, w, ctx))]
+        if self.m.budget.tires(cls.unit, lambda: False):
+            return [(w, self.m.escapes.call(cls, args, w, ctx, site))]
         ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site), (site, ctx.key, cls.unit))
         self.m.modules.prepare(ref, cls, args, w, ctx, site)
         if kind == "module":

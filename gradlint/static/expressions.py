@@ -508,12 +508,12 @@ class Expressions:
 
     def refine(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
         """Learn from a condition: ``isinstance(m, nn.Linear)``, ``type(m) == nn.Linear``, ``x is None``."""
-        if isinstance(test, cst.Call) and taken and len(test.args) == 2:
+        if type(test) is cst.Call and taken and len(test.args) == 2:
             if isinstance(test.func, cst.Name) and test.func.value == "isinstance":
                 subject = w.resolve(self.m.eval(test.args[0].value, w, ctx))
                 kind = w.resolve(self.m.eval(test.args[1].value, w, ctx))
                 self.m.kinds.checked(subject, kind, w, ctx.site(test))
-        elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        elif type(test) is cst.Comparison and len(test.comparisons) == 1:
             part = test.comparisons[0]
             if isinstance(part.operator, (cst.Is, cst.Equal)) is taken and isinstance(
                 part.operator, (cst.Is, cst.Equal, cst.IsNot, cst.NotEqual)
@@ -530,15 +530,15 @@ class Expressions:
 
     def choices_in(self, node: cst.CSTNode, w: World, ctx: Context) -> Iterator[Choice]:
         """The choices that a condition reads through plain names, attributes and comparisons of them."""
-        if isinstance(node, (cst.Name, cst.Attribute)):
+        if type(node) in (cst.Name, cst.Attribute):
             value = w.resolve(self.m.eval(node, w, ctx)) if _plain(node) else NONE
             if isinstance(value, Choice):
                 yield value
-        elif isinstance(node, cst.Comparison):
+        elif type(node) is cst.Comparison:
             yield from self.choices_in(node.left, w, ctx)
             for part in node.comparisons:
                 yield from self.choices_in(part.comparator, w, ctx)
-        elif isinstance(node, cst.Call):
+        elif type(node) is cst.Call:
             for arg in node.args:
                 yield from self.choices_in(arg.value, w, ctx)
 
@@ -557,9 +557,9 @@ class Expressions:
 
 
 def _plain(node: cst.CSTNode) -> bool:
-    while isinstance(node, cst.Attribute):
+    while type(node) is cst.Attribute:
         node = node.value
-    return isinstance(node, cst.Name)
+    return type(node) is cst.Name
 
 
 def _deps(value: Value) -> frozenset[int]:

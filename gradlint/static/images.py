@@ -11,7 +11,7 @@ from gradlint.static.joining import join
 from gradlint.static.sameness import forget
 from gradlint.static.triggers import walks_in
 from gradlint.static.units import ClassUnit, FunctionUnit
-from gradlint.static.values import Const, Frame
+from gradlint.static.values import Const, Frame, Instance
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Images:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
+        self.optimizers: set[int] = set()  #: those that modules have left behind
         self._images: dict[Module, World | None] = {}
 
     def enter(self, module: Module, w: World) -> int | None:
@@ -64,7 +65,7 @@ class Images:
         frame = w.new(Frame({"__name__": Const(module.name or module.path.stem)}))
         w.modules[module] = frame.id
         if not module.units:  # a folder without __init__.py, or an empty file
-            self.m.shared.update(w.heap)
+            self._share(w)
             return w
         ctx = Context(module, module.units[0], frame.id)
         ctx = ctx.at("module", module)
@@ -85,8 +86,14 @@ class Images:
         self.m.witness.inputs_done(done, image, ctx)
         for key in dropped:
             del image.heap[key]
-        self.m.shared.update(image.heap)
+        self._share(image)
         return image
+
+    def _share(self, image: World) -> None:
+        self.m.shared.update(image.heap)
+        self.optimizers.update(
+            key for key, obj in image.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer"
+        )
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:
         """A module of which only what it defines and imports is known: its body is too long to follow."""

@@ -121,6 +121,7 @@ class Interpreter:
         self.called: set[Unit] = set()  #: functions that were executed
         self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`
         self.built: set[Unit] = set()  #: classes that were instantiated
+        self.met: set[Unit] = set()  #: the functions and classes of both kinds since it was last cleared
         self.class_kinds: dict[Unit, str] = {}
         self.seen_classes: dict[Unit, Class] = {}
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made
@@ -134,6 +135,7 @@ class Interpreter:
 
     def enters(self, unit: Unit) -> None:
         """A function is executed."""
+        self.met.add(unit)
         if unit not in self.called:
             self.called.add(unit)
             self.unsettled.add(unit)

@@ -165,12 +165,12 @@ class Stepping:
 
     def is_periodic(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
         """Whether a condition holds every k-th time: it asks for the remainder of a division."""
-        if isinstance(test, cst.BinaryOperation):
+        if type(test) is cst.BinaryOperation:
             return isinstance(test.operator, cst.Modulo)
-        if isinstance(test, (cst.Name, cst.Attribute)):
+        if type(test) in (cst.Name, cst.Attribute):
             value = w.resolve(self.m.eval(test, w, ctx))
             return isinstance(value, Unknown) and _has_remainder(value.key)
-        if isinstance(test, (cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.ComparisonTarget)):
+        if type(test) in (cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.ComparisonTarget):
             return any(self.is_periodic(child, w, ctx) for child in children(test))
         return False
 

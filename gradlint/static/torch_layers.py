@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Final
 
 from gradlint.static.ops import Dropout, Layer, Loss, Op
@@ -216,6 +217,7 @@ SOFTMAX_DIMS: Final[dict[str, int]] = {
 _PARAMETER_NAME: Final = re.compile(r"(in_proj_)?(weight|bias)|(weight|bias)_[ih]h(_l\d+(_reverse)?)?")
 
 
+@cache
 def names_parameter(name: str) -> bool:
     """Whether a layer keeps a parameter under this name, if anything."""
     return _PARAMETER_NAME.fullmatch(name) is not None
