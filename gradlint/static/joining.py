@@ -180,14 +180,14 @@ class _Join:
         return self.value(x, y)
 
     def dicts(self, x: dict[Any, Value], y: dict[Any, Value]) -> dict[Any, Value]:
-        out = {}
-        for key in [*x, *(k for k in y if k not in x)]:
-            if key not in x or key not in y:
-                # Set on one way only: reading it means that way was taken.
-                out[key] = x.get(key, y.get(key))
-            else:
-                out[key] = x[key] if x[key] == y[key] else self.value(x[key], y[key])
-        return out  # type: ignore[return-value]
+        out = x.copy()
+        for key, theirs in y.items():
+            mine = x.get(key)
+            if mine is None:  # set on one way only: reading it means that way was taken
+                out[key] = theirs
+            elif mine is not theirs and mine != theirs:
+                out[key] = self.value(mine, theirs)
+        return out
 
     def objects(self, x: Object, y: Object) -> Object:
         if type(x) is not type(y):
@@ -343,7 +343,7 @@ def _value_weight(x: Value | None, y: Value | None) -> int:
 
 
 def _dict_weight(x: dict[Any, Value], y: dict[Any, Value]) -> int:
-    return sum(_value_weight(value, y.get(key)) for key, value in x.items())
+    return 0 if x is y else sum(_value_weight(value, y.get(key)) for key, value in x.items())
 
 
 _TENSOR_FACTS = ("requires_grad", "device", "activation", "integral", "data_of", "is_parameter", "size")

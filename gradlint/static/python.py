@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 MAX_UNROLLED = 12
+MAX_KNOWN = 64  #: items of a list or dict that are told apart, where they are added one by one
 Index = Value | slice | None
 
 
@@ -286,12 +287,9 @@ class Python:
                 new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
                 new.tail_site = new.tail_site or site
         elif isinstance(obj, Mapping) and isinstance(owner, Ref):
-            if isinstance(index, (Const, External, Unknown)):
-                if isinstance(index, Unknown) and ctx.peeled:
-                    tail = value if obj.tail is None else self.m.choices.either(obj.tail, value, w)
-                    w.write(owner.id).tail = tail
-                else:
-                    w.write(owner.id).items[index] = value
+            told_apart = isinstance(index, (Const, External)) or (isinstance(index, Unknown) and not ctx.peeled)
+            if told_apart and (len(obj.items) < MAX_KNOWN or index in obj.items):
+                w.write(owner.id).items[index] = value
             else:
                 tail = value if obj.tail is None else self.m.choices.either(obj.tail, value, w)
                 w.write(owner.id).tail = tail
@@ -321,7 +319,7 @@ class Python:
         self.m.graphs.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
         certain = certain and ctx.peeled < ref.id
-        if certain and new.tail is None and len(new.items) < 64:
+        if certain and new.tail is None and len(new.items) < MAX_KNOWN:
             new.items.append(value)
             new.sites.append(site)
             return

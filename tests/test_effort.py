@@ -1,0 +1,157 @@
+"""What is spent on definitions that nothing calls: enough for what is wrong in them, in proportion to their code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradlint.configuration import Configuration
+from gradlint.engine import Engine
+from gradlint.static.budget import Budget
+from gradlint.static.python import MAX_KNOWN
+
+NET = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x):
+        return nn.Linear(8, 8)(self.fc(x))
+
+
+class Net(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(width) for _ in range(depth)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def build(width, depth):
+    return Net(width, depth)
+"""
+VARIANT = "\n\ndef net_{0}():\n    return build({0}, 10)\n"
+TRAINED = (
+    NET.replace("nn.Linear(8, 8)(self.fc(x))", "self.fc(x)")
+    + """
+
+def train(model, loader, clears):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        if clears:
+            optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+
+def first(loader):
+    train(build(4, 2), loader, True)
+
+
+def second(loader):
+    train(build(4, 2), loader, {clears})
+"""
+)
+
+
+def check(root: Path, text: str) -> list[str]:
+    """The findings in a file, as ``code:row``."""
+    path = root / "net.py"
+    path.write_text(text, encoding="utf-8")
+    report = Engine(Configuration(isolated=True)).check([path], [path])
+    assert report.troubles == []
+    return [f"{finding.code}:{finding.location.row}" for finding in report.findings]
+
+
+def steps(root: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The statements that are executed to check a file."""
+    taken = 0
+    tick = Budget.tick
+
+    def counting(budget: Budget) -> None:
+        nonlocal taken
+        taken += 1
+        tick(budget)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Budget, "tick", counting)
+        check(root, text)
+    return taken
+
+
+def test_variants_of_a_model_cost_hardly_more_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, many = (
+        steps(tmp_path, NET + "".join(VARIANT.format(width) for width in range(1, count)), monkeypatch)
+        for count in (2, 3, 42)
+    )
+    assert one > 40
+    assert two - one <= 2
+    assert many - one <= 2 * 40
+
+
+def test_what_is_wrong_in_a_model_is_told_whatever_its_variants(tmp_path: Path) -> None:
+    variants = "".join(VARIANT.format(width) for width in range(1, 9))
+    assert check(tmp_path, NET + variants) == check(tmp_path, NET) == ["GL405:11"]
+
+
+def test_a_variant_that_does_something_of_its_own_is_executed(tmp_path: Path) -> None:
+    variants = VARIANT.format(1) + "\n\ndef show(x):\n    return build(2, 1)(x).numpy()\n"
+    assert check(tmp_path, NET + variants) == ["GL405:11", f"GL501:{(NET + variants).count(chr(10))}"]
+
+
+def test_a_class_that_only_a_variant_gives_is_followed_with_it(tmp_path: Path) -> None:
+    text = NET.replace("nn.Linear(8, 8)(self.fc(x))", "self.fc(x)").replace(
+        "def build(width, depth):\n    return Net(width, depth)\n",
+        "def show(model, x):\n    return model.apply_to(x)\n\n\n"
+        "class Plain:\n    def apply_to(self, x):\n        return x\n\n\n"
+        "class Read:\n    def apply_to(self, x):\n        return nn.Linear(2, 2)(x).numpy()\n\n\n"
+        "def plain(x):\n    return show(Plain(), x)\n\n\n"
+        "def read(x):\n    return show(Read(), x)\n",
+    )
+    row = 1 + text[: text.index("numpy")].count("\n")
+    assert check(tmp_path, text) == [f"GL501:{row}"]
+
+
+@pytest.mark.parametrize(("clears", "found"), [("True", []), ("False", ["GL201"])])
+def test_where_order_matters_each_caller_is_followed(clears: str, found: list[str], tmp_path: Path) -> None:
+    assert [each.partition(":")[0] for each in check(tmp_path, TRAINED.format(clears=clears))] == found
+
+
+def test_a_function_called_again_and_again_is_not_executed_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = "import torch\n\n\ndef size(k):\n    a = k + 1\n    b = a * 2\n    c = b - a\n    return c\n\n\n"
+    head = "def table(x):\n    w = torch.ones(2, requires_grad=True)\n    print((w * x).numpy())\n"
+
+    def text(calls: int) -> str:
+        return helper + head + "".join(f"    n{number} = size({number})\n" for number in range(calls))
+
+    assert check(tmp_path, text(40)) == ["GL501:13"]
+    few, many, more = (steps(tmp_path, text(calls), monkeypatch) for calls in (4, 24, 44))
+    assert few > 4 * 5
+    assert many - few == more - many == 20 * 2  # a line and the assignment in it; the body is not executed
+
+
+def test_a_long_registry_is_known_at_its_beginning(tmp_path: Path) -> None:
+    def text(key: int) -> str:
+        return (
+            "from torch import nn\n\nREGISTRY = {}\n\n"
+            + "".join(
+                f"\ndef net_{number}():\n    return nn.Linear(2, {number + 1})\n\nREGISTRY[{number}] = net_{number}\n"
+                for number in range(2 * MAX_KNOWN)
+            )
+            + f"\ndef show(x):\n    return REGISTRY[{key}]()(x).numpy()\n"
+        )
+
+    row = text(0).count("\n")
+    assert check(tmp_path, text(MAX_KNOWN - 1)) == [f"GL501:{row}"]
+    assert check(tmp_path, text(2 * MAX_KNOWN - 1)) == []
