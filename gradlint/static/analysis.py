@@ -162,10 +162,12 @@ class _Analyzer:
         """Run one entry point, if any rule may report what it leads to; what it proves is kept."""
         if not self.triggers.any(features):
             return
-        module = start if isinstance(start, Module) else start.module
-        name = f"{module.path}" if isinstance(start, Module) else f"{module.path}:{start.row}"
+        if isinstance(start, Module):
+            name, text = f"{start.path}", start.source.text
+        else:
+            name, text = f"{start.module.path}:{start.row}", start.text
         try:
-            self._follow(start, act, closely=walks_in(module.source.text))
+            self._follow(start, act, closely=walks_in(text))
         except BudgetExceededError:
             self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
             self.machine.give_up()
