@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from gradlint.static.context import Context
+from gradlint.static.literals import Literal, value_of
 from gradlint.static.modes import mode_of
 from gradlint.static.outcome import Results
 from gradlint.static.provenance import is_later
@@ -133,11 +134,11 @@ class Expressions:
             return constant
         return w.resolve(self.m.names.lookup(node.value, w, ctx))
 
-    def _literal(self, node: cst.Integer | cst.Float | cst.SimpleString, w: World, ctx: Context) -> Value:
+    def _literal(self, node: Literal, w: World, ctx: Context) -> Value:
         value = self._literals.get(node)
         if value is None:
             try:
-                value = Const(node.evaluated_value)
+                value = Const(value_of(node))
             except (ValueError, SyntaxError):
                 value = Unknown(("literal", node))
             self._literals[node] = value
