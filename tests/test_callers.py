@@ -11,7 +11,7 @@ from gradlint.engine import Engine
 from gradlint.static.callers import Callers
 from gradlint.static.project import Project
 from gradlint.static.reach import Reach
-from gradlint.static.units import ClassUnit, FunctionUnit, Module
+from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Module
 
 NET = """\
 import torch
@@ -84,7 +84,7 @@ def test_code_that_leads_nowhere_is_not_executed(tmp_path: Path, monkeypatch: py
     executed: list[str] = []
     entry = analysis._Analyzer._entry
 
-    def recording(analyzer: analysis._Analyzer, start: Module | analysis.Definition, *rest: object) -> None:
+    def recording(analyzer: analysis._Analyzer, start: Module | DefinitionUnit, *rest: object) -> None:
         executed.append((start if isinstance(start, Module) else start.module).path.name)
         entry(analyzer, start, *rest)  # type: ignore[arg-type]
 

@@ -141,12 +141,16 @@ def test_a_function_called_again_and_again_is_not_executed_each_time(
     assert many - few == more - many == 20 * 2  # a line and the assignment in it; the body is not executed
 
 
-def test_a_long_registry_is_known_at_its_beginning(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "put",
+    ["REGISTRY[{0}] = net_{0}", "REGISTRY.setdefault({0}, net_{0})", "REGISTRY.update({{{0}: net_{0}}})"],
+)
+def test_a_long_registry_is_known_at_its_beginning(put: str, tmp_path: Path) -> None:
     def text(key: int) -> str:
         return (
             "from torch import nn\n\nREGISTRY = {}\n\n"
             + "".join(
-                f"\ndef net_{number}():\n    return nn.Linear(2, {number + 1})\n\nREGISTRY[{number}] = net_{number}\n"
+                f"\ndef net_{number}():\n    return nn.Linear(2, {number + 1})\n\n{put.format(number)}\n"
                 for number in range(2 * MAX_KNOWN)
             )
             + f"\ndef show(x):\n    return REGISTRY[{key}]()(x).numpy()\n"

@@ -34,6 +34,7 @@ from gradlint.static.literals import value_of
         '"""a "quoted" word"""',
         "'''two\nlines'''",
         '"""two\r\nlines"""',
+        '"""two\rlines"""',
         '""""""',
         r"'a\nb'",
         r"'\x41\u00e9\N{BULLET}'",

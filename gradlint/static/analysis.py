@@ -25,7 +25,7 @@ from gradlint.static.project import Project
 from gradlint.static.reach import Reach, reached_from
 from gradlint.static.torch_table import CLEARING
 from gradlint.static.triggers import Feature, Triggers, names_optimizer, walks_in
-from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
+from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
 from gradlint.static.values import (
     Class,
     Const,
@@ -41,8 +41,6 @@ from gradlint.static.values import (
 )
 from gradlint.static.witness import Witness
 from gradlint.static.world import World
-
-Definition = FunctionUnit | ClassUnit
 
 _RECURSION = 6_000
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
@@ -158,7 +156,7 @@ class _Analyzer:
 
     # --- entry points
 
-    def _entry(self, start: Module | Definition, features: Feature, act: Callable[[], None]) -> None:
+    def _entry(self, start: Module | DefinitionUnit, features: Feature, act: Callable[[], None]) -> None:
         """Run one entry point, if any rule may report what it leads to; what it proves is kept."""
         if not self.triggers.any(features):
             return
@@ -190,7 +188,7 @@ class _Analyzer:
                 finding = better if better.fix == fix else replace(better, fix=fix)
             self.found[key] = finding
 
-    def _follow(self, start: Module | Definition, act: Callable[[], None], *, closely: bool) -> None:
+    def _follow(self, start: Module | DefinitionUnit, act: Callable[[], None], *, closely: bool) -> None:
         """Run an entry point, once more and closely if that turns out to be needed."""
         budget = self.machine.budget
         budget.ordered = closely
@@ -228,7 +226,7 @@ class _Analyzer:
         ends = self.machine.run_units(list(units), [world], ctx).normal
         self._done(ends, ctx, set())
 
-    def _definition(self, unit: Definition, grad: bool | None) -> None:
+    def _definition(self, unit: DefinitionUnit, grad: bool | None) -> None:
         if isinstance(unit, ClassUnit):
             self._entry(unit, self.reach.features(unit), partial(self._class, unit))
         elif unit not in self.machine.called and self.effort.is_due(unit):
@@ -373,7 +371,7 @@ class _Analyzer:
 
     # --- what is referenced, what is told already
 
-    def _referenced(self, modules: list[Module], pending: list[Definition]) -> set[Unit]:
+    def _referenced(self, modules: list[Module], pending: list[DefinitionUnit]) -> set[Unit]:
         """Functions that other code mentions: of their own file, or of one that mentions theirs."""
         named: dict[str, list[FunctionUnit]] = {}
         for unit in pending:
@@ -443,7 +441,7 @@ def _statements(units: Iterable[Unit]) -> Iterator[StatementUnit]:
     return (unit for unit in units if isinstance(unit, StatementUnit))
 
 
-def _definitions(units: Iterable[Unit]) -> Iterator[Definition]:
+def _definitions(units: Iterable[Unit]) -> Iterator[DefinitionUnit]:
     for unit in units:
         if isinstance(unit, (FunctionUnit, ClassUnit)):
             yield unit

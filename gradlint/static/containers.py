@@ -113,7 +113,7 @@ class Containers:
             if args.positional:
                 self.m.python.update(receiver, args.positional[0], w, ctx)
             for key_name, value in args.keywords.items():
-                w.write(receiver.id).items[Const(key_name)] = value
+                self.m.python.put(receiver, Const(key_name), value, w)
             return NONE
         if name == "copy":
             return w.new(Mapping(dict(obj.items), obj.tail))
@@ -133,9 +133,11 @@ class Containers:
                 if name == "pop":
                     w.write(receiver.id).items.pop(key)
                 return w.resolve(value)
+            if name == "setdefault":
+                value = default if obj.tail is None else self.m.choices.either(obj.tail, default, w)
+                self.m.python.put(receiver, key, value, w)
+                return value
             if obj.tail is None:
-                if name == "setdefault":
-                    w.write(receiver.id).items[key] = default
                 return default
         if name == "setdefault" and not obj.items and obj.tail is None:
             w.write(receiver.id).tail = default  # one value stands for all keys that are not known

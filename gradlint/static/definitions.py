@@ -19,7 +19,7 @@ from gradlint.static.torch_table import (
     MODULE_BASES,
     OPTIMIZERS,
 )
-from gradlint.static.units import ClassUnit, FunctionUnit, Unit
+from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Unit
 from gradlint.static.values import NONE, Class, External, Frame, Function, Instance, Unknown, Value
 from gradlint.static.world import World, fresh
 
@@ -48,7 +48,7 @@ class Definitions:
 
     # --- defining
 
-    def define(self, unit: FunctionUnit | ClassUnit, w: World, ctx: Context) -> None:
+    def define(self, unit: DefinitionUnit, w: World, ctx: Context) -> None:
         """Bind the function or class that ``unit`` defines."""
         if isinstance(unit, FunctionUnit):
             value = self.decorate(unit, self.function(unit, ctx), w, ctx)

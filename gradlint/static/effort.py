@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from gradlint.static.reach import Reach
-    from gradlint.static.units import Module
+    from gradlint.static.units import DefinitionUnit, Module
 
 PER_LINE = 3  #: statements executed for a line of a file
 PER_FILE = 500  #: the same for a file, however short
@@ -40,12 +40,12 @@ class Effort:
         mentioned = self._reach.scope(unit.module).mentions(unit)
         return not named or not self._familiar.issuperset(named) or bool(mentioned & ~Feature.TRAINABLE)
 
-    def steps(self, unit: FunctionUnit | ClassUnit) -> int:
+    def steps(self, unit: DefinitionUnit) -> int:
         """The statements that may be executed for a definition."""
         own = PER_DEFINITION + PER_OWN_LINE * _lines(unit.text)
         return max(own, self._left_of(unit.module))
 
-    def spent(self, unit: FunctionUnit | ClassUnit, steps: int, met: AbstractSet[Unit]) -> None:
+    def spent(self, unit: DefinitionUnit, steps: int, met: AbstractSet[Unit]) -> None:
         """A definition was followed for so many steps, and these functions and classes were met."""
         self._left[unit.module] = self._left_of(unit.module) - steps
         self._familiar |= met

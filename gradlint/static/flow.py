@@ -459,7 +459,7 @@ def _exits(body: cst.BaseSuite) -> bool:
 
 
 class _Partly:
-    """A context manager; one by ``contextlib`` would take a twentieth of the time of a check."""
+    """A context manager; one by ``contextlib`` takes a fortieth of a check more."""
 
     __slots__ = ("_before", "_flow", "_whole")
 

@@ -343,7 +343,7 @@ def _value_weight(x: Value | None, y: Value | None) -> int:
 
 
 def _dict_weight(x: dict[Any, Value], y: dict[Any, Value]) -> int:
-    return 0 if x is y else sum(_value_weight(value, y.get(key)) for key, value in x.items())
+    return sum(_value_weight(value, y.get(key)) for key, value in x.items())
 
 
 _TENSOR_FACTS = ("requires_grad", "device", "activation", "integral", "data_of", "is_parameter", "size")

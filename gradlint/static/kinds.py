@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.literals import value_of
 from gradlint.static.torch_table import LAYERS, LOSSES, MODULE_BASES, OPTIMIZERS, SCALERS, SCHEDULERS
 from gradlint.static.values import Class, External, Function, Group, Instance, Ref, Sequence, Unknown, Value
 from gradlint.static.world import World, fresh
@@ -55,7 +56,7 @@ class Kinds:
     def _meant(self, node: cst.BaseExpression, w: World, ctx: Context) -> Value | None:
         """The class that an annotation names; None where it does not name one, or names others as well."""
         if isinstance(node, cst.SimpleString):
-            text = node.evaluated_value
+            text = value_of(node)
             try:
                 node = cst.parse_expression(text if isinstance(text, str) else "")
             except (cst.ParserSyntaxError, cst.CSTValidationError):

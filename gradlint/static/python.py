@@ -288,16 +288,20 @@ class Python:
                 new.tail_site = new.tail_site or site
         elif isinstance(obj, Mapping) and isinstance(owner, Ref):
             told_apart = isinstance(index, (Const, External)) or (isinstance(index, Unknown) and not ctx.peeled)
-            if told_apart and (len(obj.items) < MAX_KNOWN or index in obj.items):
-                w.write(owner.id).items[index] = value
-            else:
-                tail = value if obj.tail is None else self.m.choices.either(obj.tail, value, w)
-                w.write(owner.id).tail = tail
+            self.put(owner, index if told_apart and not isinstance(index, slice) else None, value, w)
         elif isinstance(obj, Instance) and isinstance(owner, Ref):
             self.m.layers.set_item(owner, obj, index, value, w, site)
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             w.remember(("item", owner.key, key), value)
+
+    def put(self, ref: Ref, key: Value | None, value: Value, w: World) -> None:
+        """Put a value into a dict; if the key is not known, or there are very many, to what stands for the others."""
+        new: Mapping = w.write(ref.id)
+        if key is not None and (len(new.items) < MAX_KNOWN or key in new.items):
+            new.items[key] = value
+        else:
+            new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
 
     def update(self, ref: Ref, other: Value, w: World, ctx: Context) -> None:
         """``ref.update(other)`` for a dict."""
@@ -306,9 +310,10 @@ class Python:
         if source is None:
             new.tail = Unknown(("item", fresh())) if new.tail is None else new.tail
             return
-        new.items.update(source.items)
+        for key, value in source.items.items():
+            self.put(ref, key, value, w)
         if source.tail is not None:
-            new.tail = source.tail if new.tail is None else self.m.choices.either(new.tail, source.tail, w)
+            self.put(ref, None, source.tail, w)
 
     # --- lists
 

@@ -86,7 +86,7 @@ class Module:
         return frozenset(_WORD.findall(self.source.text))
 
     @cached_property
-    def definitions(self) -> Mapping[str, FunctionUnit | ClassUnit]:
+    def definitions(self) -> Mapping[str, DefinitionUnit]:
         """The functions and classes of its body by name; the first where there are several."""
         units = [unit for unit in self.units if isinstance(unit, (FunctionUnit, ClassUnit))]
         return {unit.name: unit for unit in reversed(units)}
@@ -545,6 +545,9 @@ def units_of(block: cst.BaseSuite | cst.Module, module: Module, tree: Tree, pare
         tree.units[id(node)] = unit
         units.append(unit)
     return tuple(units)
+
+
+DefinitionUnit = FunctionUnit | ClassUnit
 
 
 def leaves(units: Iterable[Unit]) -> Iterator[Unit]:
