@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import tokenize
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +16,8 @@ from pathlib import Path
 from gradlint.finding import Location
 from gradlint.notebook import CellSpan, normalised, read_notebook
 from gradlint.syntax import TextError
+
+_ROW = re.compile("\n")
 
 
 class SourceError(Exception):
@@ -50,6 +54,23 @@ class Source:
     def rows(self) -> tuple[str, ...]:
         """The lines of ``text``, without their newlines."""
         return tuple(self.text.split("\n"))
+
+    @cached_property
+    def _starts(self) -> array[int]:
+        """Where the rows begin in ``text``, and where one behind the last would."""
+        ends = (match.end() for match in _ROW.finditer(self.text))
+        return array("I", [0, *ends, len(self.text) + 1])
+
+    def between(self, first: int, last: int) -> str:
+        """The rows from one to another, both from 1, each with a newline; ``rows`` need not be made for it."""
+        end = self._starts[last]
+        text = self.text[self._starts[first - 1] : end]
+        return text + "\n" if end > len(self.text) else text
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows."""
+        return len(self._starts) - 1
 
     def lines(self, cell: int | None = None) -> tuple[str, ...]:
         """The lines of a cell, or of the whole text when no cell is named."""

@@ -48,7 +48,7 @@ def same(units: Sequence[Unit], body: Sequence[cst.CSTNode], whole: Tree) -> int
     for unit, node in zip(units, body, strict=True):
         assert type(unit.node) is type(node)
         assert code(unit.node) == code(node)
-        span, found = whole.span(node), unit.locate(unit.node)
+        span, found = whole.span(node), unit.location
         assert span is not None
         assert (found.row, found.column) == span[:2]
         if isinstance(unit, ClassUnit) and isinstance(node, cst.ClassDef):
@@ -330,9 +330,9 @@ def test_what_only_libcst_rejects_costs_one_statement() -> None:
 
 def test_long_tables_are_not_deep() -> None:
     (unit,) = load("x = [\n" + "1,\n" * 2000 + "]\n").units
-    assert unit.locate(unit.node).end_row == 2002
+    assert unit.location.end_row == 2002
 
 
 def test_deep_trees_are_located_by_their_unit() -> None:
     (unit,) = load("x = (\n" + "+1\n" * 900 + ")\n").units
-    assert unit.locate(unit.node).row == 1
+    assert unit.location.row == 1

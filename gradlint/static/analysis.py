@@ -187,6 +187,7 @@ class _Analyzer:
                 better = finding if len(finding.related) < len(known.related) else known
                 finding = better if better.fix == fix else replace(better, fix=fix)
             self.found[key] = finding
+        self.machine.trim()
 
     def _follow(self, start: Module | DefinitionUnit, act: Callable[[], None], *, closely: bool) -> None:
         """Run an entry point, once more and closely if that turns out to be needed."""
@@ -271,7 +272,7 @@ class _Analyzer:
             return
         if self.machine.definitions.kind(cls) == "function":
             self.machine.functions.examine(cls, world.copy(), ctx)
-        site = unit.site(unit.node)
+        site = unit.here
         args = Arguments(open=True)
         results = self.machine.calls.instantiate(cls, args, world, ctx, site)
         if not results:
@@ -339,7 +340,7 @@ class _Analyzer:
     def _results(
         self, function: Function, world: World, ctx: Context, receiver: Value | None
     ) -> list[tuple[World, Value]]:
-        site = function.unit.site(function.unit.node)
+        site = function.unit.here
         return self.machine.calls.function(function, Arguments(open=True), world, ctx, site, receiver)
 
     def _call(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:

@@ -119,7 +119,7 @@ class Attributes:
         if isinstance(obj, Tensor):
             return self.m.changes.attribute(owner, obj, name, w, ctx, site)
         if isinstance(obj, Sequence):
-            if name in obj.fields:
+            if name in obj.fields[: len(obj.items)]:
                 return obj.items[obj.fields.index(name)]
             if obj.tail is not None and not obj.mutable and name not in _CONTAINER_METHODS:
                 return w.resolve(obj.tail)  # of a named tuple

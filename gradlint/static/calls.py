@@ -476,7 +476,7 @@ class Calls:
         if obj is not None and obj.cls is not None:
             enter = self.m.definitions.attribute(obj.cls, "__enter__", w)
             leave = self.m.definitions.attribute(obj.cls, "__exit__", w)
-            site = ctx.unit.site(ctx.unit.node)
+            site = ctx.unit.here
             value: Value = manager
             if isinstance(enter, Function):
                 value = self.joined(self.function(enter, Arguments(), w, ctx, site, manager), w)

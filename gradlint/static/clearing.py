@@ -10,7 +10,7 @@ import libcst as cst
 from gradlint import intents
 from gradlint.static.inserting import line_before, line_behind
 from gradlint.static.place import CannotError, Change, Place
-from gradlint.static.units import NodeSite
+from gradlint.static.sites import NodeSite
 
 _Block = Sequence[cst.BaseStatement]
 

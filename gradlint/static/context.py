@@ -69,11 +69,14 @@ _keys: dict[tuple[int, Hashable], int] = {}
 
 
 def _intern(parent: int, step: Hashable) -> int:
-    return _keys.setdefault((parent, step), len(_keys) + 1)
+    key = _keys.get((parent, step))
+    if key is None:
+        key = _keys[parent, step] = fresh()
+    return key
 
 
 def forget_keys() -> None:
-    """Let go of all keys, and of the code they stand for, at the end of an analysis."""
+    """Let go of all keys, and of the code they stand for; there will never be the same again."""
     _keys.clear()
 
 

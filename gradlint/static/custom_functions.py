@@ -109,7 +109,7 @@ class CustomFunctions:
         muted, self.m.witness.muted = self.m.witness.muted, True
         was_called = method.unit in self.m.called
         try:
-            site = method.unit.site(method.unit.node)
+            site = method.unit.here
             receiver = cls if method.kind == "class" else None
             return self.m.calls.function(method, Arguments(values, open=True), w, ctx, site, receiver)
         finally:

@@ -19,6 +19,7 @@ from gradlint.static.world import World
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 _FREE = names(
     "",
@@ -40,7 +41,8 @@ class Cuts:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self._cuts: dict[Hashable, Cut] = {}  #: by the key of an unknown value, or the id of an array
+        self._cuts: Ledger[Hashable, Cut] = machine.ledgers.open()
+        """By the key of an unknown value, or the id of an array."""
 
     # --- asking
 

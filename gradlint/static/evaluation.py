@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.context import Arguments, Context
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
     from gradlint.static.outcome import Results
 
 _NOT_A_MODULE = re.compile(r"trainer|engine|learner|agent|runner|algo|estimator|pipeline|experiment|solver|self")
@@ -38,7 +39,7 @@ class Evaluation:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self._calls: dict[int, _Call] = {}
+        self._calls: Ledger[int, _Call] = machine.ledgers.open()
         self._held: set[int] = set()  #: modules held by what was given others: they may be copies of those
 
     # --- modes

@@ -119,6 +119,10 @@ class Expressions:
             cst.StarredElement: lambda node, w, ctx: self.m.eval(node.value, w, ctx),
         }
 
+    def trim(self) -> None:
+        """Forget what is known of nodes."""
+        self._literals.clear()
+
     def evaluate(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
         """The value of an expression; whatever is not understood is unknown."""
         handler = self._table.get(type(node))
@@ -163,7 +167,7 @@ class Expressions:
         return Const("".join(text for text in texts if text is not None))
 
     def _lambda(self, node: cst.Lambda, w: World, ctx: Context) -> Value:
-        return Lambda(node, ctx.unit, ctx.frame)
+        return Lambda(ctx.site(node), ctx.frame)
 
     def _walrus(self, node: cst.NamedExpr, w: World, ctx: Context) -> Value:
         value = self.m.eval(node.value, w, ctx)

@@ -15,7 +15,7 @@ from gradlint.source import Source, SourceError
 from gradlint.static import clearing, inserting, omitting, rewriting, unrecorded
 from gradlint.static.place import CannotError, Change, Place
 from gradlint.static.positions import Span
-from gradlint.static.units import NodeSite
+from gradlint.static.sites import NodeSite
 
 
 def fix_of(violation: Violation) -> Fix | None:

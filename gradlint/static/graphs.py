@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.context import Context
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,15 @@ class Graphs:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self._traces: dict[Hashable, _Trace] = {}  #: by the key of an unknown value
-        self._own: dict[Hashable, int] = {}  #: by the key of the result of an unknown call: its own presumed segment
-        self._presumed: set[int] = set()  #: all of those
-        self._retained: dict[int, set[Site]] = {}  #: where backward passes retained a segment
-        self._kept_in: dict[int, tuple[Site, int]] = {}  #: by a segment, where its graph was kept, and when
-        self._proven: set[int] = set()  #: presumed segments of what was walked, or came from a module by its name
+        self._traces: Ledger[Hashable, _Trace] = machine.ledgers.open()  #: by the key of an unknown value
+        self._own: Ledger[Hashable, int] = machine.ledgers.open()
+        """By the key of the result of an unknown call: its own presumed segment."""
+        self._presumed: Ledger[int, None] = machine.ledgers.open()  #: all of those
+        self._retained: Ledger[int, set[Site]] = machine.ledgers.open()  #: where backward passes retained a segment
+        self._kept_in: Ledger[int, tuple[Site, int]] = machine.ledgers.open()
+        """By a segment, where its graph was kept, and when."""
+        self._proven: Ledger[int, None] = machine.ledgers.open()
+        """Presumed segments of what was walked, or came from a module by its name."""
 
     # --- following
 
@@ -59,10 +63,10 @@ class Graphs:
         if w.grad is not False:
             before = frozenset[int]().union(*(self.reached(v, w) for v in given))
             own = self._own[result.key] = fresh()
-            self._presumed.add(own)
+            self._presumed[own] = None
             self._traces[result.key] = _Trace(before | {own}, calls)
             if isinstance(result.key, tuple) and result.key[2:] == ("forward",) and w.grad:
-                self._proven.add(own)
+                self._proven[own] = None
         elif calls:
             self._traces[result.key] = _Trace(frozenset(), calls)
 
@@ -70,12 +74,12 @@ class Graphs:
         """A backward pass starts from a value: the operation, or the one unknown call, behind it made a graph."""
         tensor = w.get(root, Tensor)
         if tensor is not None and tensor.segments:
-            self._proven.add(max(tensor.segments))
+            self._proven[max(tensor.segments)] = None
         if not isinstance(root, Unknown):
             return
         own = {self._own[key] for key in self._bases(root.key) if key in self._own}
         if len(own) == 1:
-            self._proven |= own
+            self._proven |= dict.fromkeys(own)
 
     def _bases(self, key: Hashable) -> Iterator[Hashable]:
         if not isinstance(key, tuple) or key in self._own or len(key) < 2:
@@ -186,8 +190,9 @@ class Graphs:
         """A backward pass walks from ``root``: what was retained of its graph was needed."""
         kept: dict[Site, int] = {}
         for key in self.reached(root, w):
-            for site in self._retained.pop(key, ()):
-                self.m.witness.withdraw(events.GraphRetained, site)
+            sites = self._retained.get(key, set())
+            while sites:
+                self.m.witness.withdraw(events.GraphRetained, sites.pop())
             if key in self._kept_in:
                 site, iteration = self._kept_in[key]
                 if kept.setdefault(site, iteration) != iteration:  # of several iterations: it is all that was kept
@@ -239,7 +244,7 @@ class Graphs:
             if not self._carries(old, w):
                 continue
             tensor = w.get(w.resolve(old), Tensor)
-            doubtful = tensor.doubtful - self._proven if tensor is not None else frozenset()
+            doubtful = tensor.doubtful - self._proven.keys() if tensor is not None else frozenset()
             begun = tensor.begun if tensor is not None else 0
             for key in sorted(self.reached(old, w) - doubtful):
                 segment = w.find(key)

@@ -41,6 +41,7 @@ class Images:
             ordered, budget.ordered = budget.ordered, budget.ordered or walks_in(module.source.text)
             whole, self.m.flow.whole = self.m.flow.whole, True
             unsettled, self.m.unsettled = self.m.unsettled, set()
+            noted = self.m.ledgers.sizes()
             try:
                 with budget.apart(), self.m.witness.apart():  # executed once, for all that import it
                     self._images[module] = self._execute(module)
@@ -51,6 +52,7 @@ class Images:
                 budget.ordered = ordered
                 self.m.flow.whole = whole
                 self.m.unsettled |= unsettled
+                self.m.ledgers.keep(noted)
         image = self._images[module]
         if image is None:
             return None

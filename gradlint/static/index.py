@@ -34,7 +34,7 @@ def index_of(module: Module) -> Index:
             raise reason from error
         return Index(units_of(tree.root, module, tree, None))
     return Index(
-        _units(body, module, None),
+        _units(body, text.split("\n"), module, None),
         tuple(imports_in(body)),
         executed=frozenset(_imports_executed(body)),
         changed=frozenset(_changed_in(body)) - {""},
@@ -42,8 +42,7 @@ def index_of(module: Module) -> Index:
     )
 
 
-def _units(body: Sequence[ast.stmt], module: Module, parent: Unit | None) -> tuple[Unit, ...]:
-    lines = module.source.rows
+def _units(body: Sequence[ast.stmt], lines: Sequence[str], module: Module, parent: Unit | None) -> tuple[Unit, ...]:
     groups: list[tuple[ast.stmt, int, int]] = []
     for node in body:
         row, end_row = _first_row(node, lines), _last_row(node, lines)
@@ -52,10 +51,12 @@ def _units(body: Sequence[ast.stmt], module: Module, parent: Unit | None) -> tup
             groups.append((first, row, end_row))
         else:
             groups.append((node, row, end_row))
-    return tuple(_unit(node, (row, end), place, module, parent) for place, (node, row, end) in enumerate(groups))
+    return tuple(_unit(node, (row, end), place, lines, module, parent) for place, (node, row, end) in enumerate(groups))
 
 
-def _unit(node: ast.stmt, rows: tuple[int, int], place: int, module: Module, parent: Unit | None) -> Unit:
+def _unit(
+    node: ast.stmt, rows: tuple[int, int], place: int, lines: Sequence[str], module: Module, parent: Unit | None
+) -> Unit:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         is_async = isinstance(node, ast.AsyncFunctionDef)
         return FunctionUnit(
@@ -68,13 +69,13 @@ def _unit(node: ast.stmt, rows: tuple[int, int], place: int, module: Module, par
             place=place,
         )
     if isinstance(node, ast.ClassDef):
-        first = _first_row(node.body[0], module.source.rows)
-        inline = bool(module.source.rows[first - 1][: node.body[0].col_offset].strip())
+        first = _first_row(node.body[0], lines)
+        inline = bool(lines[first - 1][: node.body[0].col_offset].strip())
         doc = ast.get_docstring(node, clean=False)
         header_rows = 0 if inline else first - rows[0]
         unit = ClassUnit(module, parent, name=node.name, header_rows=header_rows, doc=doc, rows=rows, place=place)
         if not inline:
-            unit.set_body(_units(node.body, module, unit))
+            unit.set_body(_units(node.body, lines, module, unit))
         return unit
     return StatementUnit(module, parent, rows=rows, place=place)
 

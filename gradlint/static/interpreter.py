@@ -13,7 +13,7 @@ from gradlint.static.changes import Changes
 from gradlint.static.choices import Choices
 from gradlint.static.construction import Construction
 from gradlint.static.containers import Containers
-from gradlint.static.context import Context
+from gradlint.static.context import Context, forget_keys
 from gradlint.static.custom_functions import CustomFunctions
 from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
@@ -31,6 +31,7 @@ from gradlint.static.joining import join
 from gradlint.static.kinds import Kinds
 from gradlint.static.late import LateAttributes
 from gradlint.static.layer_containers import LayerContainers
+from gradlint.static.ledger import Ledgers
 from gradlint.static.legacy import Legacy
 from gradlint.static.loops import Loops
 from gradlint.static.memory import Memory
@@ -75,6 +76,7 @@ class Interpreter:
         self.witness = witness
         self.budget = Budget()
         self.reach = reach
+        self.ledgers = Ledgers()
         self.images = Images(self)
         self.names = Names(self)
         self.imports = Imports(self)
@@ -150,6 +152,15 @@ class Interpreter:
         self.witness.give_up()
         self.called -= self.unsettled
         self.unsettled.clear()
+
+    def trim(self) -> None:
+        """An entry point is done: let go of what was noted of its values, and of trees, if there are too many."""
+        self.ledgers.trim()
+        if self.project.trees.trim():
+            forget_keys()
+            self.witness.trim()
+            self.expressions.trim()
+            self.modes.trim()
 
     # --- units
 

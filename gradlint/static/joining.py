@@ -246,7 +246,8 @@ class _Join:
         for extra, where in zip(longer.items[shared:], longer.sites[shared:], strict=False):
             tail, site = self.optional(tail, extra), site or where
         closed_by = x.closed_by if x.closed_by == y.closed_by else None
-        return Sequence(items, x.sites[:shared], tail, site, x.mutable, x.fields, closed_by, x.own | y.own)
+        fields = x.fields if x.fields == y.fields else ()  # named tuples of two kinds
+        return Sequence(items, x.sites[:shared], tail, site, x.mutable, fields, closed_by, x.own | y.own)
 
 
 def _same(x: Any, y: Any) -> Any:

@@ -45,9 +45,7 @@ class LateAttributes:
         muted, self.m.witness.muted = self.m.witness.muted, True
         scratch = w.copy()
         try:
-            results = self.m.calls.function(
-                function, Arguments(open=True), scratch, ctx, ctx.unit.site(ctx.unit.node), owner
-            )
+            results = self.m.calls.function(function, Arguments(open=True), scratch, ctx, ctx.unit.here, owner)
             if not results:
                 return None
             self.m.calls.joined(results, scratch)

@@ -30,6 +30,11 @@ class Modes:
         self._asks: dict[int, bool] = {}
         self._assigned: dict[int, tuple[str, ...]] = {}
 
+    def trim(self) -> None:
+        """Forget what is known of nodes."""
+        self._asks.clear()
+        self._assigned.clear()
+
     def asked_by(self, node: cst.CSTNode) -> bool:
         """Whether a condition asks for training or evaluation mode."""
         known = self._asks.get(id(node))

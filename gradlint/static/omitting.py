@@ -10,7 +10,7 @@ import libcst as cst
 from gradlint import intents
 from gradlint.static.place import CannotError, Change, Place
 from gradlint.static.rewriting import give_way, inputs, is_called
-from gradlint.static.units import NodeSite, leaves
+from gradlint.static.units import leaves
 
 _DROPPABLE = ("dim", "dtype")
 
@@ -114,7 +114,7 @@ def _mentions(place: Place, named: cst.BaseExpression) -> Iterator[tuple[Place, 
     for unit in leaves(place.module.units):
         if name not in unit.words:
             continue
-        here = Place(NodeSite(unit, unit.node))
+        here = Place(unit.here)
         queue: list[cst.CSTNode] = [unit.node]
         while queue:
             node = queue.pop()

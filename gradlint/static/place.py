@@ -10,8 +10,8 @@ from typing import TypeVar
 import libcst as cst
 
 from gradlint.static.positions import Span, Tree
+from gradlint.static.sites import NodeSite
 from gradlint.static.spelling import binds, imports
-from gradlint.static.units import NodeSite
 
 N = TypeVar("N", bound=cst.CSTNode)
 _ROLE = re.compile(r"(, )?\{([\w. ]+)\}")

@@ -20,7 +20,7 @@ class Tree:
         offset: what is to be added to the rows of ``root`` to have those of the file.
     """
 
-    __slots__ = ("_parents", "_spans", "offset", "root", "units")
+    __slots__ = ("__weakref__", "_parents", "_spans", "offset", "root", "units")
 
     def __init__(self, root: cst.Module, offset: int = 0) -> None:
         self.root = root

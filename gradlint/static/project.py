@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from gradlint.footprint import Footprint
 from gradlint.source import Source, SourceError, read_source
 from gradlint.static.importers import Importers
 from gradlint.static.layout import Layout, absolute
+from gradlint.static.trees import Trees
 
 if TYPE_CHECKING:
     from gradlint.static.units import Module
@@ -38,6 +40,7 @@ class Project:
         self._layout = Layout(roots, self.disk)
         self._importers = Importers(self._layout)
         self._modules: dict[str, Module | SourceError] = {}  # by real path
+        self.trees = Trees()  #: those of all modules
         self._offered: dict[tuple[Module, str], bool] = {}
         self._starred: dict[Module, tuple[Module, ...]] = {}
         self._footprint: Footprint | None = Footprint()  # None after something that cannot be asked again
@@ -51,6 +54,7 @@ class Project:
     def forget(self) -> None:
         """Let go of all modules that have been read."""
         self._modules, self._offered, self._starred, self._footprint = {}, {}, {}, Footprint()
+        self.trees = Trees()
 
     def footprint(self) -> Footprint | None:
         """What was asked since; None where it cannot be told, because a file could not be read."""
@@ -204,7 +208,8 @@ class Project:
             folder = folder.parent
         package = ".".join(names if is_package else names[:-1])
         own = place.parent if is_package else None
-        return Module(source, ".".join(names), package, is_package=is_package, folder=own)
+        source = replace(source, data=b"")  # what stands there is in the text
+        return Module(source, ".".join(names), package, is_package=is_package, folder=own, trees=self.trees)
 
     def _is_package(self, folder: Path) -> bool:
         found = self._layout.is_package(folder)

@@ -134,7 +134,7 @@ class Python:
     def unpack(self, value: Value, count: int, starred: list[bool], w: World, ctx: Context) -> list[Value]:
         """The values for ``count`` targets."""
         value = self.m.choices.used(w.resolve(value), w)
-        items = self.iterate(value, w, ctx, ctx.unit.site(ctx.unit.node)).known
+        items = self.iterate(value, w, ctx, ctx.unit.here).known
         if items is None:
             obj = w.get(value, Sequence)
             items = [w.resolve(item) for item in obj.items] if obj is not None else None

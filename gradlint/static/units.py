@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,8 @@ from gradlint.source import Source, SourceError
 from gradlint.static.chains import assigned_in
 from gradlint.static.constructs import constructs_in
 from gradlint.static.positions import Tree
+from gradlint.static.sites import NodeSite
+from gradlint.static.trees import Trees
 from gradlint.syntax import TextError, parse
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -63,16 +66,25 @@ class Module:
         package: the dotted name of the package its relative imports start from; empty outside of packages.
         is_package: it is an ``__init__.py`` or a namespace package.
         folder: where its submodules are; None if it can have none.
+        trees: what keeps the trees of its units.
     """
 
     def __init__(
-        self, source: Source, name: str, package: str = "", *, is_package: bool = False, folder: Path | None = None
+        self,
+        source: Source,
+        name: str,
+        package: str = "",
+        *,
+        is_package: bool = False,
+        folder: Path | None = None,
+        trees: Trees | None = None,
     ) -> None:
         self.source = source
         self.name = name
         self.package = package
         self.is_package = is_package
         self.folder = folder
+        self.trees = trees or Trees()
         self._tree: Tree | SourceError | None = None
 
     @property
@@ -155,24 +167,6 @@ class Module:
         return f"<{type(self).__name__} {self.name}>"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeSite:
-    """A node of a unit, as a place that a finding can show."""
-
-    unit: Unit
-    node: cst.CSTNode
-
-    def locate(self) -> Location:
-        """The range of source text that the node stands on; that of its unit if the node was not parsed from it."""
-        return self.unit.locate(self.node)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NodeSite) and other.node is self.node
-
-    def __hash__(self) -> int:
-        return id(self.node)
-
-
 class Unit:
     """A statement, function or class that is looked at as a whole.
 
@@ -200,8 +194,10 @@ class Unit:
         self._sites: dict[int, NodeSite] = {}
         self._tree: Tree | None = None
         self._node: cst.CSTNode | None = None
+        self._former: weakref.ref[Tree] | None = None  #: the tree that was let go of
         if parsed is not None:
             self._tree, self._node = parsed
+        self.used = 0  #: when its node was last asked for; see :class:`~gradlint.static.trees.Trees`
         self._header: Tree | None = None  #: of decorators and bases, where they were parsed without the body
 
     @property
@@ -222,13 +218,14 @@ class Unit:
             parent = parent.parent
         return parent if isinstance(parent, ClassUnit) else None
 
-    @cached_property
+    @property
     def text(self) -> str:
         """Its source text; without the outer indentation if it was found in a tree."""
-        if self._rows is None:
-            return cst.Module([]).code_for_node(self.node)
-        first, last = self._rows
-        return "\n".join(self.module.source.rows[first - 1 : last]) + "\n"
+        return self._generated if self._rows is None else self.module.source.between(*self._rows)
+
+    @cached_property
+    def _generated(self) -> str:
+        return cst.Module([]).code_for_node(self.node)
 
     @property
     def is_import(self) -> bool:
@@ -249,6 +246,7 @@ class Unit:
         """
         if self._node is None:
             self._tree, self._node = self._parse()
+        self.used = self.module.trees.turn
         return self._node
 
     @property
@@ -258,23 +256,51 @@ class Unit:
             self._tree, self._node = self._parse()
         return self._tree
 
+    def let_go(self) -> None:
+        """Forget the tree, which is parsed again when it is next needed; the same is found while a site holds it."""
+        if self._tree is not None:
+            self._former = weakref.ref(self._tree)
+        self._tree = self._node = None
+        self._sites = {}
+
+    @cached_property
+    def here(self) -> NodeSite:
+        """This unit as a place; it need not be parsed for that."""
+        return NodeSite(self)
+
     def site(self, node: cst.CSTNode) -> NodeSite:
         """A node of this unit as a place; always the same object for the same node."""
+        if node is self._node:
+            return self.here
         known = self._sites.get(id(node))
         if known is None:
-            known = self._sites[id(node)] = NodeSite(self, node)
+            if self._tree is None and self._former is not None and self._former() is not None:
+                self._tree, self._node = self._parse()  # the node may stand in the tree that was let go of
+            known = self._sites[id(node)] = NodeSite(self, node, self._tree)
         return known
 
-    def locate(self, node: cst.CSTNode) -> Location:
-        """Where a node of this unit stands, without the whitespace around it; the unit if it is not found."""
-        for tree in (self._tree, self._header):
-            span = None if tree is None else tree.span(node)
+    @cached_property
+    def location(self) -> Location:
+        """Where its node stands, which decorators do not belong to; all its rows if libcst rejects them."""
+        try:
+            return self.locate(self.node)
+        except SourceError:
+            return self._rows_location
+
+    def locate(self, node: cst.CSTNode, tree: Tree | None = None) -> Location:
+        """Where a node of a tree of this unit stands, without the whitespace around it; the unit if it is not found."""
+        for each in (tree or self._tree, self._header):
+            span = None if each is None else each.span(node)
             if span is not None:
                 return self.module.source.location(*span)
+        return self._rows_location
+
+    @property
+    def _rows_location(self) -> Location:
         first, last = self._span
-        rows = self.module.source.rows
-        column = len(rows[first - 1]) - len(rows[first - 1].lstrip()) + 1
-        return self.module.source.location(first, column, last, len(rows[last - 1]) + 1)
+        source = self.module.source
+        begin, end = source.between(first, first), source.between(last, last)
+        return source.location(first, len(begin) - len(begin.lstrip()) + 1, last, len(end))
 
     @cached_property
     def _span(self) -> tuple[int, int]:
@@ -284,29 +310,30 @@ class Unit:
         nodes = [node, *node.decorators] if isinstance(node, Definition) else [node]
         spans = [span for span in (self.tree.span(each) for each in nodes) if span is not None]
         if not spans:
-            return (1, len(self.module.source.rows)) if self.parent is None else (self.parent.row, self.parent.end_row)
+            return (1, self.module.source.row_count) if self.parent is None else (self.parent.row, self.parent.end_row)
         end_row, end_column = max(span[2:] for span in spans)
         return min(span[0] for span in spans), end_row - (end_column == 1)  # a block ends where the next line begins
 
     def _parse(self) -> tuple[Tree, cst.CSTNode]:
+        former = None if self._former is None else self._former()
+        if former is not None:
+            self.module.trees.keep(self)
+            return former, _only(former.root, self.text)  # type: ignore[return-value]  # it was the only one then
         found = self._parse_text(self.text)
         if found is None or not self._is_meant(found[1]):  # a backslash or a form feed in the way
-            found = self.module.tree, self.find_in(self.module.tree.root)
+            return self.module.tree, self.find_in(self.module.tree.root)
+        self.module.trees.keep(self)
         return found
 
     def _parse_text(self, text: str) -> tuple[Tree, cst.CSTNode] | None:
         """The only statement of a text that begins at the unit's first row; None if it is not one."""
-        indented = text[0] in " \t"
+        indented = _is_indented(text)
         try:
             root = cst.parse_module(f"if 1:\n{text}" if indented else text)
         except (cst.ParserSyntaxError, RecursionError, ValueError, TypeError):
             return None
-        body: Sequence[cst.CSTNode] = root.body
-        if indented:
-            if len(body) != 1:
-                return None
-            body = cast("cst.If", root.body[0]).body.body
-        return (Tree(root, self.row - 1 - indented), body[0]) if len(body) == 1 else None
+        node = _only(root, text)
+        return None if node is None else (Tree(root, self.row - 1 - indented), node)
 
     def find_in(self, root: cst.Module) -> cst.CSTNode:
         """Its node in the tree of the whole file; SourceError if there is another one in its place."""
@@ -347,17 +374,31 @@ class _Definition(Unit):
 
     def _from_header(self) -> cst.CSTNode:
         """The definition without its body, which is cheap; or as it is, where that cannot be had."""
-        if self._node is not None or not self._header_rows:
-            return self.node
-        rows = self.module.source.rows[self.row - 1 : self.row - 1 + self._header_rows]
-        indent = rows[0][: len(rows[0]) - len(rows[0].lstrip())]
-        found = self._parse_text("\n".join([*rows, indent + self._stand_in]) + "\n")
+        found = None
+        if self._header_rows:
+            header = self.module.source.between(self.row, self.row + self._header_rows - 1)
+            indent = header[: len(header) - len(header.lstrip())]
+            found = self._parse_text(f"{header}{indent}{self._stand_in}\n")
         if found is None or not isinstance(found[1], Definition):
-            return self.node
-        self._header = found[0]
-        return found[1]
+            found = self.tree, self.node
+        self._header, node = found
+        return node
 
     _stand_in = " pass"  #: for the body that a header is parsed with
+
+
+def _is_indented(text: str) -> bool:
+    return text[0] in " \t"
+
+
+def _only(root: cst.Module, text: str) -> cst.CSTNode | None:
+    """The only statement of a text, which was parsed behind an ``if 1:`` if it is indented."""
+    body: Sequence[cst.CSTNode] = root.body
+    if _is_indented(text):
+        if len(body) != 1:
+            return None
+        body = cast("cst.If", root.body[0]).body.body
+    return body[0] if len(body) == 1 else None
 
 
 def _prefix(parent: Unit | None) -> str:
@@ -419,7 +460,7 @@ class FunctionUnit(_Definition):
     @cached_property
     def decorators(self) -> tuple[cst.BaseExpression, ...]:
         """The expressions behind ``@``, in order."""
-        if self._node is None and not self._header_rows:
+        if self._rows is not None and not self._header_rows:
             return ()
         return tuple(each.decorator for each in cast("cst.FunctionDef", self._from_header()).decorators)
 

@@ -13,6 +13,7 @@ from gradlint.static.world import World
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 #: the losses that apply an activation themselves
 _APPLIED = {
@@ -28,7 +29,7 @@ class Uses:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._judged: Site | None = None
-        self._ranked: dict[int, Site] = {}  #: the largest values of an output, and the like
+        self._ranked: Ledger[int, Site] = machine.ledgers.open()  #: the largest values of an output, and the like
 
     def judged(self, loss: str, prediction: Value | None, target: Value | None, w: World, site: Site) -> None:
         """A loss is about to be computed."""

@@ -133,9 +133,18 @@ class Partial:
 class Lambda:
     """A lambda expression, with the frame it closes over."""
 
-    node: Any
-    unit: Any
+    site: Any  #: where it stands
     frame: int
+
+    @property
+    def node(self) -> Any:
+        """The expression."""
+        return self.site.node
+
+    @property
+    def unit(self) -> Any:
+        """The unit it stands in."""
+        return self.site.unit
 
 
 @dataclass(frozen=True, slots=True)

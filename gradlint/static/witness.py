@@ -110,6 +110,10 @@ class Witness:
         self._disputed: set[tuple[type[Intent], Site]] = set()
         self._given_up = False  #: not all code was followed to its end
 
+    def trim(self) -> None:
+        """Forget how tokens moved, which follows again from the events."""
+        self._moves.clear()
+
     # --- sending
 
     def listened(self, *kinds: type[events.Event]) -> bool:
