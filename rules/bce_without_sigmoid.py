@@ -13,8 +13,8 @@ class BceWithoutSigmoid(Rule):
     """`BCELoss` is given raw logits instead of probabilities.
 
     ## What it does
-    Finds `nn.BCELoss` and `F.binary_cross_entropy` whose prediction is known to come straight from a linear map,
-    a tanh or a log-softmax.
+    Finds `nn.BCELoss` and `F.binary_cross_entropy` whose prediction is known to come straight from a linear map (also
+    where several of its outputs are summed or averaged), a tanh or a log-softmax.
 
     ## Why is this bad
     The loss takes logarithms of its input and of one minus it. Logits outside of 0 to 1 raise an error as soon as

@@ -262,7 +262,8 @@ class BuiltinCalls:
         if any(w.get(v, Tensor) is not None for v in tensors):
             if len(values) == 1 and known_items is not None:
                 return w.resolve(values[0])
-            return self.m.tensors.apply(Op(saves="", size="broadcast"), Arguments(list(tensors)), w, ctx, site)
+            total = Op(saves="", size="broadcast", activation="combines")
+            return self.m.tensors.apply(total, Arguments(list(tensors)), w, ctx, site)
         deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
         return Unknown(("sum", fresh()), deps=deps)
 

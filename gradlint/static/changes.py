@@ -38,6 +38,10 @@ _RESHAPING = frozenset(
 )
 
 
+_COMBINE = frozenset(["+=", "-=", "add_", "sub_", "subtract_"])
+_SCALE = frozenset(["*=", "/=", "mul_", "multiply_", "div_", "divide_", "true_divide_"])
+
+
 def fact(value: bool | str | None) -> Fact[object]:
     """A three-valued property as rules see it."""
     return unknown() if value is None else known(value)
@@ -112,6 +116,9 @@ class Changes:
         if how in ("copy_", "[]=", "index_copy_", "masked_scatter_") and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
             self._put_in(new, put_in if put_in is not None else Tensor())
+        elif how in _COMBINE or how in _SCALE:
+            logits = self.m.tensors.combined_logits([Ref(key), *used], w, alone=how in _SCALE)
+            new.activation = "none" if logits is None else "logits"
         elif how != "requires_grad_":
             new.activation = "none"
         grad_enabled = w.grad

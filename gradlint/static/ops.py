@@ -21,8 +21,9 @@ class Op:
     #: "inputs": requires grad if an input does.  "never": cut from the graph (integers, comparisons).
     #: "argument": a fresh leaf that requires grad if the argument ``requires_grad`` says so.
     grad: Literal["inputs", "never", "argument"] = "inputs"
-    #: "keeps" (shape, type, device), "clears" (other values: arithmetic, relu), "bounds" (probabilities stay what they
-    #: are, but for those next to 0 or 1), or the activation it applies.
+    #: "keeps" (shape, type, device), "clears" (other values: products, relu), "bounds" (probabilities stay what they
+    #: are, but for those next to 0 or 1), "combines" (sums of its inputs, which are logits where all of them are),
+    #: "scales" (the same where all but one are numbers), or the activation it applies.
     activation: str = "clears"
     #: Which tensors its backward needs: nothing can be walked twice, the rest raises once freed.
     #: "input" stands for the tensors it is given (both factors of a product), "output" for its first result, "other"

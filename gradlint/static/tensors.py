@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _ARITHMETIC = {
-    "+": Op(saves="", size="broadcast"),
-    "-": Op(saves="", size="broadcast"),
-    "*": Op(saves="input", size="broadcast"),
+    "+": Op(saves="", size="broadcast", activation="combines"),
+    "-": Op(saves="", size="broadcast", activation="combines"),
+    "*": Op(saves="input", size="broadcast", activation="scales"),
     "/": Op(saves="input", size="broadcast"),
     "**": Op(saves="both", size="broadcast"),
     "@": Op(saves="input"),
-    "neg": Op(saves="", size="keeps"),
+    "neg": Op(saves="", size="keeps", activation="combines"),
 }
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
@@ -496,6 +496,10 @@ class Tensors:
             new.activation = first.activation if first is not None and probable else "none"
             new.activation_at = first.activation_at if first is not None else None
             new.nudged = "none"
+        elif op.activation in ("combines", "scales"):
+            combined = self.combined_logits(inputs, w, alone=op.activation == "scales")
+            new.activation = "none" if combined is None else "logits"
+            new.activation_at = None if combined is None else combined.activation_at
         elif op.activation == "clears":
             new.activation = "none"
         else:
@@ -521,6 +525,14 @@ class Tensors:
                 new.size = "samples"
             elif sizes == {"one"} and not unknown_input:
                 new.size = "one"
+
+    def combined_logits(self, inputs: list[Value], w: World, *, alone: bool) -> Tensor | None:
+        """The first of ``inputs`` that is no number, if all of those are logits (``alone``: and there is but one)."""
+        tensors = [w.get(value, Tensor) for value in inputs if not (isinstance(value, Unknown) and is_number(value))]
+        logits = [tensor for tensor in tensors if tensor is not None and tensor.activation == "logits"]
+        if not logits or len(logits) < len(tensors) or (alone and len(logits) > 1):
+            return None
+        return logits[0]
 
     def _device(self, op: Op, inputs: list[Value], args: Arguments, w: World) -> str | None:
         if op.device in ("cpu", "cuda"):
@@ -554,7 +566,9 @@ class Tensors:
         """``left symbol right`` where one of them is a tensor."""
         op = _ARITHMETIC.get(symbol, Op(saves="", size="broadcast"))
         if symbol in "*/" and (isinstance(left, Const) or isinstance(right, Const)):
-            op = Op(saves="other", size="broadcast")
+            op = replace(op, saves="other")
+        if symbol == "/" and w.get(w.resolve(left), Tensor) is not None:
+            op = replace(op, activation="scales")
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
         tensor = w.get(result, Tensor)
         if (

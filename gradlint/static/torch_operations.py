@@ -23,11 +23,12 @@ INTEGRAL_TYPES: Final = frozenset(
 #: ``torch.NAME(x, …)`` and ``x.NAME(…)``, element by element.
 _POINTWISE: Final = merged(
     ops(
-        "bernoulli ceil deg2rad fix floor frac neg negative rad2deg round sign trunc",
+        "bernoulli ceil deg2rad fix floor frac rad2deg round sign trunc",
         saves="",
         size="keeps",
         copies=True,
     ),
+    ops("neg negative", saves="", size="keeps", activation="combines", copies=True),
     ops("clone", saves="", size="keeps", activation="keeps", copies=True),
     ops(
         "abs absolute acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh "
@@ -48,10 +49,11 @@ _POINTWISE: Final = merged(
 
 #: Two tensors, or a tensor and a number, broadcast.
 _BINARY: Final = merged(
-    ops("add sub subtract lerp fmod remainder", saves="", size="broadcast", copies=True),
+    ops("add sub subtract", saves="", size="broadcast", activation="combines", copies=True),
+    ops("lerp fmod remainder", saves="", size="broadcast", copies=True),
+    ops("div divide mul multiply true_divide", size="broadcast", activation="scales", copies=True),
     ops(
-        "arctan2 atan2 div divide fmax fmin logaddexp logaddexp2 maximum minimum mul multiply nextafter pow "
-        "true_divide xlogy",
+        "arctan2 atan2 fmax fmin logaddexp logaddexp2 maximum minimum nextafter pow xlogy",
         size="broadcast",
         copies=True,
     ),
@@ -62,7 +64,7 @@ _BINARY: Final = merged(
 )
 
 _REDUCTIONS: Final = merged(
-    ops("mean sum", saves="", size="reduces", copies=True),
+    ops("mean sum", saves="", size="reduces", activation="combines", copies=True),
     ops("nanmean nansum var", size="reduces", copies=True),
     ops("nanquantile quantile", saves="other", size="reduces", copies=True),
     ops("amax amin logsumexp norm prod std", saves="both", size="reduces", copies=True),
