@@ -95,6 +95,12 @@ class PlainTensors:
         if how in RANDOM_FILLS and isinstance(target, Ref) and w.get(target, Tensor) is not None:
             w.write(target.id).random = True
 
+    def handed_on(self, result: Tensor, tensor: Tensor, site: Site | None) -> None:
+        """``result`` is a part of a tensor: where that was made elsewhere, both come from outside."""
+        made_at, here = getattr(tensor.made_at, "unit", None), getattr(site, "unit", None)
+        if here is not None and made_at is not here:
+            result.constant = False
+
     def combined(self, op: Op, inputs: list[Value], result: Value, parameters: bool, w: World, ctx: Context) -> None:
         """An operation was applied: tell where a plain attribute meets another tensor, else hand on what is known."""
         tensors = [(v, t) for v in inputs if (t := w.get(v, Tensor)) is not None]

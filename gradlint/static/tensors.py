@@ -610,6 +610,7 @@ class Tensors:
         new.size, new.shape = None, None
         new.base = self.m.memory.root(value.id, w) if isinstance(value, Ref) else None
         new.retains = False
+        self.m.plain.handed_on(new, tensor, site)
         new.made_at = site or tensor.made_at
         new.tokens = {}
         return w.new(new)
