@@ -59,7 +59,7 @@ class Changes:
         target = w.resolve(target)
         if not isinstance(target, Ref):
             return
-        self.m.plain.filled(how, target, w)
+        self.m.plain.filled(how, target, w, ctx)
         tensor = w.get(target, Tensor)
         if tensor is None:
             return
@@ -172,7 +172,9 @@ class Changes:
                 new.is_gradient, new.gradient_of = True, tensor.gradient_of
             else:
                 new.data_of, new.data_at = (tensor.data_of or owner.id), site
-            return w.new(new)
+            ref = w.new(new)
+            self.m.plain.shown(ref, tensor, w)
+            return ref
         if name == "grad":
             return self.gradient(owner, tensor, w, ctx, site)
         if name == "requires_grad":

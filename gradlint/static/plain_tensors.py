@@ -90,10 +90,23 @@ class PlainTensors:
         elif name == "torch.tensor" and isinstance(w.resolve(args.get(0) or Const(None)), Const):
             w.write(value.id).size = "one"
 
-    def filled(self, how: str, target: Value, w: World) -> None:
-        """A tensor was changed in place."""
-        if how in RANDOM_FILLS and isinstance(target, Ref) and w.get(target, Tensor) is not None:
-            w.write(target.id).random = True
+    def filled(self, how: str, target: Value, w: World, ctx: Context) -> None:
+        """A tensor was changed in place: one that is filled anew wherever it is used holds no weights."""
+        tensor = w.get(target, Tensor)
+        if how not in RANDOM_FILLS or tensor is None or not isinstance(target, Ref):
+            return
+        random = tensor.kept_at is None or not _in_use(ctx)
+        w.write(target.id).random = random
+        base = w.find(tensor.data_of) if tensor.data_of is not None else None
+        if tensor.data_of is not None and isinstance(base, Tensor) and not base.groups:
+            w.write(tensor.data_of).random = random
+
+    def shown(self, result: Ref, tensor: Tensor, w: World) -> None:
+        """``result`` is the ``.data`` of a tensor: it is as plain as that."""
+        new: Tensor = w.write(result.id)
+        new.kept_as, new.kept_at = tensor.kept_as, tensor.kept_at
+        new.random, new.constant, new.placed = tensor.random, tensor.constant, tensor.placed
+        self.handed_on(new, tensor, new.made_at)
 
     def handed_on(self, result: Tensor, tensor: Tensor, site: Site | None) -> None:
         """``result`` is a part of a tensor: where that was made elsewhere, both come from outside."""
@@ -105,7 +118,7 @@ class PlainTensors:
         """An operation was applied: tell where a plain attribute meets another tensor, else hand on what is known."""
         tensors = [(v, t) for v in inputs if (t := w.get(v, Tensor)) is not None]
         kept = [t for _, t in tensors if t.kept_at is not None and not t.groups]  # else it is trained by hand
-        in_use = ctx.in_forward or (ctx.function is not None and ctx.function.unit.name in BATCH_STEPS)
+        in_use = _in_use(ctx)
         outside = in_use and any(self._comes_from_outside(v, w, ctx) for v in inputs)
         if kept and op.device == "inputs" and not op.view and (outside or (parameters and in_use)):
             self._tell(kept, op, w, ctx)
@@ -148,6 +161,11 @@ class PlainTensors:
                 factor=known(op.saves in ("input", "both")),
             )
             self.m.witness.send(event, w, ctx)
+
+
+def _in_use(ctx: Context) -> bool:
+    """Whether code is run whenever the module is used."""
+    return ctx.in_forward or (ctx.function is not None and ctx.function.unit.name in BATCH_STEPS)
 
 
 def _is_input(value: Unknown) -> bool:
