@@ -206,7 +206,7 @@ class Calls:
             return self.m.modules.call(callee, args, w, ctx, site)
         if obj.kind == "function" and obj.cls is not None:
             self.m.functions.used(obj.cls, "instance", w, ctx, site)
-            return [(w, self.m.externals.applied(obj.cls, args, w, ctx, site))]
+            return [(w, self.m.functions.applied(obj.cls, args, w, ctx, site))]
         if obj.cls is not None:
             method = self.m.definitions.attribute(obj.cls, "__call__", w)
             if isinstance(method, Function):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import libcst as cst
@@ -11,9 +11,11 @@ import libcst as cst
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.context import Arguments, Context
+from gradlint.static.ops import Op
 from gradlint.static.values import (
     NONE,
     Class,
+    Const,
     Function,
     Instance,
     Mapping,
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
     from gradlint.static.outcome import Results
+    from gradlint.static.units import ClassUnit
+
+_APPLIED = Op(activation="unknown", saves="other")
+_MARKED = "non_differentiable"
+"""The attribute of a context that holds what was marked by its method ``mark_non_differentiable``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +47,67 @@ class _Signature:
     required: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What is known of one of the values that a forward returns."""
+
+    differentiable: bool | None  #: whether it requires grad where an input does
+    integral: bool | None = None
+    constant: Const | None = None  #: it is no tensor but this
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """What a forward returns: a tensor, or a tuple of which the length is known."""
+
+    several: bool
+    each: tuple[_Output, ...]
+
+
 class CustomFunctions:
     """Executes the forward and the backward of custom functions to learn what they return and keep."""
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._outputs: dict[ClassUnit, _Outputs | None] = {}
 
     # --- their use
+
+    def applied(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``MyFunction.apply(...)``: an operation whose backward the user wrote."""
+        forward = self._own(cls, "forward", w)
+        if forward is not None:
+            self.m.called.add(forward.unit)
+        result = self.m.tensors.apply(_APPLIED, args, w, ctx, site)
+        tensor = w.get(result, Tensor)
+        if forward is None or tensor is None:
+            return result
+        outputs = self._learnt(cls, forward, w, ctx)
+        if outputs is None or (not outputs.several and outputs.each[0].differentiable is not False):
+            return result
+        given = [self._output(output, tensor, w, site) for output in outputs.each]
+        return w.new(Sequence(given, [None] * len(given), mutable=False)) if outputs.several else given[0]
+
+    def _output(self, output: _Output, result: Tensor, w: World, site: Site) -> Value:
+        """One of the values that an application returns; ``result`` is what it returns where nothing is known of it."""
+        if output.constant is not None:
+            return output.constant
+        if output.differentiable is False:
+            mere = replace(_data(), device=result.device, integral=output.integral, activation="none", made_at=site)
+            return w.new(mere)
+        new: Tensor = result.copy()
+        if output.differentiable is None and new.requires_grad:
+            new.requires_grad, new.is_leaf, new.doubtful = None, None, new.segments
+        new.structured = output.differentiable is None
+        return w.new(new)
+
+    def noted(self, context: Ref, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """A method of the context is called."""
+        if name != "mark_non_differentiable":
+            return self.m.escapes.call(context, args, w, ctx, site)
+        given = list(args)
+        w.write(context.id).attrs[_MARKED] = w.new(Sequence(given, [None] * len(given), mutable=False))
+        return NONE
 
     def used(self, cls: Class, how: Literal["instance", "forward"], w: World, ctx: Context, site: Site) -> None:
         """An instance was called, or ``forward`` by name."""
@@ -154,6 +215,78 @@ class CustomFunctions:
             return value.sites[0]
         return backward.unit.site(backward.unit.node.name)
 
+    # --- what forward returns
+
+    def _learnt(self, cls: Class, forward: Function, w: World, ctx: Context) -> _Outputs | None:
+        """What the forward of a class returns for tensors, whatever they are; None where that is not known."""
+        unit = cls.unit
+        if unit not in self._outputs:
+            self._outputs[unit] = None  # of one that applies itself
+            unsettled = set(self.m.unsettled)
+            try:
+                self._outputs[unit] = self._returned(cls, forward, w.copy(), ctx)
+            except BaseException:
+                del self._outputs[unit]
+                raise
+            finally:
+                entered = self.m.unsettled - unsettled
+                self.m.called -= entered
+                self.m.unsettled -= entered
+        return self._outputs[unit]
+
+    def _returned(self, cls: Class, forward: Function, w: World, ctx: Context) -> _Outputs | None:
+        context_set = self._own(cls, "setup_context", w)
+        signature = _signature(forward, own_context=context_set is None)
+        if signature is None:
+            return None
+        w.grad = False
+        context = w.new(Instance(name="ctx", kind="ctx"))
+        inputs: list[Value] = [w.new(_data()) for _ in signature.names]
+        ends = self._forward(cls, forward, context_set, context, inputs, w, ctx)
+        found = {self._described(value, context, inputs, world) for world, value in ends}
+        return _agreed([outputs for outputs in found if outputs is not None]) if None not in found else None
+
+    def _described(self, value: Value, context: Ref, inputs: list[Value], w: World) -> _Outputs | None:
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        several = isinstance(obj, Sequence)
+        if not isinstance(obj, (Sequence, Tensor)) or (isinstance(obj, Sequence) and obj.tail is not None):
+            return None
+        of = w.get(context, Instance)
+        marks = w.get(w.resolve(of.attrs.get(_MARKED, NONE)), Sequence) if of is not None else None
+        marked = [w.resolve(item) for item in marks.items] if marks is not None else []
+        items = [w.resolve(item) for item in obj.items] if isinstance(obj, Sequence) else [value]
+        each = []
+        for item in items:
+            tensor = w.get(item, Tensor)
+            if isinstance(item, Const):
+                each.append(_Output(None, constant=item))
+            elif tensor is None or (item in inputs and item not in marked):
+                each.append(_Output(None))
+            else:
+                each.append(_Output(item not in marked and not tensor.integral, tensor.integral))
+        return _Outputs(several, tuple(each))
+
+    def _forward(
+        self,
+        cls: Class,
+        forward: Function,
+        context_set: Function | None,
+        context: Ref,
+        inputs: list[Value],
+        w: World,
+        ctx: Context,
+    ) -> Results:
+        """Execute a forward, and what sets its context where that is a method of its own."""
+        if context_set is None:
+            return self._call(forward, cls, [context, *inputs], w, ctx)
+        ends: Results = []
+        for world, output in self._call(forward, cls, inputs, w, ctx):
+            given = world.new(Sequence(list(inputs), [None] * len(inputs), None, None, False))
+            results = self._call(context_set, cls, [context, given, output], world, ctx)
+            ends += [(end, output) for end, _ in results]
+        return ends
+
     # --- what forward keeps
 
     def _keeps(
@@ -171,14 +304,7 @@ class CustomFunctions:
             w.new(_data()) if position in wanted else Unknown(("input", fresh()), name)
             for position, name in enumerate(signature.names)
         ]
-        if context_set is None:
-            ends = self._call(forward, cls, [context, *inputs], w, ctx)
-        else:
-            ends = []
-            for world, output in self._call(forward, cls, inputs, w, ctx):
-                given = world.new(Sequence(list(inputs), [None] * len(inputs), None, None, False))
-                results = self._call(context_set, cls, [context, given, output], world, ctx)
-                ends += [(end, output) for end, _ in results]
+        ends = self._forward(cls, forward, context_set, context, inputs, w, ctx)
         for world, output in ends:
             self._kept(context, {v.id for v in inputs if isinstance(v, Ref)}, output, world, ctx)
 
@@ -194,6 +320,14 @@ class CustomFunctions:
                 continue
             role = "input" if found & inputs else "output" if found & outputs else ""
             self.m.witness.send(events.KeptOnContext(site=site, attribute=name, role=role), w, ctx)
+
+
+def _agreed(found: list[_Outputs]) -> _Outputs | None:
+    """What several ways to return have in common."""
+    if len({(outputs.several, len(outputs.each)) for outputs in found}) != 1:
+        return None
+    each = [kinds[0] if len(set(kinds)) == 1 else _Output(None) for kinds in zip(*(o.each for o in found), strict=True)]
+    return _Outputs(found[0].several, tuple(each))
 
 
 def _data() -> Tensor:

@@ -39,7 +39,6 @@ from gradlint.static.torch_table import (
 )
 from gradlint.static.values import (
     NONE,
-    Class,
     Const,
     External,
     Function,
@@ -443,13 +442,6 @@ class Externals:
     def _pack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         given = [value for value in (args.get(0, "input") or args.get(0, "sequences"),) if value is not None]
         return self.m.tensors.packed(self.m.tensors.apply(_PACK, Arguments(given), w, ctx, site), w, site)
-
-    def applied(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """``MyFunction.apply(...)``: an operation whose backward the user wrote."""
-        forward = self.m.definitions.attribute(cls, "forward", w)
-        if isinstance(forward, Function):
-            self.m.called.add(forward.unit)
-        return self.m.tensors.apply(Op(activation="unknown", saves="other"), args, w, ctx, site)
 
     def _together(self, names: tuple[str, ...], args: Arguments, w: World) -> Value:
         """What a call gives back that passes on several of its arguments."""

@@ -157,7 +157,7 @@ class Methods:
         if isinstance(receiver, Unknown):
             return self.unknown(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Class) and name == "apply":
-            return self.m.externals.applied(receiver, args, w, ctx, site)
+            return self.m.functions.applied(receiver, args, w, ctx, site)
         return self.m.escapes.call(receiver, args, w, ctx, site)
 
     # --- tensors
@@ -296,6 +296,8 @@ class Methods:
             return Unknown(("result of known", fresh()))
         if obj.kind == "distribution":
             return self.m.distributions.method(receiver, obj, name, args, w, ctx, site)
+        if obj.kind == "ctx":
+            return self.m.functions.noted(receiver, name, args, w, ctx, site)
         if obj.kind in ("loader", "gradmode", "param_groups", "device"):
             return Unknown(("result of known", fresh()))
         if obj.kind == "array":
