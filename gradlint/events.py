@@ -437,11 +437,6 @@ class ConvertedToNumpy(Event):
     role: str = ""  #: what it is to the call: "receiver", "argument 0", …
     grad_enabled: Fact[bool] = field(default_factory=unknown)
 
-    @property
-    def plots(self) -> bool:
-        """Whether the values are drawn."""
-        return self.how.startswith(("plt.", "Axes."))
-
 
 # --- modules and functions as they are defined -----------------------------------------------------------------
 

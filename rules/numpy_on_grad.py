@@ -45,7 +45,6 @@ class NumpyOnGrad(Rule):
     severity = Severity.ERROR
     fix = "safe"
     remedy = "detach first: .detach().numpy(), or .item() for a single number"
-    supersedes = ("GL205",)
 
     @on(ConvertedToNumpy)
     def converted(self, event: ConvertedToNumpy) -> Iterator[Violation]:
@@ -63,8 +62,6 @@ class NumpyOnGrad(Rule):
             at=event.site,
             related=places(("appended here with its graph", tensor.kept_at), ("made here", tensor.made_at)),
             remedy="keep numbers instead: append .item(), or .detach() what is kept" if kept else self.remedy,
-            # that graphs are kept for a curve is a mistake of its own
-            cause=None if event.plots else tensor.kept_at,
             mend=_mend(event),
         )
 
