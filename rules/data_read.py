@@ -31,7 +31,7 @@ class DataRead(Rule):
 
     ## Stays silent on
     Attributes merely named `data`; `torch.utils.data` under any name; where data-mutation or
-    parameter-data-mutation reports the same `.data`.
+    parameter-data-mutation reports the same `.data`; gradients that are changed through it (`p.grad.data.zero_()`).
 
     ## References
     - [torch.Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html)

@@ -152,6 +152,8 @@ class Changes:
     def _gradient_changed(
         self, how: str, tensor: Tensor, values: list[Value], w: World, ctx: Context, site: Site
     ) -> None:
+        if tensor.data_at is not None:  # changed, and not read
+            self.m.witness.withdraw(events.DataRead, tensor.data_at)
         value = w.resolve(values[0]) if values else NONE
         zero = isinstance(value, Const) and value.value in (0, 0.0)
         if how in ("zero_", "zeros_") or (how in ("fill_", "mul_", "*=", "[]=", "copy_") and zero):
@@ -165,11 +167,11 @@ class Changes:
     def attribute(self, owner: Ref, tensor: Tensor, name: str, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.name``."""
         if name == "data":
-            if not tensor.is_gradient and not (tensor.structured and tensor.requires_grad is not True):
+            if not (tensor.structured and tensor.requires_grad is not True):
                 self.m.witness.send(events.DataRead(site=site, tensor=self.m.tensors.view_of(owner, w)), w, ctx)
             new = self.m.tensors.result(_DATA, [owner], Arguments([owner]), w, site, frozenset(), None)
             if tensor.is_gradient:
-                new.is_gradient, new.gradient_of = True, tensor.gradient_of
+                new.is_gradient, new.gradient_of, new.data_at = True, tensor.gradient_of, site
             else:
                 new.data_of, new.data_at = (tensor.data_of or owner.id), site
             ref = w.new(new)
