@@ -12,7 +12,7 @@ from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module, is_any, looks_like_parameter, may_be_input
-from gradlint.static.torch_table import ATTRIBUTES, METHODS, SPECIAL_METHODS
+from gradlint.static.torch_table import ATTRIBUTES, METHODS, RANDOM_FILLS, SPECIAL_METHODS
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -36,6 +36,9 @@ _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
 _RESHAPING = frozenset(
     ["unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "as_strided_"]
 )
+
+#: in-place operations that leave nothing of what a tensor held before
+_REPLACING = RANDOM_FILLS | {"copy_", "fill_", "zero_"}
 
 
 _COMBINE = frozenset(["+=", "-=", "add_", "sub_", "subtract_"])
@@ -121,6 +124,9 @@ class Changes:
             new.activation = "none" if logits is None else "logits"
         elif how != "requires_grad_":
             new.activation = "none"
+        if not tensor.groups and tensor.data_of is None:
+            kept = frozenset[int]() if how in _REPLACING else tensor.gradient_of
+            new.gradient_of = kept.union(*(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t is not None))
         grad_enabled = w.grad
         if tensor.groups or grad_enabled is False:
             return
