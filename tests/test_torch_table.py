@@ -296,6 +296,27 @@ def test_factories_of_models_are_known(name: str, builds: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "options", "depends"),
+    [
+        ("torchvision.models.resnet18", [], True),
+        ("torchvision.models.resnet.resnet18", ["weights"], True),
+        ("torchvision.models.vgg11_bn", [], True),
+        ("torchvision.models.alexnet", [], True),
+        ("torchvision.models.swin_v2_t", [], True),
+        ("torchvision.models.segmentation.fcn_resnet50", [], True),
+        ("torchvision.models.vit_b_16", [], False),
+        ("torchvision.models.resnet18", ["norm_layer"], False),
+        ("torchvision.models.vgg16", ["dropout"], False),
+        ("torchvision.models.detection.fasterrcnn_resnet50_fpn", [], False),
+        ("torchvision.models.quantization.resnet18", [], False),
+        ("mine.resnet18", [], False),
+    ],
+)
+def test_models_that_depend_on_the_mode_are_known(name: str, options: list[str], depends: bool) -> None:
+    assert table.depends_on_mode(name, options) is depends
+
+
+@pytest.mark.parametrize(
     ("name", "harmless"),
     [
         ("builtins.print", True),

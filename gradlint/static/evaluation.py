@@ -92,7 +92,9 @@ class Evaluation:
         """Whether a module holds layers that behave differently in training; known only if it does."""
         for here in self.m.modules.walk(ref, w):
             obj = w.find(here.id)
-            if isinstance(obj, Instance) and obj.layer is not None and obj.layer.mode_dependent:
+            if not isinstance(obj, Instance):
+                continue
+            if obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent):
                 return known(True)
         return unknown()
 

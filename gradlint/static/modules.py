@@ -13,7 +13,7 @@ from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.outcome import Results
 from gradlint.static.python import Index, Items
 from gradlint.static.tensors import device_of
-from gradlint.static.torch_table import LAYERS, LOSSES, PACKED_FIELDS, heads, is_part, names_parameter
+from gradlint.static.torch_table import LAYERS, LOSSES, PACKED_FIELDS, depends_on_mode, heads, is_part, names_parameter
 from gradlint.static.values import (
     HOOKED,
     NONE,
@@ -103,6 +103,14 @@ class Modules:
             name=name, kind="module", groups=members, opaque=True, training=None, device=None, made_at=site
         )
         return w.new(module, place)
+
+    def library_model(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:
+        """A model that a library builds: its inside is not known, but for what the torch table tells of its kind."""
+        ref = self.opaque(w, name, site, True, place=(site, ctx.key, name))
+        if depends_on_mode(name, args.keywords) and not args.open:
+            new: Instance = w.write(ref.id)
+            new.mode_dependent, new.training = True, True
+        return ref
 
     def taken_for_one(self, value: Unknown, w: World, site: Site) -> Ref:
         """The opaque module that stands from now on for what can only be one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from gradlint.static.torch_notation import names, words
@@ -41,6 +42,10 @@ _CLASSIFIERS: Final = (
 )
 _NOT_CLASSIFIERS: Final = (".segmentation.", ".detection.", ".optical_flow.", "inception_v3", "googlenet", "squeezenet")
 _HEADS: Final = ("fc", "classifier", "heads", "head", "last_linear", "_fc")
+
+
+_OTHER_LAYERS: Final = ("torchvision.models.detection.", "torchvision.models.quantization.")
+"""Namespaces of models that hold frozen layers, and layers whose weights are no parameters."""
 
 
 PARTS: Final = frozenset(
@@ -92,6 +97,29 @@ def builds_module(name: str) -> bool:
     if last in ("from_pretrained", "from_name", "from_config"):
         return name.startswith(_PRETRAINED) or owner.startswith("timm.")
     return name.startswith(MODULE_FACTORY_PREFIXES) and not last.startswith(("get_", "list_", "_"))
+
+
+_BATCH_NORM: Final = (
+    *("resnet", "resnext", "wide_resnet", "densenet", "mobilenet_v", "efficientnet_", "inception_v3", "googlenet"),
+    *("regnet_", "shufflenet_v2", "mnasnet", "maxvit", "fcn_", "deeplabv3_", "lraspp_", "r3d_", "mc3_", "r2plus1d_"),
+    "s3d",
+)
+_DROPOUT: Final = ("vgg", "alexnet", "squeezenet")
+_STOCHASTIC_DEPTH: Final = ("swin_", "swin3d_", "convnext_", "mvit_")
+_REPLACES_LAYERS: Final = frozenset(["norm_layer", "dropout", "attention_dropout", "stochastic_depth_prob"])
+
+
+def depends_on_mode(name: str, options: Iterable[str]) -> bool:
+    """Whether a model that ``name`` (canonical) builds, given these options, is known to differ between the modes.
+
+    Those of torchvision with batch norm, dropout or stochastic depth do, unless they are told which layers to use
+    instead; they are built in training mode.  Detectors ask for targets in training, and have frozen batch norm.
+    """
+    last = name.rpartition(".")[2]
+    library = name.startswith("torchvision.models.") and not name.startswith(_OTHER_LAYERS)
+    return (
+        library and last.startswith(_BATCH_NORM + _DROPOUT + _STOCHASTIC_DEPTH) and _REPLACES_LAYERS.isdisjoint(options)
+    )
 
 
 HARMLESS: Final = (

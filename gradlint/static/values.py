@@ -337,6 +337,7 @@ class Instance(Object):
     mode_asked: int = 0  #: the number at which it was last set to something known
     device: str | None = "cpu"
     opaque: bool = False
+    mode_dependent: bool = False  #: of an opaque module: it is known to behave differently in training and evaluation
     grad: bool | None = None  #: of a gradmode: what it sets
     args: tuple[Value, ...] = ()
     made_at: Site | None = None
