@@ -112,7 +112,9 @@ class Attributes:
                 return special
         if name == "param_groups" and looks_like_optimizer(owner):
             return self.get(self.m.optimizers.opaque_optimizer(owner, w, site), name, w, ctx, site)
-        return w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps))
+        value = w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps))
+        parameter = self.m.modules.parameter_inside(value, w) if isinstance(value, Unknown) else None
+        return value if parameter is None else parameter
 
     def _of_object(self, owner: Ref, name: str, w: World, ctx: Context, site: Site) -> Value:
         obj = w.find(owner.id)

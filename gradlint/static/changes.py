@@ -320,6 +320,7 @@ class Changes:
             for key in tensor.groups:
                 group = w.write(key)
                 group.requires_grad = None if tensor.picked and group.requires_grad is not flag else flag
+                group.told = True
             return
         new: Tensor = w.write(owner.id)
         if flag is False:

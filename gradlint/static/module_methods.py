@@ -11,6 +11,7 @@ from gradlint.static.tensors import device_of
 from gradlint.static.values import (
     NONE,
     Const,
+    Group,
     Instance,
     Mapping,
     Ref,
@@ -69,7 +70,9 @@ class ModuleMethods:
         if name in ("requires_grad_", "freeze", "unfreeze"):
             flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
             for key in modules.groups(receiver, w):
-                w.write(key).requires_grad = bool(flag_value.value) if isinstance(flag_value, Const) else None
+                group: Group = w.write(key)
+                group.requires_grad = bool(flag_value.value) if isinstance(flag_value, Const) else None
+                group.told = True
             return receiver
         return self._module_rest(receiver, obj, name, args, w, ctx, site)
 

@@ -13,7 +13,16 @@ from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.outcome import Results
 from gradlint.static.python import Index, Items
 from gradlint.static.tensors import device_of
-from gradlint.static.torch_table import LAYERS, LOSSES, PACKED_FIELDS, depends_on_mode, heads, is_part, names_parameter
+from gradlint.static.torch_table import (
+    LAYERS,
+    LOSSES,
+    PACKED_FIELDS,
+    depends_on_mode,
+    heads,
+    holds_parameters,
+    is_part,
+    names_parameter,
+)
 from gradlint.static.values import (
     HOOKED,
     NONE,
@@ -43,6 +52,7 @@ if TYPE_CHECKING:
 
 _OPAQUE = Op(activation="clears", saves="other")
 MODULES = ("module", "lightning", "loss")
+_HOLDERS = ("optimizer", "parameters")
 
 
 class Modules:
@@ -219,6 +229,32 @@ class Modules:
             return self.groups_in(w.bound[key], w)
         return frozenset()
 
+    def parameter_inside(self, value: Unknown, w: World) -> Ref | None:
+        """The parameter that an unknown value is, if it is one of a library's model: ``resnet.layer4[0].conv1.weight``.
+
+        From now on the model has it under its dotted name, in a group of its own: it may be frozen apart from others.
+        """
+        owner, names = _inside(value.key)
+        obj = w.get(owner, Instance) if owner is not None else None
+        if obj is None or not obj.opaque or not holds_parameters(obj.name) or not names_parameter(names[-1]):
+            return None
+        name = ".".join(names)
+        held = obj.attrs.get(name)
+        if isinstance(held, Ref):
+            return held
+        groups = [group for key in sorted(obj.groups) if isinstance(group := w.find(key), Group)]
+        if owner is None or not groups:
+            return None
+        own: Group = groups[0].copy()
+        own.requires_grad = True if own.requires_grad and not own.told else None
+        member = w.new(own).id
+        for key, holder in {**w.shared, **w.heap}.items():
+            if isinstance(holder, Instance) and holder.kind in _HOLDERS and obj.groups <= holder.groups:
+                w.write(key).groups |= {member}
+        parameter = self.m.tensors.parameter([member], w, obj.made_at, obj.device)
+        w.write(owner.id).attrs[name] = parameter
+        return parameter
+
     # --- attributes
 
     def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
@@ -274,6 +310,9 @@ class Modules:
         if obj.kind in MODULES:
             self.m.ownership.placed(owner, value, w, site)
         obj.attrs[name] = value
+        if obj.opaque:
+            for inside in [key for key in obj.attrs if key.startswith(f"{name}.")]:
+                del obj.attrs[inside]
         if name not in obj.buffers:
             obj.set_at[name] = site
         if obj.kind in MODULES:
@@ -478,3 +517,25 @@ class Modules:
         value = tensors.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self.m.cuts.loss(value, prediction, target, w)
         return value
+
+
+def _inside(key: Hashable) -> tuple[Ref | None, list[str]]:
+    """The object that an attribute of a part of it is read from, and the dotted name it is read by there."""
+    names: list[str] = []
+    while isinstance(key, tuple) and len(key) == 3:
+        kind, owner, name = key
+        if kind == "attribute" and isinstance(name, str):
+            names.insert(0, name)
+        elif kind == "item" and isinstance(name, tuple) and name[0] == "const" and _counts(name[1]):
+            names.insert(0, str(name[1]))
+        else:
+            break
+        if isinstance(owner, Ref):
+            return owner, names
+        key = owner
+    return None, names
+
+
+def _counts(index: object) -> bool:
+    """Whether an index tells which member is meant whatever their number."""
+    return isinstance(index, int) and index >= 0

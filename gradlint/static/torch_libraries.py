@@ -79,6 +79,23 @@ def heads(name: str) -> tuple[str, ...]:
     return _HEADS if name.startswith(_CLASSIFIERS) and not any(word in name for word in _NOT_CLASSIFIERS) else ()
 
 
+_TRAINABLE: Final = (
+    "torchvision.models.",
+    "timm.create_model",
+    "pretrainedmodels.",
+    "efficientnet_pytorch.",
+    "segmentation_models_pytorch.",
+)
+
+
+def holds_parameters(name: str) -> bool:
+    """Whether the weights and biases of the layers inside a model that ``name`` (canonical) builds are parameters.
+
+    None of them is frozen, as long as the program freezes none.
+    """
+    return builds_module(name) and name.startswith(_TRAINABLE) and not name.startswith(_OTHER_LAYERS)
+
+
 def any_of(namespace: str) -> str | None:
     """What stands for a member of a library's namespace that is chosen by name when the program runs."""
     if namespace == "torch.optim":

@@ -244,6 +244,7 @@ class Group(Object):
     placed: int = 0  #: the number at which that happened
     placed_at: Site | None = None
     copied: bool = False
+    told: bool = False  #: whether they require grad, or some of them, was set since they were made
     owner: object = None
 
 
