@@ -294,6 +294,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         gradient_of=x.gradient_of & y.gradient_of,
         is_gradient=x.is_gradient and y.is_gradient,
         structured=x.structured or y.structured,
+        on_device_as_one=x.on_device_as_one or y.on_device_as_one,
         cut=x.cut if y.cut is not None else None,
         vague=x.vague or y.vague,
         presumed=x.presumed and y.presumed,

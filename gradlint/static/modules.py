@@ -413,13 +413,21 @@ class Modules:
         tensor = w.get(value, Tensor)
         if tensor is not None and isinstance(value, Ref):
             new: Tensor = w.write(value.id)
-            new.structured, new.activation, new.device, new.integral = True, None, None, None
+            new.structured, new.activation, new.integral = True, None, None
+            new.on_device_as_one = self._is_on_cuda(obj, args, w)
+            new.device = "cuda" if new.on_device_as_one else None
             new.open = True
             new.presumed = new.requires_grad is None and w.grad is True
         for head in (obj.attrs[name] for name in heads(obj.name) if name in obj.attrs):
             if w.get(w.resolve(head), Instance) is not None:
                 return self.m.calls.call(head, Arguments([value]), w, ctx.at(site, "head"), site)
         return [(w, value)]
+
+    def _is_on_cuda(self, obj: Instance, args: Arguments, w: World) -> bool:
+        """Whether a module is known to be on CUDA, and all that it is given as well."""
+        given = [w.get(value, Tensor) for value in self.m.tensors.tensors_in(args, w)]
+        known_all = bool(given) and not args.open and obj.device == "cuda"
+        return known_all and all(tensor is not None and tensor.device == "cuda" for tensor in given)
 
     def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if layer.dropout and obj.in_forward and obj.mode_at is None:

@@ -467,7 +467,7 @@ class Tensors:
             if first.groups and op is not _DATA and w.grad is False:
                 new.groups = first.groups
         if first is not None and first.structured and op.activation == "keeps":
-            new.structured = True
+            new.structured, new.on_device_as_one = True, first.on_device_as_one
         return new
 
     def _made_of_numbers(self, tensor: Tensor) -> bool:
@@ -608,6 +608,8 @@ class Tensors:
             if w.grad is False:
                 new.requires_grad = False
         new.size, new.shape = None, None
+        if tensor.on_device_as_one:
+            new.device, new.moved_at, new.on_device_as_one = None, None, False
         new.base = self.m.memory.root(value.id, w) if isinstance(value, Ref) else None
         new.retains = False
         self.m.plain.handed_on(new, tensor, site)

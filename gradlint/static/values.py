@@ -305,6 +305,7 @@ class Tensor(Object):
     gradient_of: frozenset[int] = frozenset()  #: computed from the gradients of these groups
     is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
     structured: bool = False  #: may be a tuple, dict or output object of tensors like this
+    on_device_as_one: bool = False  #: where such an object would have its tensors is not known, unlike ``device``
     calls: frozenset[int] = frozenset()  #: of modules, whose outputs it was computed from and which are watched
     scaled: bool = False  #: a loss multiplied by a gradient scaler, or computed from one
     reaches: frozenset[int] = frozenset()  #: presumed segments its backward walks
