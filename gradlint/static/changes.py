@@ -40,7 +40,7 @@ _RESHAPING = frozenset(
 #: in-place operations that leave nothing of what a tensor held before
 _REPLACING = RANDOM_FILLS | {"copy_", "fill_", "zero_"}
 
-
+#: in-place sums, and products
 _COMBINE = frozenset(["+=", "-=", "add_", "sub_", "subtract_"])
 _SCALE = frozenset(["*=", "/=", "mul_", "multiply_", "div_", "divide_", "true_divide_"])
 

@@ -234,9 +234,11 @@ class Modules:
 
         From now on the model has it under its dotted name, in a group of its own: it may be frozen apart from others.
         """
+        if not (isinstance(value.key, tuple) and isinstance(value.key[-1], str) and names_parameter(value.key[-1])):
+            return None
         owner, names = _inside(value.key)
         obj = w.get(owner, Instance) if owner is not None else None
-        if obj is None or not obj.opaque or not holds_parameters(obj.name) or not names_parameter(names[-1]):
+        if obj is None or not obj.opaque or not holds_parameters(obj.name):
             return None
         name = ".".join(names)
         held = obj.attrs.get(name)
