@@ -23,7 +23,7 @@ def clone(value: Value, w: World) -> Value:
         ref = w.new(new)
         memo[value.id] = ref.id
         if isinstance(new, Group):
-            new.tokens, new.prepared = {}, False
+            new.tokens, new.prepared, new.touched = {}, False, False
         if isinstance(new, (Instance, Tensor)):
             new.groups = frozenset(group(g) for g in new.groups)
         if isinstance(new, Tensor):

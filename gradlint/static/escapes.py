@@ -36,7 +36,7 @@ class Escapes:
             self._escape(w.resolve(value), w, deps, touched, inputs, 3)
             self.m.construction.initialized(w.resolve(value), w, ctx, site, certain=False)
         self.doubt(deps | touched, [w.resolve(value) for value in given], w)
-        live = {g for g in touched if getattr(w.find(g), "tokens", None)}
+        live = {g for g in touched if getattr(w.find(g), "touched", False)}
         if live:
             self.m.witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:

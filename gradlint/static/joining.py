@@ -198,14 +198,11 @@ class _Join:
             grad = x.requires_grad if x.requires_grad is y.requires_grad else None
             stepped, prepared = max(x.stepped, y.stepped), _same(x.prepared, y.prepared)
             tokens, discarded = join_tokens(x.tokens, y.tokens), _same(x.discarded, y.discarded)
-            late = (
-                (x.beside, x.placed, x.placed_at, x.copied)
-                if x.beside == y.beside
-                else (frozenset[int](), 0, None, False)
-            )
+            late = (x.beside, x.placed, x.placed_at, x.copied) if x.beside == y.beside else ()
             wasted = _same(x.wasted, y.wasted)
-            told = x.told or y.told
-            return Group(grad, x.opaque, tokens, x.made_at, stepped, prepared, discarded, wasted, *late, told)
+            joined = Group(grad, x.opaque, tokens, x.made_at, stepped, prepared, discarded, wasted, *late)
+            joined.told, joined.touched = x.told or y.told, x.touched or y.touched
+            return joined
         if isinstance(x, Segment) and isinstance(y, Segment):
             freed = x.freed if x.freed is y.freed else None
             spoilt_at = x.spoilt_at if y.spoilt_at is not None else None

@@ -39,7 +39,7 @@ class Optimizers:
         others = {
             key
             for key, obj in w.heap.items()
-            if isinstance(obj, Group) and key not in groups and (opaque or obj.opaque) and obj.tokens
+            if isinstance(obj, Group) and key not in groups and (opaque or obj.opaque) and obj.touched
         }
         if others:
             self.m.witness.cleared(others, "zero_grad", w, ctx, site, certain=False)

@@ -64,7 +64,8 @@ class Passes:
         for key, reached in touches.items():
             group = w.find(key) if isinstance(key, int) else None
             if isinstance(group, Group) and isinstance(key, int):
-                w.write(key).prepared = True if reached or group.prepared else None
+                group = w.write(key)
+                group.prepared, group.touched = True if reached or group.prepared else None, True
         self.m.stepping.settle(w, ctx, site)
         self.m.stepping.accumulated(touches, w, ctx, site)
         before = w.bound.get((WALKED, site))
@@ -94,7 +95,7 @@ class Passes:
     def reached_before(self, groups: Iterable[int], w: World, ctx: Context) -> None:
         """Groups come to light as they are stepped: the last backward pass of an unknown loss had reached them."""
         walk = w.bound.get((WALKED, "open"))
-        new = [key for key in groups if isinstance(group := w.find(key), Group) and not group.tokens]
+        new = [key for key in groups if isinstance(group := w.find(key), Group) and not group.touched]
         if isinstance(walk, Const) and new:
             event = events.Backward(site=walk.value, root=events.Tensor(), touches=dict.fromkeys(new, True))
             self.m.witness.advance(event, w, ctx)
@@ -123,7 +124,7 @@ class Passes:
                 group = w.find(key)
                 if not isinstance(group, Group) or key in touches or group.requires_grad is False:
                     continue
-                if group.opaque or group.tokens:
+                if group.opaque or group.touched:
                     touches[key] = True if certain and group.opaque else None
         elif any(isinstance(group, Group) and group.opaque for group in map(w.find, tensor.deps)):
             optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]

@@ -245,6 +245,7 @@ class Group(Object):
     placed_at: Site | None = None
     copied: bool = False
     told: bool = False  #: whether they require grad, or some of them, was set since they were made
+    touched: bool = False  #: its gradients were added to, applied, set or cleared, or may have been
     owner: object = None
 
 

@@ -233,7 +233,7 @@ class Witness:
         prepared = self._prepared(members, w) if optimizer != MANUAL else unknown()
         for key in members:
             group = w.write(key)
-            group.stepped = fresh()
+            group.stepped, group.touched = fresh(), True
             group.prepared = group.prepared if optimizer == MANUAL else False
         event = events.Step(
             site=site,
@@ -269,6 +269,9 @@ class Witness:
     ) -> None:
         """The gradients of these groups were cleared, or (not certain) may have been."""
         touches: dict[Hashable, Literal[True] | None] = dict.fromkeys(sorted(groups), True if certain else None)
+        for key in groups:
+            if isinstance(w.find(key), Group):
+                w.write(key).touched = True
         self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
 
     def read(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:

@@ -1,0 +1,41 @@
+"""What a rule says does not depend on which others take part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradlint.rule import Rule, all_rules
+from gradlint.static.analysis import analyze
+from gradlint.static.project import Project
+
+TEXT = """
+import torch
+
+
+def train(model, loader, optimizer, every):
+    scaler = torch.amp.GradScaler()
+    for i, x in enumerate(loader):
+        loss = model(x).mean()
+        scaler.scale(loss).backward()
+        if i % every == every - 1:
+            scaler.step(optimizer)
+            scaler.update()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+"""
+
+
+def rows(code: str, rules: list[type[Rule]], folder: Path) -> list[int]:
+    """The rows at which a rule finds something in the text."""
+    path = folder / "train.py"
+    path.write_text(TEXT, encoding="utf-8")
+    findings = analyze(Project([folder]), [path], rules).findings
+    return [finding.location.row for finding in findings if finding.code == code]
+
+
+@pytest.mark.parametrize("other", [None, "GL202", "GL206", "GL211", "GL212", "all"])
+@pytest.mark.parametrize(("code", "row"), [("GL201", 9), ("GL211", 13)])
+def test_events_of_other_rules_change_nothing(code: str, row: int, other: str | None, tmp_path: Path) -> None:
+    taking_part = [rule for rule in all_rules() if rule.code in (code, other) or other == "all"]
+    assert rows(code, taking_part, tmp_path) == [row]
