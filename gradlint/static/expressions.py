@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
 from gradlint.static.literals import Literal, value_of
 from gradlint.static.modes import mode_of
@@ -269,10 +270,8 @@ class Expressions:
 
     def _short_circuit(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
         left = w.resolve(self.m.eval(node.left, w, ctx))
-        truth, key, flipped = self.truth(left, w)
+        truth = self.truth_in(left, w)
         is_or = isinstance(node.operator, cst.Or)
-        if truth is None and key is not None and key in w.assumed:
-            truth = w.assumed[key] is not flipped
         if truth is not None:
             return left if truth is is_or else self.m.eval(node.right, w, ctx)
         # Evaluated for what it does; it may be skipped, so what it does is joined with not doing it.
@@ -510,6 +509,14 @@ class Expressions:
             truths = {self.truth(v, w)[0] for v in value.alternatives}
             return (truths.pop() if len(truths) == 1 else None), ("truth", value.key), False
         return None, None, False
+
+    def truth_in(self, value: Value, w: World) -> bool | None:
+        """The truth of a value, as far as it is known or follows from what was assumed in this world."""
+        truth, key, flipped = self.truth(value, w)
+        if truth is None and key is not None:
+            assumed = follows(key, w.assumed)
+            truth = None if assumed is None else assumed is not flipped
+        return truth
 
     def refine(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
         """Learn from a condition: ``isinstance(m, nn.Linear)``, ``type(m) == nn.Linear``, ``x is None``."""

@@ -288,11 +288,7 @@ class Externals:
         grad: bool | None = mode == "on"
         if mode == "argument" or (args.positional and name.endswith("inference_mode")):
             value = w.resolve(args.get(0, "mode") or Const(True))
-            truth = self.m.expressions.truth(value, w)
-            answer = truth[0]
-            if answer is None and truth[1] in w.assumed:
-                answer = w.assumed[truth[1]] is not truth[2]
-            grad = answer
+            grad = answer = self.m.expressions.truth_in(value, w)
             if name.endswith("inference_mode"):
                 grad = None if answer is None else not answer
         return w.new(Instance(name=name, kind="gradmode", grad=grad))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.budget import MAX_WORLDS
+from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
 from gradlint.static.joining import join, reduce
 from gradlint.static.outcome import Outcome, Results
@@ -236,7 +237,7 @@ class Flow:
             value = world.resolve(self.m.eval(test, world, ctx))
             truth, key, flipped = self.m.expressions.truth(value, world)
             if truth is None and key is not None:
-                assumed = world.assumed.get(key)
+                assumed = follows(key, world.assumed)
                 truth = None if assumed is None else assumed is not flipped
             if truth is not None:
                 ways.append((truth, world))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -63,13 +63,19 @@ class Loops:
     def while_(self, node: cst.While, worlds: list[World], ctx: Context) -> Outcome:
         """``while``: until nothing new can happen."""
         skipped, entered = [], []
+        asked: set[Hashable] = set()
         for w in worlds:
+            before = set(w.assumed)
             ways = self.m.flow.decide(node.test, w, ctx)
             entered += [world for taken, world in ways if taken]
+            asked.update(*(world.assumed.keys() - before for taken, world in ways if taken))
             skipped += [world for taken, world in ways if not taken and len(ways) == 1]
         if not entered:
             return Outcome(skipped)
         result = self._peeled(node, self.m.flow.fewer(entered), ctx, lambda world, here, number: None)
+        for world in result.normal:  # what held when the loop was entered need not hold where it was left
+            for condition in asked:
+                world.assumed.pop(condition, None)
         result.normal += skipped
         return result
 

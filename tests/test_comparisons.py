@@ -1,0 +1,103 @@
+"""What follows from comparisons that were assumed."""
+
+from __future__ import annotations
+
+import operator
+from ast import literal_eval
+from collections.abc import Hashable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradlint.static.comparisons import follows
+from gradlint.static.values import Const
+
+OPERATORS = {"==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+X: Hashable = ("param", "n")
+
+
+def key(text: str) -> Hashable:
+    """The key of a condition such as ``x > 1``, ``1 < x`` or ``x``."""
+    left, *rest = text.split(" ", 2)
+    parts = [X if part == "x" else Const(literal_eval(part)) for part in (left, *rest[1:])]
+    return (rest[0], *parts) if rest else X
+
+
+def assume(*texts: str) -> dict[Hashable, bool]:
+    """Conditions that hold, those behind ``not`` do not."""
+    return {key(text.removeprefix("not ")): not text.startswith("not ") for text in texts}
+
+
+@pytest.mark.parametrize(
+    ("assumed", "condition", "expected"),
+    [
+        (["x > 1"], "x > 1", True),
+        (["x > 1"], "x == 1", False),
+        (["x > 1"], "x >= 1", True),
+        (["x > 1"], "x < 2", None),
+        (["x > 1"], "x == 2", None),
+        (["not x > 1"], "x == 1", None),
+        (["not x > 1"], "x <= 1", True),
+        (["not x > 1"], "x == 2", False),
+        (["not x > 1"], "x > 3", False),
+        (["x == 1"], "x > 1", False),
+        (["x == 1"], "x < 2.5", True),
+        (["not x == 1"], "x > 1", None),
+        (["x < 2"], "x > 2", False),
+        (["1 < x"], "x == 1", False),
+        (["x > 1"], "0 < x", True),
+        (["x >= 1", "x <= 1"], "x == 1", True),
+        (["x >= 1", "not x == 1"], "x > 1", True),
+        (["x > 0", "x < 5"], "x == 7", False),
+        (["x == 'a'"], "x == 'b'", False),
+        (["not x == 'a'"], "x == 'b'", None),
+        (["x == 'a'"], "x == 1", None),  # what compares with both is no text and no number
+        (["x"], "x == 0", False),
+        (["x"], "x == ''", False),
+        (["x"], "x > 0", None),
+        (["not x"], "x == 1", False),
+        (["not x"], "x == 0", None),  # it may be None
+        (["not x"], "x > 0", False),
+        (["x > 1"], "x", True),
+        (["x >= 0"], "x", None),
+        (["x >= 0", "not x == 0"], "x", True),
+        (["not x == 0"], "x", None),  # it may be None
+        (["x > 2", "x < 1"], "x == 1", None),  # no world is like this
+        ([], "x > 1", None),
+    ],
+)
+def test_what_follows(assumed: list[str], condition: str, expected: bool | None) -> None:
+    assert follows(key(condition), assume(*assumed)) is expected
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        (">", ("param", "m"), Const(1)),
+        (">", Const(1), Const(1)),
+        (">", X, ("param", "m")),
+        (">", X, Const(None)),
+        ("==", X, Const(float("nan"))),
+        ("in", X, Const("abc")),
+        ("is", X, Const(None)),
+        ("truth", 3),
+        17,
+    ],
+)
+def test_of_others_nothing_follows(condition: Hashable) -> None:
+    assert follows(condition, assume("x > 1", "not x == 5")) is None
+
+
+comparisons = st.tuples(st.sampled_from(sorted(OPERATORS)), st.integers(-3, 3), st.booleans())
+
+
+@given(st.integers(-4, 4), st.lists(comparisons, max_size=4), comparisons)
+def test_what_follows_holds(x: int, others: list[tuple[str, int, bool]], asked: tuple[str, int, bool]) -> None:
+    def told(symbol: str, constant: int, mirrored: bool) -> Hashable:
+        return (MIRRORED[symbol], Const(constant), X) if mirrored else (symbol, X, Const(constant))
+
+    assumed = {told(*each): OPERATORS[each[0]](x, each[1]) for each in others}
+    assert follows(told(*asked), assumed) in (None, OPERATORS[asked[0]](x, asked[1]))
+    assert follows(X, assumed) in (None, bool(x))
