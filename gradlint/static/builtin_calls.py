@@ -280,7 +280,7 @@ class BuiltinCalls:
             return External(some) if some else Unknown(("getattr", fresh()))
         if isinstance(owner, Namespace):
             return self.m.imports.any_member(owner, w, ctx)
-        return Unknown(("getattr", fresh()))
+        return self.m.dispatch.attribute(owner, name, w)
 
     def _setattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)

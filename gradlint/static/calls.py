@@ -188,7 +188,17 @@ class Calls:
             return self.m.externals.call(callee.name, args, w, ctx, site)
         if isinstance(callee, Ref):
             return self._instance(callee, args, w, ctx, site)
+        if isinstance(callee, Unknown):
+            return self._unknown(callee, args, w, ctx, site)
         return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
+
+    def _unknown(self, callee: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call a value of which nothing is known, or that may be a few methods: each of these, or something else."""
+        results: Results = []
+        for receiver, method in self.m.dispatch.methods(callee, args, w, ctx.unit.module):
+            results += self.function(method, args, w.copy(), ctx, site, receiver)
+        results.append((w, self.m.escapes.call(callee, args, w, ctx, site)))
+        return reduce_results(results, MAX_EXITS)
 
     def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
         results: Results = []

@@ -19,6 +19,7 @@ from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
 from gradlint.static.devices import Devices
 from gradlint.static.discards import Discards
+from gradlint.static.dispatch import Dispatch
 from gradlint.static.distributions import Distributions
 from gradlint.static.escapes import Escapes
 from gradlint.static.evaluation import Evaluation
@@ -90,6 +91,7 @@ class Interpreter:
         self.late = LateAttributes(self)
         self.kinds = Kinds(self)
         self.choices = Choices(self)
+        self.dispatch = Dispatch(self)
         self.escapes = Escapes(self)
         self.python = Python(self)
         self.calls = Calls(self)
