@@ -93,6 +93,11 @@ def test_of_others_nothing_follows(condition: Hashable) -> None:
 comparisons = st.tuples(st.sampled_from(sorted(OPERATORS)), st.integers(-3, 3), st.booleans())
 
 
+def test_computed_numbers_take_their_turns() -> None:
+    remainder = ("binary", "%", X, Const(4))
+    assert follows(("==", remainder, Const(3)), {("==", remainder, Const(0)): True}) is None
+
+
 @given(st.integers(-4, 4), st.lists(comparisons, max_size=4), comparisons)
 def test_what_follows_holds(x: int, others: list[tuple[str, int, bool]], asked: tuple[str, int, bool]) -> None:
     def told(symbol: str, constant: int, mirrored: bool) -> Hashable:

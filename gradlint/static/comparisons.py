@@ -51,13 +51,18 @@ def follows(condition: Hashable, assumed: Mapping[Hashable, bool]) -> bool | Non
 
 
 def _read(condition: Hashable) -> _Comparison | None:
-    """The comparison with a constant that a key stands for."""
+    """The comparison with a constant that a key stands for.
+
+    Computed numbers are left out: each of two tests of ``i % 4`` holds in its turn, and an iteration stands for many.
+    """
     if not isinstance(condition, tuple) or len(condition) != 3 or condition[0] not in _MIRRORED:
         return None
     symbol, left, right = condition
     if isinstance(left, Const):
         left, right, symbol = right, left, _MIRRORED[symbol]
     if not isinstance(right, Const) or isinstance(left, Const) or not isinstance(right.value, (int, float, str)):
+        return None
+    if isinstance(left, tuple) and left[:1] == ("binary",):
         return None
     return _Comparison(left, symbol, right.value) if right.value == right.value else None
 
