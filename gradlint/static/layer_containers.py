@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MORE = "<more>"  #: where, among its members, a container may hold others
 _LAST = "<last>"  #: the member that is known to be the last, though not at which place
+_OTHERS = "<others>"  #: what stands for the members of a ``ModuleDict`` under keys that are not known
 _UNKNOWN_LAYERS = Op(activation="unknown", saves="other")
 
 
@@ -43,10 +44,7 @@ class LayerContainers:
             obj.attrs["module"] = inner
             return
         if layer.container == "dict" or (layer.container == "sequential" and w.get(first, Mapping) is not None):
-            mapping = w.get(first, Mapping)
-            for key, value in mapping.items.items() if mapping else ():
-                if isinstance(key, Const) and isinstance(key.value, str):
-                    obj.attrs[key.value] = value
+            self._put_in_named(obj, layer, first, w)
             return
         values, more, last = [*args.positional, *args.unpacked], args.open, args.last
         if layer.container == "list":
@@ -63,6 +61,42 @@ class LayerContainers:
             if last is not None:
                 obj.attrs[_LAST] = last
 
+    def _put_in_named(self, obj: Instance, layer: Layer, given: Value, w: World) -> None:
+        """Fill a container from a dict, or a ``ModuleDict`` from pairs of names and modules that are not known."""
+        mapping = w.get(given, Mapping)
+        if mapping is None:
+            mapping = Mapping(tail=None if given == NONE else Unknown(("module", fresh()), "module"))
+        for number, (key, value) in enumerate(mapping.items.items()):
+            if isinstance(key, Const) and isinstance(key.value, str):
+                obj.attrs[key.value] = value
+            elif layer.container == "dict":
+                self._put_aside(obj, value, w)
+            else:
+                obj.attrs[str(number)] = value
+        if mapping.tail is not None and layer.container == "dict":
+            self._put_aside(obj, mapping.tail, w)
+        elif mapping.tail is not None:
+            obj.attrs[str(len(mapping.items))] = mapping.tail
+            obj.attrs[_MORE] = Const(True)
+
+    def update(self, owner: Ref, layer: Layer, given: Value, w: World, site: Site) -> None:
+        """``module_dict.update(modules)``."""
+        self.m.ownership.placed(owner, given, w, site)
+        self._put_in_named(w.write(owner.id), layer, given, w)
+
+    def _put_aside(self, obj: Instance, value: Value, w: World) -> None:
+        """Put a module into a ``ModuleDict`` under a key that is not known."""
+        others = obj.attrs.get(_OTHERS)
+        if others is None:
+            obj.attrs[_OTHERS] = value
+        elif not self.m.python.is_another(others, value, w):
+            obj.attrs[_OTHERS] = self.m.choices.either(others, value, w)
+
+    def named(self, obj: Instance, w: World) -> Mapping:
+        """What a ``ModuleDict`` holds, as a dict."""
+        known: dict[Value, Value] = {Const(name): w.resolve(obj.attrs[name]) for name in _members(obj)}
+        return Mapping(known, obj.attrs.get(_OTHERS))
+
     def iterate(self, obj: Instance, w: World) -> Items | None:
         """What a loop over a container gives; None if it is none, or nothing is known of what it holds."""
         kind = obj.layer.container if obj.layer is not None else ""
@@ -73,7 +107,9 @@ class LayerContainers:
             ends = [next((value for name, value in obj.attrs.items() if name != _MORE), None), _ending(obj)]
             known = [w.resolve(end) for end in dict.fromkeys(ends) if end is not None]
             return Items(known, never) if known else None
-        return Items([Const(name) for name in _members(obj)], never) if kind == "dict" else None
+        if kind != "dict" or _OTHERS in obj.attrs:
+            return None
+        return Items([Const(name) for name in _members(obj)], never)
 
     def get_item(self, obj: Instance, index: Index, w: World, site: Site) -> Value | None:
         """``container[0]``, ``container["head"]``, ``container[1:]``; None if nothing is known of what it holds."""
@@ -88,7 +124,9 @@ class LayerContainers:
         if isinstance(index, slice) and closed:
             attrs = {str(number): value for number, value in enumerate(list(obj.attrs.values())[index])}
             return w.new(Instance(name=obj.name, kind="module", layer=obj.layer, attrs=attrs, made_at=site))
-        value: Value | None = None
+        value = obj.attrs.get(_OTHERS)
+        if value is not None and isinstance(index, Const) and isinstance(index.value, str):
+            return w.resolve(value)
         for name in names:
             held = w.resolve(obj.attrs[name])
             value = held if value is None else self.m.choices.either(value, held, w)
@@ -96,10 +134,14 @@ class LayerContainers:
 
     def set_item(self, owner: Ref, obj: Instance, index: Index, value: Value, w: World, site: Site) -> None:
         """``module_dict["head"] = layer``, ``sequential[-1] = layer``."""
-        if obj.layer is None or not obj.layer.container or not isinstance(index, Const):
+        container = obj.layer.container if obj.layer is not None else ""
+        if not container or not (isinstance(index, Const) or container == "dict"):
             return
         self.m.ownership.placed(owner, w.resolve(value), w, site)
         new = w.write(owner.id)
+        if not isinstance(index, Const):
+            self._put_aside(new, value, w)
+            return
         names = _members(obj)
         key = index.value
         if is_open(new):

@@ -83,6 +83,9 @@ class ModuleMethods:
             key, value = w.resolve(args.get(0, "name") or NONE), args.get(1, "module") or args.get(1, "param")
             value = value or args.get(1, "tensor") or NONE
             label = str(key.value) if isinstance(key, Const) else f"<{fresh()}>"
+            if obj.layer is not None and obj.layer.container == "dict":
+                self.m.layers.set_item(receiver, obj, key if isinstance(key, Const) else None, value, w, site)
+                return NONE
             self.m.ownership.placed(receiver, w.resolve(value), w, site)
             new: Instance = w.write(receiver.id)
             new.attrs[label] = value
@@ -94,9 +97,11 @@ class ModuleMethods:
         if container and name in ("append", "extend", "insert"):
             self.m.layers.grow(receiver, name, args, w, ctx, site)
             return receiver
+        if container == "dict" and obj.layer is not None and name == "update":
+            self.m.layers.update(receiver, obj.layer, w.resolve(args.get(0, "modules") or NONE), w, site)
+            return NONE
         if container and name in ("items", "values", "keys"):
-            pairs = [(Const(k), v) for k, v in obj.attrs.items() if not k.startswith("<")]
-            return self.m.containers.of_dict(receiver, Mapping(dict(pairs)), name, args, w, ctx, site)
+            return self.m.containers.of_dict(receiver, self.m.layers.named(obj, w), name, args, w, ctx, site)
         if container and name == "pop":
             index = w.resolve(args.get(0, "key") or Const(-1))
             popped = self.m.modules.get_item(receiver, obj, index, w, ctx, site)

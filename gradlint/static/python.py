@@ -329,12 +329,12 @@ class Python:
             new.sites.append(site)
             return
         new.own |= self.m.graphs.made_since(value, ctx.iteration, w)
-        if new.tail is None or not self._is_another(new.tail, value, w):
+        if new.tail is None or not self.is_another(new.tail, value, w):
             new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
         new.end_with(value if certain else None)
         new.tail_site = new.tail_site or site
 
-    def _is_another(self, tail: Value, value: Value, w: World) -> bool:
+    def is_another(self, tail: Value, value: Value, w: World) -> bool:
         """Whether a module is one more of those that a loop makes at one place: two of them stand for all."""
         obj = w.get(w.resolve(value), Instance)
         tail = w.resolve(tail)
