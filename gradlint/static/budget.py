@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,7 @@ class Budget:
         self._limit = MAX_STEPS
         self._briefly = False
         self._times: Counter[Unit] = Counter()
+        self._kinds: set[Hashable] = set()  #: functions, with the classes of the modules they were given
         self._walks: dict[Unit, bool] = {}
 
     def tick(self) -> None:
@@ -68,22 +69,38 @@ class Budget:
     @contextmanager
     def apart(self, steps: int | None = None, *, briefly: bool = False) -> Iterator[None]:
         """What is executed meanwhile has steps of its own; briefly: of each function, a few executions are enough."""
-        before = self.steps, self._limit, self._briefly, self._times
+        before = self.steps, self._limit, self._briefly, self._times, self._kinds
         self._limit = MAX_STEPS if steps is None else min(steps, MAX_STEPS)
-        self.steps, self._briefly, self._times = 0, briefly, Counter()
+        self.steps, self._briefly, self._times, self._kinds = 0, briefly, Counter(), set()
         try:
             yield
         finally:
             self.spent = self.steps
-            self.steps, self._limit, self._briefly, self._times = before
+            self.steps, self._limit, self._briefly, self._times, self._kinds = before
 
-    def tires(self, unit: Unit, aside: Callable[[], bool]) -> bool:
-        """Whether a function that is called, or a class that is built, was often enough; ``aside`` is asked rarely."""
+    def tires(
+        self, unit: Unit, aside: Callable[[], bool], kinds: Callable[[], tuple[Hashable, ...]] | None = None
+    ) -> bool:
+        """Whether a function that is called, or a class that is built, was often enough.
+
+        Args:
+            unit: the function or class.
+            aside: whether it has to do neither with modules nor with gradients; asked rarely.
+            kinds: of which classes the modules are that it is given; with others than before, it may do something else.
+        """
         if not self._briefly:
             return False
         self._times[unit] += 1
         times = self._times[unit]
+        if kinds is not None and self._is_new(unit, kinds()):
+            return False
         return times > REPEATS or (times > REPEATS_ASIDE and aside())
+
+    def _is_new(self, unit: Unit, kinds: tuple[Hashable, ...]) -> bool:
+        known = len(self._kinds)
+        if kinds:
+            self._kinds.add((unit, kinds))
+        return len(self._kinds) > known
 
     def affords(self, act: Callable[[], None], steps: int) -> bool:
         """Do something that may not take more than some steps; whether it has come to its end.

@@ -243,7 +243,7 @@ class Calls:
                 receiver, args = first, Arguments(args.positional[1:], args.keywords, args.open)
         if receiver is not None and fn.kind != "static":
             args = Arguments([receiver, *args.positional], args.keywords, args.open)
-        if ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION or self._tires(unit):
+        if ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION or self._tires(unit, args, w):
             return [(w, self.m.escapes.call(fn, args, w, ctx, site))]
         frame = w.new(Frame({}, fn.frame))
         here = Context(
@@ -281,8 +281,20 @@ class Calls:
                 self._clean(world, value, since)
         return results
 
-    def _tires(self, unit: FunctionUnit) -> bool:
-        return unit.name != "__init__" and self.m.budget.tires(unit, partial(self.m.reach.stands_aside, unit))
+    def _tires(self, unit: FunctionUnit, args: Arguments, w: World) -> bool:
+        if unit.name == "__init__":
+            return False
+        kinds = partial(self._kinds_in, args, w)
+        return self.m.budget.tires(unit, partial(self.m.reach.stands_aside, unit), kinds)
+
+    def _kinds_in(self, args: Arguments, w: World) -> tuple[Hashable, ...]:
+        """Of which classes the modules are that a function is given."""
+        modules = (w.get(w.resolve(value), Instance) for value in args)
+        return tuple(
+            obj.cls.unit if obj.cls is not None else obj.name
+            for obj in modules
+            if obj is not None and obj.kind in ("module", "lightning", "loss")
+        )
 
     def _kind_of(self, receiver: Value | None, fn: Function, w: World) -> Iterator[Hashable]:
         """What tells calls of an inherited method on objects of different classes apart: they are different moments."""

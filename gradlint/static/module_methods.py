@@ -59,10 +59,7 @@ class ModuleMethods:
         if name in ("modules", "children", "named_modules", "named_children"):
             return self._submodules(receiver, obj, name, w, ctx)
         if name == "apply":
-            function = args.get(0, "fn")
-            for ref in self._representatives(list(modules.walk(receiver, w)), w):
-                if function is not None:
-                    self.m.calls.joined(self.m.calls.call(function, Arguments([ref]), w, ctx.at(ref.id), site), w)
+            self._apply(receiver, obj, args, w, ctx, site)
             return receiver
         if name == "zero_grad":
             self.m.optimizers.clear(modules.groups(receiver, w), obj.opaque, w, ctx, site)
@@ -142,6 +139,22 @@ class ModuleMethods:
                 if registered and isinstance(value, Ref):
                     w.write(value.id).device = device
 
+    def _apply(self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """``module.apply(function)``: a function is called with a module and all modules below it."""
+        function = args.get(0, "fn")
+        if function is None:
+            return
+        given: list[Value] = list(self._representatives(list(self.m.modules.walk(receiver, w)), w))
+        if self._is_abstract(obj, w):
+            given.append(Unknown(("module", fresh()), "module"))
+        for module in given:
+            here = ctx.at(module.id if isinstance(module, Ref) else "others")
+            self.m.calls.joined(self.m.calls.call(function, Arguments([module]), w, here, site), w)
+
+    def _is_abstract(self, obj: Instance, w: World) -> bool:
+        """Whether a module has no modules below it, so that it is for subclasses to have some."""
+        return obj.cls is not None and obj.layer is None and not any(self.m.modules.children(obj, w))
+
     def _representatives(self, refs: list[Ref], w: World) -> list[Ref]:
         """At most one module for each class of layer, when there are many."""
         if len(refs) <= 8:
@@ -161,7 +174,7 @@ class ModuleMethods:
         refs = list(modules.walk(receiver, w)) if below else list(modules.children(obj, w))
         held = [module for ref in (receiver, *refs) if isinstance(module := w.find(ref.id), Instance)]
         values: list[Value] = list(self._representatives(refs, w) if below else refs)
-        others = any(module.opaque or self._holds_others(module, w) for module in held)
+        others = self._is_abstract(obj, w) or any(module.opaque or self._holds_others(module, w) for module in held)
         if others:
             values.append(Unknown(("module", fresh()), "module"))
         if name.startswith("named"):
