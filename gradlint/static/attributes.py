@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.methods import looks_like_optimizer
 from gradlint.static.torch_table import canonical
 from gradlint.static.values import (
     Bound,
@@ -106,13 +105,14 @@ class Attributes:
         return Unknown(("attribute", owner, name), name)
 
     def _of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value:
+        attribute = Unknown(("attribute", owner.key, name), name, owner.deps)
         if name in ("data", "grad"):
             special = self.m.changes.attribute_of_unknown(owner, name, w, ctx, site)
             if special is not None:
                 return special
-        if name == "param_groups" and looks_like_optimizer(owner):
+        if name == "param_groups" and not isinstance(w.resolve(attribute), Ref):  # only optimizers have them
             return self.get(self.m.optimizers.opaque_optimizer(owner, w, site), name, w, ctx, site)
-        value = w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps))
+        value = w.resolve(attribute)
         parameter = self.m.modules.parameter_inside(value, w) if isinstance(value, Unknown) else None
         return value if parameter is None else parameter
 

@@ -454,6 +454,9 @@ class Calls:
             if foreign:
                 self.m.construction.initialized(ref, w, ctx, site)
             return [(world, ref) for world, _ in self.function(init, args, w, ctx, site, ref)]
+        if self.m.definitions.kind(cls) == "optimizer":
+            self.m.optimizers.initialized(ref, args, w)
+            return [(w, ref)]
         if not self.m.definitions.is_dataclass(cls):
             self.m.construction.initialized(ref, w, ctx, site)
             return [(w, ref)]

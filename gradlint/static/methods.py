@@ -273,9 +273,8 @@ class Methods:
 
     def _super_init(self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``super().__init__(...)`` of an optimizer takes the parameters; of ``nn.Sequential`` the layers."""
-        new = w.write(receiver.id)
         if obj.kind == "optimizer":
-            new.groups |= self.m.modules.groups_in(args.get(0, "params") or NONE, w)
+            self.m.optimizers.initialized(receiver, args, w)
         elif obj.layer is not None and obj.layer.container:
             self.m.layers.fill(receiver, obj.layer, args, w, ctx, site)
         return NONE

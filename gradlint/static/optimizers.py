@@ -44,6 +44,11 @@ class Optimizers:
         if others:
             self.m.witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
 
+    def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
+        """``Optimizer.__init__(params, …)`` ran."""
+        given = args.get(0, "params") or (Unknown(("params", fresh()), "params") if args.open else NONE)
+        w.write(optimizer.id).groups |= self.m.modules.groups_in(given, w)
+
     def optimizer(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
