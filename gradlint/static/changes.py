@@ -84,6 +84,8 @@ class Changes:
         elif base_id is None:
             self.m.memory.changed(target.id, how, w, ctx, site)
         self._changed(target.id, tensor, used, how, w)
+        if how in _RESHAPING:
+            w.write(target.id).shape = None
         if not tensor.groups and w.grad is not False:
             self.m.cuts.overwritten(target.id, values, w)
 

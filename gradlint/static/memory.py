@@ -204,7 +204,8 @@ class Memory:
     def _used(self, key: int, changed: Site, site: Site, w: World, ctx: Context) -> None:
         tensor = self.m.tensors.view_of(Ref(key), w)
         made_for_it = tensor.is_leaf.is_true and not tensor.cut.known and not tensor.is_parameter.is_true
-        fills = made_for_it and key not in self._from_numpy and changed not in self._amended
+        drawn = isinstance(leaf := w.find(key), Tensor) and leaf.random
+        fills = made_for_it and not drawn and key not in self._from_numpy and changed not in self._amended
         event = events.SharedMemoryChanged(site=changed, tensor=tensor, used_at=site, fresh=known(fills))
         self.m.witness.send(event, w, ctx)
 

@@ -166,7 +166,9 @@ class Python:
         obj = w.get(owner, Object)
         if isinstance(obj, Tensor):
             self.m.legacy.indexed(obj, index, w, ctx, site)
-            return self.m.tensors.view(owner, w, site)
+            part = self.m.tensors.view(owner, w, site)
+            self.m.shapes.taken(obj, index, part, w)
+            return part
         if isinstance(obj, Sequence):
             return self._sequence_item(obj, index, w, ctx)
         if isinstance(obj, Mapping):

@@ -13,12 +13,14 @@ from gradlint.static.world import World
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.python import Index
 
 Shape = tuple[int | None, ...]
 
 _BY_SIZES = frozenset(["zeros", "ones", "rand", "randn", "empty"])
 _NOT_BY_DIM = frozenset(["norm", "quantile", "nanquantile"])
 """Reductions whose second argument is not a dimension."""
+_PRODUCTS = frozenset(["matmul", "mm", "mv"])
 _WIDE = names("torch.nn", "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding")
 """Layers whose second argument is the length of one dimension of what they return."""
 
@@ -45,17 +47,36 @@ class Shapes:
             return
         if tensor is None or not isinstance(result, Ref):
             return
-        shape = self._of(name, op, args, tensor, w)
-        if shape is not None:
-            new: Tensor = w.write(result.id)
-            new.shape = shape
-            if None not in shape:
-                new.size = "one" if prod(shape) == 1 else "many"  # type: ignore[arg-type]
+        self._learn(result, self._of(name, op, args, tensor, w), w)
+        if name == "stack" and tensor.size is None and len(self._items(args, w)) > 1:
+            w.write(result.id).size = "many"
+
+    def taken(self, owner: Tensor, index: Index, result: Value, w: World) -> None:
+        """``owner[index]`` gave ``result``: with a number one dimension less, with a slice a part of the first."""
+        if not owner.shape or not isinstance(result, Ref):
+            return
+        length, *rest = owner.shape
+        if isinstance(index, slice):
+            self._learn(result, (None if length is None else len(range(length)[index]), *rest), w)
+        elif isinstance(index, Const) and type(index.value) is int:
+            self._learn(result, tuple(rest), w)
+
+    def _learn(self, result: Ref, shape: Shape | None, w: World) -> None:
+        if shape is None:
+            return
+        new: Tensor = w.write(result.id)
+        new.shape = shape
+        if None not in shape:
+            new.size = "one" if prod(shape) == 1 else "many"  # type: ignore[arg-type]
 
     def _of(self, name: str, op: Op, args: Arguments, tensor: Tensor, w: World) -> Shape | None:
         first = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
         if op.grad == "argument":
             return self._created(name, args, first, w)
+        if name in _PRODUCTS:
+            return self._product(first, args, w)
+        if name == "stack":
+            return self._stacked(args, w)
         if op.size == "reduces" and (name not in _NOT_BY_DIM or "dim" in args.keywords):
             return self._reduced(args, first, tensor, w)
         if op.size == "keeps" and op.copies and first is not None and op.result == "tensor":
@@ -99,6 +120,35 @@ class Shapes:
             return None
         inner = self._nested(w.resolve(sequence.items[0]), w)
         return (len(sequence.items), *inner) if inner is not None else None
+
+    def _product(self, left: Tensor | None, args: Arguments, w: World) -> Shape | None:
+        """The shape of the product of two matrices, of a matrix and a vector, or of two vectors."""
+        given = args.get(1, "other")
+        right = w.get(w.resolve(given), Tensor) if given is not None else None
+        if left is None or right is None or left.shape is None or right.shape is None:
+            return None
+        if not 1 <= len(left.shape) <= 2 or not 1 <= len(right.shape) <= 2:
+            return None
+        return (*left.shape[:-1], *right.shape[1:])
+
+    def _stacked(self, args: Arguments, w: World) -> Shape | None:
+        items = self._items(args, w)
+        dim = w.resolve(args.get(1, "dim") or Const(0))
+        if not items or not isinstance(dim, Const) or type(dim.value) is not int:
+            return None
+        shapes = {item.shape if item is not None else None for item in items}
+        shape = shapes.pop()
+        if shapes or shape is None or not -len(shape) <= dim.value + (dim.value < 0) <= len(shape):
+            return None
+        at = dim.value % (len(shape) + 1)
+        return (*shape[:at], len(items), *shape[at:])
+
+    def _items(self, args: Arguments, w: World) -> list[Tensor | None]:
+        """The tensors in the list or tuple that a function is given first, if that is known item by item."""
+        sequence = w.get(w.resolve(args.get(0, "tensors") or NONE), Sequence)
+        if sequence is None or sequence.tail is not None:
+            return []
+        return [w.get(w.resolve(item), Tensor) for item in sequence.items]
 
     def _reduced(self, args: Arguments, first: Tensor | None, tensor: Tensor, w: World) -> Shape | None:
         given = args.get(1, "dim") or args.keywords.get("axis")

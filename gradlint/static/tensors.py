@@ -578,6 +578,8 @@ class Tensors:
             and self._residual(symbol, left, right, w)
         ):
             w.write(result.id).size = "samples"
+        if symbol == "@":
+            self.m.shapes.applied("matmul", op, Arguments([left, right]), result, w)
         if symbol == "+":
             self.m.legacy.added(result, left, right, w)
         return result
