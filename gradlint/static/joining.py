@@ -91,6 +91,30 @@ def _owned(values: Iterable[Value], w: World) -> set[int]:
     return found
 
 
+def parameters_of_many(value: Value, w: World) -> set[int]:
+    """The parameters of a value that is any one of the objects made at one place, as by a loop, which each have some.
+
+    A tuple may hold several such values.
+    """
+    value = value if isinstance(value, Choice) else w.resolve(value)  # whichever of them was the one before
+    row = w.get(value, Sequence)
+    if row is not None and not row.mutable:
+        return set[int]().union(*(parameters_of_many(item, w) for item in row.items))
+    if not isinstance(value, Choice):
+        return set()
+    objects = [w.get(one, Instance) for one in value.alternatives]
+    places = {obj.made_at if obj is not None else None for obj in objects}
+    if len(places) > 1 or None in places:
+        return set()
+    return parameters_apart(value, w)
+
+
+def parameters_apart(choice: Choice, w: World) -> set[int]:
+    """The parameters that one of the objects a choice is between has and another has not."""
+    owned = [_owned([one], w) for one in choice.alternatives]
+    return {key for key in set[int]().union(*owned) - set.intersection(*owned) if isinstance(w.find(key), Group)}
+
+
 class _Join:
     """Joins two worlds into a new one."""
 
@@ -195,14 +219,7 @@ class _Join:
         if isinstance(x, Frame) and isinstance(y, Frame):
             return Frame(self.dicts(x.vars, y.vars), x.parent)
         if isinstance(x, Group) and isinstance(y, Group):
-            grad = x.requires_grad if x.requires_grad is y.requires_grad else None
-            stepped, prepared = max(x.stepped, y.stepped), _same(x.prepared, y.prepared)
-            tokens, discarded = join_tokens(x.tokens, y.tokens), _same(x.discarded, y.discarded)
-            late = (x.beside, x.placed, x.placed_at, x.copied) if x.beside == y.beside else ()
-            wasted = _same(x.wasted, y.wasted)
-            joined = Group(grad, x.opaque, tokens, x.made_at, stepped, prepared, discarded, wasted, *late)
-            joined.told, joined.touched = x.told or y.told, x.touched or y.touched
-            return joined
+            return join_groups(x, y)
         if isinstance(x, Segment) and isinstance(y, Segment):
             freed = x.freed if x.freed is y.freed else None
             spoilt_at = x.spoilt_at if y.spoilt_at is not None else None
@@ -254,6 +271,18 @@ class _Join:
 
 def _same(x: Any, y: Any) -> Any:
     return x if x == y else None
+
+
+def join_groups(x: Group, y: Group) -> Group:
+    """What holds of parameters that are the ones or the others."""
+    grad = x.requires_grad if x.requires_grad is y.requires_grad else None
+    stepped, prepared = max(x.stepped, y.stepped), _same(x.prepared, y.prepared)
+    tokens, discarded = join_tokens(x.tokens, y.tokens), _same(x.discarded, y.discarded)
+    late = (x.beside, x.placed, x.placed_at, x.copied) if x.beside == y.beside else ()
+    wasted = _same(x.wasted, y.wasted)
+    joined = Group(grad, x.opaque, tokens, x.made_at, stepped, prepared, discarded, wasted, *late)
+    joined.told, joined.touched = x.told or y.told, x.touched or y.touched
+    return joined
 
 
 def join_tensors(x: Tensor, y: Tensor) -> Tensor:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Context
-from gradlint.static.joining import disagreements, reduce
+from gradlint.static.joining import disagreements, join_groups, parameters_apart, parameters_of_many, reduce
 from gradlint.static.nodes import children
 from gradlint.static.outcome import MAX_EXITS, Outcome
 from gradlint.static.sameness import forget, signature
-from gradlint.static.values import Const, Frame, Group, Ref, Unknown, Value
+from gradlint.static.values import Choice, Const, Frame, Group, Ref, Sequence, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -26,12 +26,15 @@ class Loops:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._counting: dict[Hashable, tuple[dict[int, Group], int]] = {}
+        """By what a loop is given in an iteration: the parameters that it has not touched yet, and its number."""
 
     def over(self, node: cst.For, worlds: list[World], ctx: Context) -> Outcome:
         """``for``: item by item where the items are known, otherwise until nothing new can happen."""
         out = Outcome()
         together: list[World] = []
         slot = f"<iterable {id(node)}>"
+        untouched: dict[int, Group] = {}
         for world in worlds:
             iterable = self.m.eval(node.iter, world, ctx)
             items = self.m.python.iterate(iterable, world, ctx, ctx.site(node.iter))
@@ -49,6 +52,7 @@ class Loops:
             iterable = frame.vars.get(slot) if frame is not None else None
             element = self.m.python.element(iterable or Unknown(("iterable", fresh())), world, here)
             element = self.m.python.counted_on(element, world) if number else element
+            self._given(element, untouched, world, number)
             self.m.flow.bind(node.target, element, world, here, node.target)
 
         if together:
@@ -58,6 +62,7 @@ class Loops:
             for world in [*out.normal, *(world for world, _ in out.returns)]:
                 if world.find(ctx.frame) is not None:
                     world.write(ctx.frame).vars.pop(slot, None)
+            self._counting = {key: run for key, run in self._counting.items() if run[0] is not untouched}
         return out
 
     def while_(self, node: cst.While, worlds: list[World], ctx: Context) -> Outcome:
@@ -78,6 +83,50 @@ class Loops:
                 world.assumed.pop(condition, None)
         result.normal += skipped
         return result
+
+    def counts(self, index: Unknown) -> bool:
+        """Whether a loop that runs was given a value in this iteration."""
+        return index.key in self._counting
+
+    def taken(self, index: Unknown, item: Choice, w: World, *, apart: bool) -> None:
+        """An iteration takes one of many modules by what it was given, another one each time.
+
+        Args:
+            index: what the iteration was given.
+            item: one of them.
+            w: the world.
+            apart: whether they are known to be different ones.
+        """
+        untouched, number = self._counting[index.key]
+        if ("taken", index.key, item.alternatives) not in w.bound:
+            w.bound["taken", index.key, item.alternatives] = Const(True)
+            self._another(parameters_apart(item, w) if apart else parameters_of_many(item, w), untouched, w, number)
+
+    def _given(self, element: Value, untouched: dict[int, Group], w: World, number: int) -> None:
+        """An iteration is given an item: what it takes by that is none of what earlier ones took."""
+        self._another(parameters_of_many(element, w), untouched, w, number)
+        row = w.get(element, Sequence)
+        for value in row.items if row is not None and not row.mutable else [element]:
+            if isinstance(value, Unknown):
+                self._counting[value.key] = untouched, number
+
+    def _another(self, parameters: Iterable[int], untouched: dict[int, Group], w: World, number: int) -> None:
+        """An iteration comes to another one of many modules: nothing that an earlier one did has happened to it.
+
+        Args:
+            parameters: those of all of them.
+            untouched: the same as the first iteration has met them.
+            w: the world.
+            number: the number of the iteration.
+        """
+        for key in parameters:
+            group, known = w.find(key), untouched.get(key)
+            if not isinstance(group, Group):
+                continue
+            if number == 0:
+                untouched[key] = group if known is None else join_groups(known, group)
+            elif known is not None:
+                w.new(known.copy(), key=key)
 
     def _unrolled(self, node: cst.For, values: list[Value], w: World, ctx: Context) -> Outcome:
         out = Outcome()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
@@ -49,6 +50,7 @@ class Python:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._chosen: dict[Hashable, int] = {}  #: by items and the index of a loop, which of them that is
 
     # --- iteration
 
@@ -64,11 +66,25 @@ class Python:
             special = self.m.modules.iterate(value, obj, w, ctx, site)
             if special is not None:
                 return special
+        if isinstance(value, Choice):
+            parameters = self._parameters(value, w, ctx, site)
+            if parameters is not None:
+                return Items([parameters], self.never)
         if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= MAX_UNROLLED:
             return Items([Const(letter) for letter in value.value], self.never)
         if isinstance(obj, Sequence):
             self.m.construction.read_out(obj, w, ctx)
         return Items(None, lambda world, here: self.element(value, world, here))
+
+    def _parameters(self, choice: Choice, w: World, ctx: Context, site: Site) -> Value | None:
+        """What stands for the parameters of one of a few modules; None if that is not what a choice is between."""
+        held = [w.get(w.resolve(value), Instance) for value in choice.alternatives]
+        if not all(obj is not None and obj.kind == "parameters" for obj in held):
+            return None
+        items = [item for value in choice.alternatives for item in self.iterate(value, w, ctx, site).known or ()]
+        if len(items) < len(held):
+            return None
+        return self.m.tensors.picked(reduce(partial(self.m.choices.either, w=w), items), w)
 
     def never(self, w: World, ctx: Context) -> Value:
         """Stands for the element of what is known item by item."""
@@ -111,6 +127,8 @@ class Python:
 
     def renew(self, value: Value, w: World) -> Value:
         """A value like this one, but another one: the next element of an unknown number of them."""
+        if isinstance(value, Choice):  # whatever another of them has turned out to be
+            return Choice(fresh(), value.alternatives)
         value = w.resolve(value)
         if isinstance(value, Unknown):
             return Unknown(("element", fresh(), value.key), value.hint, value.deps)
@@ -226,7 +244,21 @@ class Python:
         if not parts:
             return Unknown(("item", fresh()))
         self.m.construction.read_out(obj, w, ctx)
-        return self._one_of(parts, w)
+        return self._at(index, parts, w)
+
+    def _at(self, index: Index, parts: list[Value], w: World) -> Value:
+        """An item at a place that is not known; a loop that counts the places comes to another one each time."""
+        value = self._one_of(parts, w)
+        some = parts[0] if len(parts) == 1 else value
+        if type(some) is not Choice or type(index) is not Unknown or not self.m.loops.counts(index):
+            return value
+        if any(w.get(one, Instance) is None for one in some.alternatives):
+            return value
+        place = tuple(parts), index.key
+        if place not in self._chosen:
+            self._chosen[place] = fresh()
+        self.m.loops.taken(index, some, w, apart=len(parts) > 1)
+        return w.resolve(Choice(self._chosen[place], some.alternatives))
 
     def _one_of(self, parts: list[Value], w: World) -> Value:
         """An item at a place that is not known; of a few lists it is one itself, which may yet grow."""
@@ -265,7 +297,7 @@ class Python:
         if named and len(parts) == 1:
             return self.m.tensors.picked(parts[0], w)
         self.m.construction.read_out(obj, w, ctx)
-        return self._one_of(parts, w)
+        return self._at(index, parts, w)
 
     def set_item(self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``owner[index] = value``."""
