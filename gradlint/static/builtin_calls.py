@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from gradlint.static.cloning import clone
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.provenance import COUNTED
-from gradlint.static.torch_table import any_of
+from gradlint.static.provenance import COUNTED, beginning
+from gradlint.static.torch_table import any_of, begins_parameter
 from gradlint.static.values import (
     NONE,
     Class,
@@ -275,12 +275,25 @@ class BuiltinCalls:
             if default is not None and isinstance(value, Unknown) and isinstance(owner, Ref):
                 return value
             return value
+        if isinstance(name, Unknown) and begins_parameter(beginning(name)):
+            parameter = self._some_parameter(owner, name, w)
+            if parameter is not None:
+                return parameter
         if isinstance(owner, External):
             some = any_of(owner.name)
             return External(some) if some else Unknown(("getattr", fresh()))
         if isinstance(owner, Namespace):
             return self.m.imports.any_member(owner, w, ctx)
         return self.m.dispatch.attribute(owner, name, w)
+
+    def _some_parameter(self, owner: Value, name: Unknown, w: World) -> Value | None:
+        """The parameter that a layer, or what is not known, keeps under a name of which the beginning says so."""
+        obj = w.get(owner, Instance)
+        if isinstance(owner, Unknown):
+            return w.resolve(Unknown(("attribute", owner.key, name.key), "", owner.deps))
+        if obj is None or obj.layer is None or obj.cls is not None or not obj.groups:
+            return None
+        return self.m.tensors.picked(self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)
 
     def _setattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)

@@ -157,7 +157,6 @@ class Containers:
             if name == "split" and len(values) <= 1:
                 parts: list[Value] = [Const(p) for p in receiver.value.split(*(v.value for v in values))]  # type: ignore[union-attr]
                 return w.new(Sequence(parts, [None] * len(parts)))
-        for value in values:
-            if w.get(value, Tensor) is not None:
-                continue
+        if name == "format" and isinstance(receiver.value, str):
+            return Unknown(("string", fresh(), receiver.value.partition("{")[0]))
         return Unknown(("string", fresh()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -163,9 +164,11 @@ class Expressions:
                 texts.append(str(value.value) if known and isinstance(value, Const) else None)
             elif isinstance(part, cst.FormattedStringText):
                 texts.append(part.value)
-        if None in texts:
-            return Unknown(("string", fresh()))
-        return Const("".join(text for text in texts if text is not None))
+        known_texts = list(itertools.takewhile(lambda text: text is not None, texts))
+        beginning = "".join(text for text in known_texts if text is not None)
+        if len(known_texts) < len(texts):
+            return Unknown(("string", fresh(), beginning))
+        return Const(beginning)
 
     def _lambda(self, node: cst.Lambda, w: World, ctx: Context) -> Value:
         return Lambda(ctx.site(node), ctx.frame)

@@ -12,9 +12,28 @@ LATER = "counted on"  #: the kind of such a number after the first iteration: it
 
 
 def looks_like_parameter(value: Unknown) -> bool:
-    """Whether an unknown value is read as ``something.weight`` or ``something.bias``."""
+    """Whether an unknown value is read as ``something.weight`` or ``something.bias``, or as the n-th of its kind."""
     key = value.key
-    return isinstance(key, tuple) and len(key) == 3 and key[0] == "attribute" and names_parameter(str(key[2]))
+    if not isinstance(key, tuple) or len(key) != 3 or key[0] != "attribute":
+        return False
+    return names_parameter(key[2] if isinstance(key[2], str) else f"{_beginning(key[2])}0")
+
+
+def beginning(text: Value) -> str:
+    """How a string begins of which the rest is not known; empty where nothing of it is."""
+    return _beginning(text.key if isinstance(text, Unknown) else text)
+
+
+def _beginning(key: Hashable) -> str:
+    if isinstance(key, Const):
+        return key.value if isinstance(key.value, str) else ""
+    if not isinstance(key, tuple) or len(key) < 3:
+        return ""
+    if key[0] == "string":
+        return str(key[2])
+    if key[:2] == ("binary", "+"):
+        return _beginning(key[2])
+    return _beginning(key[2]).partition("%")[0] if key[:2] == ("binary", "%") else ""
 
 
 def from_module(value: Unknown) -> bool:

@@ -215,9 +215,16 @@ SOFTMAX_DIMS: Final[dict[str, int]] = {
 """The functions and layers that must be told the dimension, with the position of ``dim``."""
 
 _PARAMETER_NAME: Final = re.compile(r"(in_proj_)?(weight|bias)|(weight|bias)_[ih]h(_l\d+(_reverse)?)?")
+_PARAMETER_BEGINNING: Final = re.compile(r"in_proj_|(in_proj_)?(weight|bias)|(weight|bias)_([ih]h?(_(l\d*_?)?)?)?")
 
 
 @cache
 def names_parameter(name: str) -> bool:
     """Whether a layer keeps a parameter under this name, if anything."""
     return _PARAMETER_NAME.fullmatch(name) is not None
+
+
+@cache
+def begins_parameter(beginning: str) -> bool:
+    """Whether what a layer keeps under a name that begins so, and of which the rest is not known, is a parameter."""
+    return _PARAMETER_BEGINNING.fullmatch(beginning) is not None

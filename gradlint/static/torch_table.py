@@ -25,7 +25,7 @@ from gradlint.static.torch_functions import (
     SPECIAL_METHODS,
     TELLING_METHODS,
 )
-from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES, SOFTMAX_DIMS, names_parameter
+from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES, SOFTMAX_DIMS, begins_parameter, names_parameter
 from gradlint.static.torch_libraries import (
     GIVES,
     GIVES_ITSELF,
@@ -138,6 +138,7 @@ __all__ = [
     "WALKS",
     "any_of",
     "builds_distribution",
+    "begins_parameter",
     "builds_module",
     "canonical",
     "conversion",
