@@ -144,6 +144,8 @@ class Loops:
             worlds = self.m.flow.fewer(body.normal + body.continues)
             if not worlds:
                 break
+        if not out.breaks:
+            self.m.stepping.left((id(node), ctx.key), worlds, ctx)
         return self._leave(node, worlds, out, ctx)
 
     def _lose_count(self, node: cst.For, w: World, ctx: Context) -> None:
