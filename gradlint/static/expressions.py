@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -449,12 +450,13 @@ class Expressions:
             self._collect(node, ref, w, here, certain)
 
     def _collect(self, node: Any, ref: Ref, w: World, ctx: Context, certain: bool) -> None:
+        within = replace(ctx, iteration=fresh())  # what is called there keeps things as it does in a loop
         if isinstance(node, cst.DictComp):
-            key = w.resolve(self.m.eval(node.key, w, ctx))
-            value = self.m.eval(node.value, w, ctx)
+            key = w.resolve(self.m.eval(node.key, w, within))
+            value = self.m.eval(node.value, w, within)
             self.m.python.set_item(ref, key, value, w, ctx, ctx.site(node.value))
             return
-        value = self.m.eval(node.elt, w, ctx)
+        value = self.m.eval(node.elt, w, within)
         self.m.python.append(ref, value, w, ctx, ctx.site(node.elt), certain)
 
     # --- augmented assignment

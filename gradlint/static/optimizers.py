@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -64,13 +65,7 @@ class Optimizers:
             if closure is None or closure == NONE:
                 self._apply(obj, w, ctx, site)
                 return NONE
-            result: Value = NONE
-            # LBFGS calls its closure several times, and updates the parameters after each.
-            for number in range(2 if obj.name.endswith("LBFGS") else 1):
-                here = ctx.at(site, number)
-                result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
-                self._apply(obj, w, here, site)
-            return result
+            return self._closed(obj, closure, w, ctx, site)
         if name == "add_param_group":
             groups = self.m.modules.groups_in(args.get(0, "param_group") or NONE, w)
             w.write(receiver.id).groups |= groups
@@ -79,6 +74,18 @@ class Optimizers:
         if obj.cls is not None or name in ("first_step", "second_step"):
             return self.m.escapes.call(receiver, args, w, ctx, site)
         return Unknown(("optimizer method", fresh()))
+
+    def _closed(self, obj: Instance, closure: Value, w: World, ctx: Context, site: Site) -> Value:
+        """``step(closure)``: LBFGS calls it any number of times, as a loop does, and makes an update after each."""
+        several = obj.name.endswith("LBFGS")
+        result: Value = NONE
+        for number in range(2 if several else 1):
+            here = ctx.at(site, number, peeled=several)
+            if several:
+                here = replace(here, iteration=fresh(), loop=(site, ctx.key))
+            result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
+            self._apply(obj, w, here, site)
+        return result
 
     def _apply(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         self.m.ownership.stepping(obj, w, ctx, site)
