@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.values import NONE, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import NONE, Const, Instance, Mapping, Ref, Sequence, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
