@@ -112,7 +112,7 @@ def parameters_of_many(value: Value, w: World) -> set[int]:
 def parameters_apart(choice: Choice, w: World) -> set[int]:
     """The parameters that one of the objects a choice is between has and another has not."""
     owned = [_owned([one], w) for one in choice.alternatives]
-    return {key for key in set[int]().union(*owned) - set.intersection(*owned) if isinstance(w.find(key), Group)}
+    return {key for key in set[int]().union(*owned) - owned[0].intersection(*owned) if isinstance(w.find(key), Group)}
 
 
 class _Join:
