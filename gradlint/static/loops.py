@@ -125,7 +125,7 @@ class Loops:
                 continue
             if number == 0:
                 untouched[key] = group if known is None else join_groups(known, group)
-            elif known is not None:
+            elif known is not None and group is not known:
                 w.new(known.copy(), key=key)
 
     def _unrolled(self, node: cst.For, values: list[Value], w: World, ctx: Context) -> Outcome:
