@@ -27,6 +27,7 @@ from gradlint.static.torch_table import CLEARING
 from gradlint.static.triggers import Feature, Triggers, names_optimizer, walks_in
 from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
 from gradlint.static.values import (
+    NONE,
     Class,
     Const,
     Frame,
@@ -37,6 +38,7 @@ from gradlint.static.values import (
     Ref,
     Sequence,
     Tensor,
+    Unknown,
     Value,
 )
 from gradlint.static.witness import Witness
@@ -275,34 +277,48 @@ class _Analyzer:
         site = unit.here
         args = Arguments(open=True)
         results = self.machine.calls.instantiate(cls, args, world, ctx, site)
-        if not results:
-            return
-        end, instance = results[0]
-        for other, _ in results[1:]:
-            end = join(end, other)
-        if not isinstance(instance, Ref):
-            return
-        obj = end.get(instance, Instance)
-        if obj is not None and obj.kind in ("module", "lightning"):
-            for ref in self.machine.modules.walk(instance, end):
-                end.write(ref.id).training = None
+        ends = self._built(results)
+        for end, instance in ends:
+            obj = end.get(instance, Instance)
+            if obj is not None and obj.kind in ("module", "lightning"):
+                for ref in self.machine.modules.walk(instance, end):
+                    end.write(ref.id).training = None
         for method in sorted(methods, key=lambda m: (m.name.startswith("_"), m.row)):
             if method in self.machine.called or method.name == "__init__":
                 continue
-            function = self.machine.definitions.attribute(cls, method.name, end)
-            if isinstance(function, Function):
-                trial = end.copy()
-                here = ctx.at("method", method)
-                if obj is not None and obj.kind == "lightning" and method.name == "training_step":
-                    self._repeat(function, trial, here, instance)
-                else:
-                    self._call(function, trial, here, instance)
-                    if not built and self._trains_alone(method, cls):
-                        self.witness.repeated = True
-                        try:
-                            self._repeat(function, end.copy(), here, instance)
-                        finally:
-                            self.witness.repeated = False
+            for end, instance in ends:
+                with self.machine.flow.partly(len(ends) == 1):
+                    self._method(method, cls, instance, end, ctx.at("method", method), built=built)
+
+    def _method(
+        self, method: FunctionUnit, cls: Class, instance: Ref, end: World, ctx: Context, *, built: bool
+    ) -> None:
+        """Run a method of an object that was just built."""
+        function, obj = self.machine.definitions.attribute(cls, method.name, end), end.get(instance, Instance)
+        if not isinstance(function, Function):
+            return
+        trial = end.copy()
+        if obj is not None and obj.kind == "lightning" and method.name == "training_step":
+            self._repeat(function, trial, ctx, instance)
+            return
+        self._call(function, trial, ctx, instance)
+        if not built and self._trains_alone(method, cls):
+            self.witness.repeated = True
+            try:
+                self._repeat(function, end.copy(), ctx, instance)
+            finally:
+                self.witness.repeated = False
+
+    def _built(self, results: Iterable[tuple[World, Value]]) -> list[tuple[World, Ref]]:
+        """The ways an object may have been built: apart where it has a model of its own or one that it was given."""
+        built = [(w, value, obj) for w, value in results if isinstance(value, Ref) and (obj := w.get(value, Instance))]
+        own = frozenset[str]().union(*(_models(obj, world) for world, _, obj in built))
+        ends: dict[frozenset[str], tuple[World, Ref]] = {}
+        for world, value, obj in built:
+            given = frozenset(name for name in own if isinstance(world.resolve(obj.attrs.get(name, NONE)), Unknown))
+            known = ends.get(given)
+            ends[given] = (world, value) if known is None else (join(known[0], world), value)
+        return list(ends.values())
 
     def _trains_alone(self, method: FunctionUnit, cls: Class) -> bool:
         """Whether a method steps the optimizer that its object keeps, and no other is there to clear gradients.
@@ -414,6 +430,14 @@ class _Analyzer:
                     continue
                 told.add((finding.code, finding.cause))
             yield finding
+
+
+def _models(obj: Instance, w: World) -> Iterator[str]:
+    """The attributes that hold models of the project."""
+    for name, value in obj.attrs.items():
+        held = w.get(w.resolve(value), Instance)
+        if held is not None and held.kind == "module" and held.cls is not None:
+            yield name
 
 
 def _start(place: Location) -> tuple[str, int | None, int, int]:

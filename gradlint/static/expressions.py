@@ -269,19 +269,19 @@ class Expressions:
         return Unknown(("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
 
     def _boolean(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
-        value = self._short_circuit(node, w, ctx)
+        value = self.m.calls.joined(self._short_circuit(node, w, ctx), w)
         return self.m.modes.combined(value) if self.m.modes.asked_by(node.left) else value
 
-    def _short_circuit(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
+    def _short_circuit(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Results:
         left = w.resolve(self.m.eval(node.left, w, ctx))
         truth = self.truth_in(left, w)
         is_or = isinstance(node.operator, cst.Or)
         if truth is not None:
-            return left if truth is is_or else self.m.eval(node.right, w, ctx)
+            return [(w, left if truth is is_or else self.m.eval(node.right, w, ctx))]
         # Evaluated for what it does; it may be skipped, so what it does is joined with not doing it.
         other = w.copy()
         right = self.m.eval(node.right, other, ctx)
-        return self.m.calls.joined([(w.copy(), left), (other, right)], w)
+        return [(w.copy(), left), (other, right)]
 
     def _comparison(self, node: cst.Comparison, w: World, ctx: Context) -> Value:
         left = w.resolve(self.m.eval(node.left, w, ctx))
@@ -360,18 +360,28 @@ class Expressions:
         ways = self.m.flow.decide(node.test, w, ctx)
         return [(world, self.m.eval(node.body if taken else node.orelse, world, ctx)) for taken, world in ways]
 
-    def alternatives(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
+    def alternatives(self, node: cst.IfExp | cst.BooleanOperation, w: World, ctx: Context) -> Results:
         """``a if test else b`` on its own: objects of different kinds stay apart, for what else depends on the test.
 
-        So do lists and dicts that were there before: what is put into the one is not in the other.
+        So do lists and dicts that were there before: what is put into the one is not in the other.  So does a model
+        from what may be given in its place, also in ``a or b``.
         """
-        if self.m.modes.asked_by(node.test):
+        chooses = isinstance(node, cst.IfExp)
+        if self.m.modes.asked_by(node.test if isinstance(node, cst.IfExp) else node.left):
             return [(w, self.m.eval(node, w, ctx))]
         before = fresh()
-        results = self._either(node, w, ctx)
-        if len(results) > 1 and all(self._stays_apart(world.resolve(value), before, world) for world, value in results):
+        results = self._either(node, w, ctx) if isinstance(node, cst.IfExp) else self._short_circuit(node, w, ctx)
+        values = [(world.resolve(value), world) for world, value in results]
+        if len(results) > 1 and chooses and all(self._stays_apart(value, before, world) for value, world in values):
+            return results
+        if len(results) == 2 and self._is_given_or_made(values):
             return results
         return [(w, self.m.calls.joined(results, w))]
+
+    def _is_given_or_made(self, values: list[tuple[Value, World]]) -> bool:
+        """Whether a value is either not known or a model of the project."""
+        models = [world.get(value, Instance) for value, world in values if not isinstance(value, Unknown)]
+        return len(models) == 1 and models[0] is not None and models[0].kind == "module" and models[0].cls is not None
 
     def _stays_apart(self, value: Value, before: int, w: World) -> bool:
         obj = w.get(value, Object)

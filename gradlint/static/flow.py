@@ -133,7 +133,7 @@ class Flow:
         """Evaluate an expression at the top of a statement: a call there may fork the world, a condition as well."""
         if isinstance(node, cst.Call):
             return self.m.calls.call_node(node, w, ctx)
-        if isinstance(node, cst.IfExp):
+        if isinstance(node, (cst.IfExp, cst.BooleanOperation)):
             return self.m.expressions.alternatives(node, w, ctx)
         return [(w, self.m.eval(node, w, ctx))]
 
