@@ -7,14 +7,16 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from gradlint.events import ConvertedToNumpy
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
-from gradlint.static.budget import BudgetExceededError, OrderMattersError
+from gradlint.static.budget import CLOSE, BudgetExceededError, OrderMattersError
 from gradlint.static.callers import Callers
 from gradlint.static.context import Arguments, Context, forget_keys
 from gradlint.static.effort import Effort
@@ -23,7 +25,7 @@ from gradlint.static.interpreter import Interpreter
 from gradlint.static.joining import join, reduce
 from gradlint.static.project import Project
 from gradlint.static.reach import Reach, reached_from
-from gradlint.static.torch_table import CLEARING
+from gradlint.static.torch_table import CLEARING, EVALUATION_STEPS
 from gradlint.static.triggers import Feature, Triggers, names_optimizer, walks_in
 from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
 from gradlint.static.values import (
@@ -283,12 +285,16 @@ class _Analyzer:
             if obj is not None and obj.kind in ("module", "lightning"):
                 for ref in self.machine.modules.walk(instance, end):
                     end.write(ref.id).training = None
+        due: list[FunctionUnit] = []
         for method in sorted(methods, key=lambda m: (m.name.startswith("_"), m.row)):
             if method in self.machine.called or method.name == "__init__":
                 continue
+            due.append(method)
             for end, instance in ends:
                 with self.machine.flow.partly(len(ends) == 1):
                     self._method(method, cls, instance, end, ctx.at("method", method), built=built)
+        for end, instance in ends:
+            self._all_filled(due, cls, instance, end, ctx)
 
     def _method(
         self, method: FunctionUnit, cls: Class, instance: Ref, end: World, ctx: Context, *, built: bool
@@ -298,6 +304,8 @@ class _Analyzer:
         if not isinstance(function, Function):
             return
         trial = end.copy()
+        if obj is not None and obj.kind == "lightning" and method.name in EVALUATION_STEPS:
+            trial.grad = False
         if obj is not None and obj.kind == "lightning" and method.name == "training_step":
             self._repeat(function, trial, ctx, instance)
             return
@@ -320,6 +328,35 @@ class _Analyzer:
             ends[given] = (world, value) if known is None else (join(known[0], world), value)
         return list(ends.values())
 
+    def _all_filled(self, methods: list[FunctionUnit], cls: Class, instance: Ref, end: World, ctx: Context) -> None:
+        """Call the methods that convert anything once more, when others may have filled what they convert."""
+        budget, obj = self.machine.budget, end.get(instance, Instance)
+        for method in methods:
+            evaluates = obj is not None and obj.kind == "lightning" and method.name in EVALUATION_STEPS
+            if evaluates or not self.reach.features_of_call(method) & Feature.NUMPY:
+                continue
+            function = self.machine.definitions.attribute(cls, method.name, end)
+            if isinstance(function, Function):
+                with suppress(BudgetExceededError), budget.apart(CLOSE, briefly=not budget.ordered):
+                    self._filled(function, cls, instance, end, ctx)
+                budget.steps += budget.spent
+
+    def _filled(self, function: Function, cls: Class, receiver: Ref, world: World, ctx: Context) -> None:
+        """Call a method once others may have filled what is empty when the object is built: what it converts then.
+
+        Raises:
+            BudgetExceededError: it takes too long, and nothing is told of it.
+        """
+        filled = self.machine.late.filled(receiver, cls, function.unit, world, ctx)
+        if filled is None:
+            return
+        with self.witness.apart():
+            self.witness.only = ConvertedToNumpy
+            try:
+                self._call(function, filled, ctx.at("filled", function.unit), receiver)
+            finally:
+                self.witness.only = None
+
     def _trains_alone(self, method: FunctionUnit, cls: Class) -> bool:
         """Whether a method steps the optimizer that its object keeps, and no other is there to clear gradients.
 
@@ -328,9 +365,7 @@ class _Analyzer:
         features = self.reach.features_of_call(method)
         if not features & Feature.STEP or not features & Feature.BACKWARD:
             return False
-        methods: dict[str, FunctionUnit] = {}
-        for here in self.machine.definitions.mro(cls):
-            methods = {**here.unit.methods, **methods}
+        methods = self.machine.definitions.methods(cls)
         reached = reached_from(methods, [method.name])
         if any(names_optimizer(methods[name].text, methods.keys()) for name in reached):  # it has one of its own
             return False

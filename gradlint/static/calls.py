@@ -233,6 +233,8 @@ class Calls:
         """Execute the body of a function of the project."""
         unit = fn.unit
         self.m.enters(unit)
+        if w.grad is not True:
+            self.m.unrecorded.add(unit)
         if fn.kind == "context":
             bound = [receiver, *args.positional] if receiver is not None else args.positional
             return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]

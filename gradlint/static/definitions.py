@@ -177,6 +177,13 @@ class Definitions:
             order = order[order.index(after) + 1 :] if after in order else []
         return iter(order)
 
+    def methods(self, cls: Class) -> dict[str, FunctionUnit]:
+        """The methods that the project gives to objects of a class, by name."""
+        found: dict[str, FunctionUnit] = {}
+        for here in self.mro(cls):
+            found = {**here.unit.methods, **found}
+        return found
+
     def initializer(self, cls: Class, w: World, after: Class | None = None) -> tuple[Function | None, bool]:
         """The ``__init__`` of the project that comes next, and whether one from outside may come before it.
 

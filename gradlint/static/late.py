@@ -1,16 +1,23 @@
-"""Attributes that methods set which have not run."""
+"""Attributes that methods set, or fill, which have not run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.values import Class, Function, Group, Instance, Ref, Value
+from gradlint.static.joining import join
+from gradlint.static.reach import reached_from
+from gradlint.static.torch_table import EVALUATION_STEPS
+from gradlint.static.values import Class, Const, Function, Group, Instance, Mapping, Object, Ref, Sequence, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gradlint.static.interpreter import Interpreter
-    from gradlint.static.units import Unit
+    from gradlint.static.units import FunctionUnit, Unit
+
+_MAX_FILLING = 6  #: methods that fill what another one reads
 
 
 class LateAttributes:
@@ -68,3 +75,74 @@ class LateAttributes:
             new.attrs.setdefault(other, scratch.resolve(late))
         new.attrs[name] = value
         return value
+
+    # --- what is empty when the object is built
+
+    def filled(self, owner: Ref, cls: Class, method: FunctionUnit, w: World, ctx: Context) -> World | None:
+        """The world once other methods have filled what a method reads and the object was built without.
+
+        None where there is no such thing.  Which of those methods ran, how often and in which order is not known.
+        """
+        fillers = self._fillers(owner, cls, method, w)
+        if not fillers or len(fillers) > _MAX_FILLING:
+            return None
+        called, muted = self.m.called, self.m.witness.muted
+        self.m.called, self.m.witness.muted = set(called), True
+        try:
+            world = self._after(owner, cls, fillers, w, ctx)
+            if world is not None and len(fillers) > 1:  # some may change what others have put there
+                world = self._after(owner, cls, fillers, world, ctx)
+        finally:
+            self.m.called, self.m.witness.muted = called, muted
+        if world is not None:
+            world.grad = w.grad
+        return world
+
+    def _fillers(self, owner: Ref, cls: Class, method: FunctionUnit, w: World) -> list[FunctionUnit]:
+        """The methods that fill what is empty and what ``method`` reads, by themselves or through others."""
+        obj = w.get(owner, Instance)
+        methods = self.m.definitions.methods(cls)
+        own = reached_from(methods, [method.name]) | {"__init__"}
+        read = frozenset[str]().union(*(methods[name].words for name in own & methods.keys() - {"__init__"}))
+        empty = {name for name, value in obj.attrs.items() if name in read and _is_empty(value, w)} if obj else set()
+        filling = {name for name in methods.keys() - own if empty & methods[name].filled_attributes} if empty else set()
+        if not filling:
+            return []
+        reached = {name: reached_from(methods, [name]) for name in methods.keys() - own}
+        leading = {name for name in reached if filling & reached[name]}
+        outer = {name for name in leading if not any(name in reached[other] for other in leading - {name})}
+        return [methods[name] for name in sorted(outer or leading)]
+
+    def _after(self, owner: Ref, cls: Class, methods: Iterable[FunctionUnit], w: World, ctx: Context) -> World | None:
+        """The world after one of some methods has run."""
+        end: World | None = None
+        for method in methods:
+            function = self.m.definitions.attribute(cls, method.name, w)
+            if not isinstance(function, Function) or function.unit is not method:
+                continue
+            scratch = w.copy()
+            scratch.grad = self._mode(method, owner, w)
+            here = ctx.at("filling", method)
+            results = self.m.calls.function(
+                function, Arguments(open=True), scratch, here, method.site(method.node), owner
+            )
+            if results:
+                self.m.calls.joined(results, scratch)
+                end = scratch if end is None else join(end, scratch)
+        return end
+
+    def _mode(self, method: FunctionUnit, owner: Ref, w: World) -> bool | None:
+        """Whether gradients are enabled where a method is called that fills attributes."""
+        obj = w.get(owner, Instance)
+        if obj is not None and obj.kind == "lightning" and method.name in EVALUATION_STEPS:
+            return False
+        return None if method in self.m.unrecorded or method.name in ("forward", "__call__") else True
+
+
+def _is_empty(value: Value, w: World) -> bool:
+    """Whether a value is what an attribute begins with that is filled later: an empty list or dict, a number, None."""
+    value = w.resolve(value)
+    obj = w.get(value, Object)
+    if isinstance(obj, (Sequence, Mapping)):
+        return not obj.items and obj.tail is None
+    return isinstance(value, Const) and not isinstance(value.value, (str, bool))

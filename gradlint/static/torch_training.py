@@ -275,6 +275,17 @@ PACKED_FIELDS: Final = ("data", "batch_sizes", "sorted_indices", "unsorted_indic
 BATCH_STEPS: Final = names("", "training_step validation_step test_step predict_step")
 """The methods of a Lightning module that are given batches."""
 
+EVALUATION_STEPS: Final = names(
+    "",
+    "validation_step validation_step_end validation_epoch_end on_validation_start on_validation_end",
+    "on_validation_epoch_start on_validation_epoch_end on_validation_batch_start on_validation_batch_end",
+    "test_step test_step_end test_epoch_end on_test_start on_test_end",
+    "on_test_epoch_start on_test_epoch_end on_test_batch_start on_test_batch_end",
+    "predict_step on_predict_start on_predict_end",
+    "on_predict_epoch_start on_predict_epoch_end on_predict_batch_start on_predict_batch_end",
+)
+"""The methods of a Lightning module that are called under ``no_grad``."""
+
 RANDOM: Final = names("torch", "rand rand_like randn randn_like normal")
 """Functions that make tensors of random numbers."""
 

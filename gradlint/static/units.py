@@ -30,6 +30,7 @@ from gradlint.syntax import TextError, parse
 _WORD = re.compile(r"[^\W\d]\w*")
 _ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(?:setter|deleter|getter)\b")
 _SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
+_FILLS = r"\.(?:append|extend|insert|add|appendleft|update|setdefault)\(|\s*=(?!=)"  #: after the name of what is filled
 
 Definition = cst.FunctionDef | cst.ClassDef
 
@@ -482,6 +483,15 @@ class FunctionUnit(_Definition):
             and isinstance(node.value, ast.Name)
             and node.value.id == first[1]
         )
+
+    @cached_property
+    def filled_attributes(self) -> frozenset[str]:
+        """The attributes of its first parameter that it binds or puts something into, as in ``self.x.append(…)``."""
+        first = _SELF.search(self.text)
+        if first is None or f"{first[1]}." not in self.text:
+            return frozenset()
+        filled = re.finditer(rf"\b{first[1]}\.(\w+)(?:\[[^\]]*\])*(?:{_FILLS})", self.text)
+        return self.assigned_attributes | {match[1] for match in filled}
 
     @cached_property
     def is_accessor(self) -> bool:

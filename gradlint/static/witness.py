@@ -105,6 +105,7 @@ class Witness:
         self._recent: set[Hashable] = set()  #: the moments of which something was said since votes were last final
         self._settled: list[tuple[Rule, Violation]] = []  #: proven already, of the bodies of files
         self.muted = False  #: code is executed to learn what it sets, not for what it does
+        self.only: type[events.Event] | None = None  #: a method is called at a time of which nothing is known but this
         self.repeated = False  #: a method is called again: only the order of events tells anything new
         self._withdrawn: dict[type[events.Event], set[Site]] = {}
         self._disputed: set[tuple[type[Intent], Site]] = set()
@@ -133,9 +134,9 @@ class Witness:
             variant: what it happens to, where that is chosen; likewise, unless what happens is chosen, too, and it is
                 not known what is chosen with what.
         """
-        if self.muted:
-            return
         kind = type(event)
+        if self.muted or self.only not in (None, kind):
+            return
         for rule, name in self._checks.get(kind, ()) if not self.repeated else ():
             found = list(getattr(rule, name)(event))
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
@@ -146,7 +147,9 @@ class Witness:
 
     def advance(self, event: events.Event, w: World, ctx: Context) -> None:
         """Send an event to the protocols alone."""
-        for rule, protocol, slot in self._protocols.get(type(event), ()) if not self.muted else ():
+        if self.muted or self.only not in (None, type(event)):
+            return
+        for rule, protocol, slot in self._protocols.get(type(event), ()):
             self._advance(rule, protocol, slot, event, w, ctx)
 
     def _vote(self, key: Hashable, rule: Rule, violation: Violation | None) -> None:
