@@ -243,7 +243,7 @@ class ValueKept(Event):
     """A value was added to others that are kept from one iteration to the next."""
 
     value: Tensor
-    where: str  #: "sum" or "list"
+    where: str  #: "sum", "list", or "parts" for a list of lists, tuples or dicts that hold it
     spent: Fact[bool] = field(default_factory=unknown)  #: a value kept since an earlier iteration has a freed graph
     walked_at: Site | None = None  #: where that graph was freed
     keeper: str = ""  #: how the source spells the variable that keeps them
@@ -435,6 +435,7 @@ class ConvertedToNumpy(Event):
     tensor: Tensor
     how: str  #: ".numpy()", "np.asarray", "plt.plot", …
     role: str = ""  #: what it is to the call: "receiver", "argument 0", …
+    within: bool = False  #: it is held by a list or tuple in a list
     grad_enabled: Fact[bool] = field(default_factory=unknown)
 
 

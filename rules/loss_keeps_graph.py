@@ -71,5 +71,5 @@ class LossKeepsGraph(Rule):
             f"{where} holds the graph of every iteration, although backward() has already walked it",
             at=event.site,
             related=places(("the graph of an earlier value was walked here", event.walked_at)),
-            mend=safe("keep its value only", _DETACHED[event.where]),
+            mend=None if event.where == "parts" else safe("keep its value only", _DETACHED[event.where]),
         )

@@ -58,6 +58,6 @@ class NumpyOnCuda(Rule):
             at=event.site,
             related=places(("moved to CUDA here", tensor.moved_at), ("appended here", tensor.kept_at)),
             mend=None
-            if tensor.kept_at
+            if tensor.kept_at or event.within
             else safe("copy it to the CPU first", Append(event.role, ".cpu()", method=method)),
         )

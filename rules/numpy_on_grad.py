@@ -66,7 +66,9 @@ class NumpyOnGrad(Rule):
         )
 
 
-def _mend(event: ConvertedToNumpy) -> Mend:
+def _mend(event: ConvertedToNumpy) -> Mend | None:
+    if event.within:
+        return None
     kept_at = event.tensor.kept_at
     if kept_at is not None:
         return unsafe("detach what is kept", Append("argument 0", ".detach()", method="append", at=kept_at))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,8 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+
+_COLUMNS = 8  #: looked at of a list in a list that is turned into an array
 
 _PACK = Op(activation="keeps", saves="other", copies=True)
 Handler = Callable[[Arguments, World, Context, "Site"], Value]
@@ -314,13 +316,26 @@ class Externals:
                 if sequence.tail is not None:
                     pairs.append((sequence.tail, sequence.tail_site))
                 for number, (item, kept_at) in enumerate(pairs[:1] + pairs[-1:]):
-                    how = converted.display
-                    self.m.methods.converted(item, how, w, ctx, site, kept_at, 2 * which + number)
+                    for path, part in self._parts(item, w):
+                        among = (which, number, *path)
+                        how, within = converted.display, bool(path)
+                        self.m.methods.converted(part, how, w, ctx, site, kept_at, among, within=within)
             elif w.get(value, Tensor) is not None and converted.tensor:
-                self.m.methods.converted(value, converted.display, w, ctx, site, which=2 * which, role=role)
+                self.m.methods.converted(value, converted.display, w, ctx, site, which=(which, 0), role=role)
         self.m.uses.escaped(values, w)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
         return self.m.cuts.note(array, values, "numpy", w, site)
+
+    def _parts(self, item: Value, w: World, depth: int = 2) -> Iterator[tuple[tuple[int, ...], Value]]:
+        """An item of a list or, where that is a list or tuple, what it holds; with its places there."""
+        inner = w.get(w.resolve(item), Sequence)
+        if inner is None:
+            yield (), item
+        elif depth:
+            parts = [*inner.items[:_COLUMNS], *([inner.tail] if inner.tail is not None else [])]
+            for number, part in enumerate(parts):
+                for path, value in self._parts(part, w, depth - 1):
+                    yield (number, *path), value
 
     def _variable(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(0) or NONE)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.sameness import newest
-from gradlint.static.values import Const, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import Const, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -229,7 +229,10 @@ class Graphs:
         held = [item for item, where in zip(sequence.items, sequence.sites, strict=False) if where == site]
         if sequence.tail is not None and sequence.tail_site == site:
             held.append(sequence.tail)
-        self._kept(held, value, "list", w, ctx, site)
+        if isinstance(w.get(w.resolve(value), Object), (Sequence, Mapping)):
+            self._kept(self.m.tensors.tensors_in(held, w), value, "parts", w, ctx, site)
+        else:
+            self._kept(held, value, "list", w, ctx, site)
 
     def _carries(self, value: Value, w: World) -> bool:
         """Whether a value is sure to hold the graphs behind it: what an unknown call returned may be a number."""
@@ -262,7 +265,8 @@ class Graphs:
             spent=known(freed_at is not None),
             walked_at=freed_at,
         )
-        self._kept_in |= dict.fromkeys(self.reached(value, w), (site, ctx.iteration))
+        for part in self.m.tensors.tensors_in([value], w):
+            self._kept_in |= dict.fromkeys(self.reached(part, w), (site, ctx.iteration))
         if held:
             self.m.witness.send(event, w, ctx)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -245,16 +246,22 @@ class Methods:
         ctx: Context,
         site: Site,
         kept_at: Site | None = None,
-        which: int = 0,
+        which: Hashable = 0,
         role: str = "",
+        within: bool = False,
     ) -> None:
-        """Tell the rules that a value (one of several at the same place) was turned into a numpy array."""
+        """Tell the rules that a value (one of several at the same place) was turned into a numpy array.
+
+        Within: it is held by a list or tuple that was kept at ``kept_at``.
+        """
         value = w.resolve(value)
         if w.get(value, Tensor) is None:
             return
         grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
         view = self.m.tensors.view_of(value, w, kept_at=kept_at)
-        event = events.ConvertedToNumpy(site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role)
+        event = events.ConvertedToNumpy(
+            site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role, within=within
+        )
         self.m.witness.send(event, w, ctx, alternative=which)
 
     # --- modules, optimizers and other instances
