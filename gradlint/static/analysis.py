@@ -20,6 +20,7 @@ from gradlint.static.budget import CLOSE, BudgetExceededError, OrderMattersError
 from gradlint.static.callers import Callers
 from gradlint.static.context import Arguments, Context, forget_keys
 from gradlint.static.effort import Effort
+from gradlint.static.escapes import closed_over
 from gradlint.static.fixes import agreed, fix_of
 from gradlint.static.interpreter import Interpreter
 from gradlint.static.joining import join, reduce
@@ -35,6 +36,7 @@ from gradlint.static.values import (
     Frame,
     Function,
     Instance,
+    Lambda,
     Mapping,
     Object,
     Ref,
@@ -512,12 +514,22 @@ def _names_of(module: Module) -> set[str]:
     return {module.path.stem, *(folder.name for folder in list(module.path.parents)[:2])}
 
 
+def _is_nested(value: Function | Lambda, w: World) -> bool:
+    """Whether a function was defined while another one ran."""
+    frame = w.find(value.frame)
+    return isinstance(frame, Frame) and frame.parent is not None
+
+
 def _reachable(values: Iterable[Value], w: World) -> set[int]:
     """The ids of all objects that can be reached from values."""
     seen: set[int] = set()
+    closures: set[Value] = set()
     queue = list(values)
     while queue:
         value = w.resolve(queue.pop())
+        if isinstance(value, (Function, Lambda)) and value not in closures and _is_nested(value, w):
+            closures.add(value)
+            queue += closed_over(value, w)
         if not isinstance(value, Ref) or value.id in seen:
             continue
         seen.add(value.id)

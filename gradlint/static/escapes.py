@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.values import Bound, Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.nodes import names_in
+from gradlint.static.values import (
+    Bound,
+    Const,
+    Frame,
+    Function,
+    Group,
+    Instance,
+    Lambda,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -95,3 +111,17 @@ class Escapes:
                 w.write(value.id).tail = None
         elif isinstance(value, Bound):
             self._escape(w.resolve(value.receiver), w, deps, touched, inputs, depth - 1 if depth else 0)
+        elif isinstance(value, (Function, Lambda)):  # whoever calls it lets it derive by what it mentions
+            for part in self.m.tensors.tensors_in(closed_over(value, w), w):
+                tensor = w.get(part, Tensor)
+                if tensor is not None and not tensor.is_parameter:
+                    inputs |= tensor.groups
+
+
+def closed_over(value: Function | Lambda, w: World) -> Iterator[Value]:
+    """The variables around a function that it mentions."""
+    names = value.unit.words if isinstance(value, Function) else frozenset(names_in(value.node))
+    key: int | None = value.frame
+    while names and isinstance(frame := w.find(key) if key is not None else None, Frame):
+        yield from (w.resolve(frame.vars[name]) for name in sorted(names & frame.vars.keys()))
+        names, key = names - frame.vars.keys(), frame.parent

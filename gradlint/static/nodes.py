@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import libcst as cst
-
+import libcst as cst
 
 _LAYOUT = ("whitespace", "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "leading_lines", "lines_after")
 _FIELDS: dict[type, tuple[str, ...]] = {}
@@ -26,3 +23,13 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield from value
         elif hasattr(value, "with_changes"):
             yield value
+
+
+def names_in(node: cst.CSTNode) -> Iterator[str]:
+    """The names that stand in an expression, those of attributes included."""
+    queue = [node]
+    while queue:
+        here = queue.pop()
+        if isinstance(here, cst.Name):
+            yield here.value
+        queue += children(here)
