@@ -415,11 +415,12 @@ class Externals:
                 new.requires_grad, new.deps, new.segments, new.open = False, frozenset(), frozenset(), False
                 new.reaches = frozenset()
             else:
-                new.requires_grad = None
+                new.requires_grad = True if self.m.graphs.passes_weights(inputs, outputs, w) else None
                 if not new.segments:  # the operations that computed the gradient made some
                     new.segments = new.doubtful = frozenset([w.new(Segment()).id])
                 for value in outputs:  # the gradient depends on all that the derived value depends on
                     new.deps |= self.m.tensors.deps(value, w)
+                    self.m.graphs.derived(result, w.resolve(value), w)
                     derived = w.get(w.resolve(value), Tensor)
                     new.open = new.open or derived is None or derived.open
         return w.new(Sequence([], [], result, site, False))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.sameness import newest
-from gradlint.static.values import Const, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import Const, Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class _Trace:
 
 
 _NOTHING = _Trace()
+_GIVEN = 0  #: stands for the segments of a value of which none are known
 
 #: attributes of tensors that are no tensors
 _FACTS = frozenset(
@@ -53,6 +54,8 @@ class Graphs:
         """By a segment, where its graph was kept, and when."""
         self._proven: Ledger[int, None] = machine.ledgers.open()
         """Presumed segments of what was walked, or came from a module by its name."""
+        self._behind: Ledger[int, frozenset[int]] = machine.ledgers.open()
+        """By a segment of a gradient: those of what was derived."""
 
     # --- following
 
@@ -135,6 +138,39 @@ class Graphs:
         bound = w.bound.get(key)
         return self._of_key(bound if isinstance(bound, Ref) else key, w)
 
+    def derived(self, result: Ref, value: Value, w: World) -> None:
+        """``result`` is the gradient of a value, with a graph of its own: it holds that of the value as well."""
+        own = max(w.write(result.id).segments)
+        self._behind[own] = self._behind.get(own, frozenset()) | (self.reached(value, w) or {_GIVEN})
+
+    def _held(self, segments: Iterable[int]) -> frozenset[int]:
+        """Segments, and those of what was derived for them."""
+        found, queue = set[int](), list(segments)
+        while queue:
+            key = queue.pop()
+            if key not in found:
+                found.add(key)
+                queue += self._behind.get(key, ())
+        return frozenset(found)
+
+    def passes_weights(self, inputs: list[Value], outputs: list[Value], w: World) -> bool:
+        """Whether the gradient of the one input is sure to depend on parameters: it comes through a layer with some."""
+        given = w.get(inputs[0], Tensor) if len(inputs) == 1 else None
+        if given is None or not given.groups:
+            return False
+        for value in outputs:
+            derived = w.get(w.resolve(value), Tensor)
+            for key in derived.segments - derived.doubtful if derived is not None else ():
+                segment = w.find(key)
+                if isinstance(segment, Segment) and segment.result is not None:
+                    groups = [w.find(group) for group in segment.weights]
+                    made = w.find(segment.result)
+                    trained = any(isinstance(group, Group) and group.requires_grad for group in groups)
+                    others = given.groups.isdisjoint(segment.weights)
+                    if trained and others and isinstance(made, Tensor) and given.groups <= made.deps:
+                        return True
+        return False
+
     def replanted(self, result: Ref, own: frozenset[int], parameters: Iterable[Value], w: World) -> None:
         """A module computed ``result`` with these parameters in the place of its ``own``."""
         new: Tensor = w.write(result.id)
@@ -177,8 +213,8 @@ class Graphs:
 
     def retained(self, root: Value, w: World, ctx: Context, site: Site) -> None:
         """A backward pass with ``retain_graph=True``, and not with ``create_graph``, walked from ``root``."""
-        segments = self.reached(root, w)
-        if not segments:
+        segments = self._held(self.reached(root, w))
+        if not segments or _GIVEN in segments:
             # The graph of a value that was given may be walked again by the giver.
             self.m.witness.withdraw(events.GraphRetained, site)
             return
