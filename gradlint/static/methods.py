@@ -259,6 +259,8 @@ class Methods:
             return
         grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
         view = self.m.tensors.view_of(value, w, kept_at=kept_at)
+        if self.m.tensors.is_weight(value, w):
+            view = replace(view, requires_grad=known(True))
         event = events.ConvertedToNumpy(
             site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role, within=within
         )

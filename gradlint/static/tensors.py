@@ -190,6 +190,19 @@ class Tensors:
             return True if tensor.presumed else None
         return True if isinstance(value, Unknown) and from_module(value) else None
 
+    def is_weight(self, value: Value, w: World) -> bool:
+        """Whether a value is, or was computed from, parameters of a model that nothing at hand has frozen.
+
+        Of a model of which nothing is known these may still be frozen, all of them, by whoever gives it.
+        """
+        tensor = w.get(w.resolve(value), Tensor)
+        if tensor is None or self.requires_grad(value, w) is not None:
+            return False
+        if not tensor.groups:
+            return any(self.is_weight(Ref(key), w) for key in tensor.sources)
+        groups = [w.find(key) for key in tensor.groups]
+        return all(isinstance(group, Group) and group.opaque and not group.told for group in groups)
+
     def mode(self, w: World) -> Fact[bool]:
         """Whether gradients are enabled."""
         return unknown() if w.grad is None else known(w.grad)
