@@ -123,9 +123,7 @@ class LateAttributes:
             scratch = w.copy()
             scratch.grad = self._mode(method, owner, w)
             here = ctx.at("filling", method)
-            results = self.m.calls.function(
-                function, Arguments(open=True), scratch, here, method.site(method.node), owner
-            )
+            results = self.m.calls.function(function, Arguments(open=True), scratch, here, method.here, owner)
             if results:
                 self.m.calls.joined(results, scratch)
                 end = scratch if end is None else join(end, scratch)

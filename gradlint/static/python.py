@@ -31,6 +31,7 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 MAX_UNROLLED = 12
 MAX_KNOWN = 64  #: items of a list or dict that are told apart, where they are added one by one
@@ -50,7 +51,8 @@ class Python:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self._chosen: dict[Hashable, int] = {}  #: by items and the index of a loop, which of them that is
+        self._chosen: Ledger[Hashable, int] = machine.ledgers.open()
+        """By items and the index of a loop, which of them that is."""
 
     # --- iteration
 
