@@ -45,6 +45,31 @@ OTHERWISE = {
     "softmax_before_cross_entropy-a loss that normalises what it hands to its base": "nothing calls the loss",
     "softmax_before_cross_entropy-one of the models that can be chosen": "another one is chosen",
     "loss_requires_grad-mean of a list of numbers": "nothing tells the guard where the numbers come from",
+    "accumulation_defeated-a few micro-batches": "two that are cleared between are too few to tell",
+    "input_requires_grad-a function that is handed on does not mention the input": "no backward pass is made",
+    "loss_keeps_graph-kept by a closure now and then": "the optimizer is done before much is kept",
+    "loss_keeps_graph-parts of the loss in a list, a tuple or a dict": "what lists in a list hold is not followed",
+    "missing_zero_grad-a scaler that steps a given optimizer now and then": "nothing calls the functions",
+    "missing_zero_grad-moments by hand in buffers that are filled": "the guard sees the steps of optimizers only",
+    "missing_zero_grad-momentum by hand in a buffer that is changed in place": "only steps of optimizers are seen",
+    "missing_zero_grad-momentum by hand in a dict of buffers": "the guard sees the steps of optimizers only",
+    "missing_zero_grad-momentum by hand in a list of buffers": "the guard sees the steps of optimizers only",
+    "needless_retain_graph-the loss is computed in the function itself": "one walk may be followed by another one",
+    "parameter_data_mutation-initialisation by apply, behind layers of many other classes": "nothing builds the model",
+    "parameter_data_mutation-initialisation of what subclasses will hold": "there are no subclasses",
+    "parameter_data_mutation-groups of an attribute, and of an optimizer without an initialiser": (
+        "nothing builds the wrapper"
+    ),
+    "softmax_before_cross_entropy-a model of its own where none is given": "nothing calls the functions",
+    "softmax_before_cross_entropy-model and training look at the same number, each in its way": (
+        "nothing calls the functions"
+    ),
+    "softmax_before_cross_entropy-the number that a loop waits for is another one behind it": (
+        "nothing calls the function"
+    ),
+    "unregistered_parameter-random numbers that meet what another module has made": (
+        "the guard does not know where numbers come from"
+    ),
 }
 
 
