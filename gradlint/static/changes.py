@@ -12,7 +12,8 @@ from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module, is_any, looks_like_parameter, may_be_input
-from gradlint.static.torch_table import ATTRIBUTES, METHODS, RANDOM_FILLS, SPECIAL_METHODS
+from gradlint.static.tensors import in_place
+from gradlint.static.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SPECIAL_METHODS
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -36,13 +37,6 @@ _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
 _RESHAPING = frozenset(
     ["unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "as_strided_"]
 )
-
-#: in-place operations that leave nothing of what a tensor held before
-_REPLACING = RANDOM_FILLS | {"copy_", "fill_", "zero_"}
-
-#: in-place sums, and products
-_COMBINE = frozenset(["+=", "-=", "add_", "sub_", "subtract_"])
-_SCALE = frozenset(["*=", "/=", "mul_", "multiply_", "div_", "divide_", "true_divide_"])
 
 
 def fact(value: bool | str | None) -> Fact[object]:
@@ -121,13 +115,13 @@ class Changes:
         if how in ("copy_", "[]=", "index_copy_", "masked_scatter_") and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
             self._put_in(new, put_in if put_in is not None else Tensor())
-        elif how in _COMBINE or how in _SCALE:
-            logits = self.m.tensors.combined_logits([Ref(key), *used], w, alone=how in _SCALE)
+        elif in_place(how).activation in ("combines", "scales"):
+            logits = self.m.tensors.combined_logits(in_place(how), [Ref(key), *used], w)
             new.activation = "none" if logits is None else "logits"
         elif how != "requires_grad_":
             new.activation = "none"
         if not tensor.groups and tensor.data_of is None:
-            kept = frozenset[int]() if how in _REPLACING else tensor.gradient_of
+            kept = frozenset[int]() if how in OVERWRITING else tensor.gradient_of
             new.gradient_of = kept.union(*(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t is not None))
         grad_enabled = w.grad
         if tensor.groups or grad_enabled is False:

@@ -250,9 +250,18 @@ class Methods:
         role: str = "",
         within: bool = False,
     ) -> None:
-        """Tell the rules that a value (one of several at the same place) was turned into a numpy array.
+        """Tell the rules that a value was turned into a numpy array.
 
-        Within: it is held by a list or tuple that was kept at ``kept_at``.
+        Args:
+            value: what is converted, or a part of that.
+            how: the function, as findings spell it.
+            w: the world.
+            ctx: where.
+            site: the place.
+            kept_at: where the value was put into the list that is converted.
+            which: which of several values at the same place.
+            role: what it is to the call.
+            within: it is held by a list or tuple that was kept at ``kept_at``.
         """
         value = w.resolve(value)
         if w.get(value, Tensor) is None:

@@ -11,7 +11,7 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import carries_graph, from_module, is_data, is_loaded, is_number
-from gradlint.static.torch_table import INTEGRAL_TYPES, PACKED_FIELDS
+from gradlint.static.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS
 from gradlint.static.values import (
     NONE,
     Choice,
@@ -37,7 +37,7 @@ _ARITHMETIC = {
     "+": Op(saves="", size="broadcast", activation="combines"),
     "-": Op(saves="", size="broadcast", activation="combines"),
     "*": Op(saves="input", size="broadcast", activation="scales"),
-    "/": Op(saves="input", size="broadcast"),
+    "/": Op(saves="input", size="broadcast", activation="scales"),
     "**": Op(saves="both", size="broadcast"),
     "@": Op(saves="input"),
     "neg": Op(saves="", size="keeps", activation="combines"),
@@ -49,6 +49,14 @@ _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
 def fact(value: bool | str | None) -> Fact[object]:
     """A three-valued property as rules see it."""
     return unknown() if value is None else known(value)
+
+
+def in_place(how: str) -> Op:
+    """What an operation that changes its operand (``+=``, ``add_``) computes."""
+    if how.endswith("="):
+        return _ARITHMETIC.get(how[:-1], Op())
+    function = METHODS.get(how.removesuffix("_"))
+    return function if isinstance(function, Op) else Op()
 
 
 class Tensors:
@@ -191,9 +199,9 @@ class Tensors:
         return True if isinstance(value, Unknown) and from_module(value) else None
 
     def is_weight(self, value: Value, w: World) -> bool:
-        """Whether a value is, or was computed from, parameters of a model that nothing at hand has frozen.
+        """Whether a value is, or was computed from, parameters of a model that is given and that nothing at hand freezes.
 
-        Of a model of which nothing is known these may still be frozen, all of them, by whoever gives it.
+        Whoever gives the model may have frozen it; torch's default, that parameters require grad, is presumed to hold.
         """
         tensor = w.get(w.resolve(value), Tensor)
         if tensor is None or self.requires_grad(value, w) is not None:
@@ -510,7 +518,7 @@ class Tensors:
             new.activation_at = first.activation_at if first is not None else None
             new.nudged = "none"
         elif op.activation in ("combines", "scales"):
-            combined = self.combined_logits(inputs, w, alone=op.activation == "scales")
+            combined = self.combined_logits(op, inputs, w)
             new.activation = "none" if combined is None else "logits"
             new.activation_at = None if combined is None else combined.activation_at
         elif op.activation == "clears":
@@ -539,11 +547,11 @@ class Tensors:
             elif sizes == {"one"} and not unknown_input:
                 new.size = "one"
 
-    def combined_logits(self, inputs: list[Value], w: World, *, alone: bool) -> Tensor | None:
-        """The first of ``inputs`` that is no number, if all of those are logits (``alone``: and there is but one)."""
+    def combined_logits(self, op: Op, inputs: list[Value], w: World) -> Tensor | None:
+        """The first of what an operation sums or scales that is no number, if the result is logits as well."""
         tensors = [w.get(value, Tensor) for value in inputs if not (isinstance(value, Unknown) and is_number(value))]
         logits = [tensor for tensor in tensors if tensor is not None and tensor.activation == "logits"]
-        if not logits or len(logits) < len(tensors) or (alone and len(logits) > 1):
+        if not logits or len(logits) < len(tensors) or (op.activation == "scales" and len(logits) > 1):
             return None
         return logits[0]
 
@@ -580,8 +588,8 @@ class Tensors:
         op = _ARITHMETIC.get(symbol, Op(saves="", size="broadcast"))
         if symbol in "*/" and (isinstance(left, Const) or isinstance(right, Const)):
             op = replace(op, saves="other")
-        if symbol == "/" and w.get(w.resolve(left), Tensor) is not None:
-            op = replace(op, activation="scales")
+        if symbol == "/" and w.get(w.resolve(left), Tensor) is None:
+            op = replace(op, activation="clears")
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
         tensor = w.get(result, Tensor)
         if (

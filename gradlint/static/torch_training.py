@@ -295,6 +295,9 @@ RANDOM_FILLS: Final = frozenset(
 )
 """Methods and initialisers that fill a tensor with random numbers."""
 
+OVERWRITING: Final = RANDOM_FILLS | {"copy_", "fill_", "zero_"}
+"""Methods that leave nothing of what a tensor held before."""
+
 DOWNLOADS: Final[dict[str, int]] = {
     "urllib.request.urlretrieve": 1,
     "torch.hub.download_url_to_file": 1,
