@@ -106,7 +106,7 @@ class KeptGraphs(Resting):
                 yield _Keeper(name, {stamp.steps for stamp in stamps}, False, stamps[0], frame)
         elif isinstance(value, (list, deque)):
             seen.add(id(value))
-            stamps = [stamp for one in value if isinstance(one, torch.Tensor) for stamp in self._stamps(one)[:1]]
+            stamps = [stamp for one in value for tensor in _tensors_in(one) for stamp in self._stamps(tensor)[:1]]
             if len({stamp.steps for stamp in stamps}) >= ENOUGH:
                 yield _Keeper(name, {stamp.steps for stamp in stamps}, True, stamps[0], frame)
         elif depth and isinstance(value, dict):
@@ -132,6 +132,12 @@ class KeptGraphs(Resting):
                     met.add(child)
                     nodes.append(child)
         return found
+
+
+def _tensors_in(item: Any) -> Iterator[torch.Tensor]:
+    """The tensors of an item of a list: itself, or those of a list, tuple or dict of them."""
+    parts = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else (item,)
+    yield from (part for part in parts if isinstance(part, torch.Tensor))
 
 
 def _is_users(value: Any) -> bool:

@@ -75,6 +75,24 @@ def test_lines_end_at_newlines_only() -> None:
     assert source.location(1, 1, 1, 1).filename == "<stdin>"
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("", ["\n"]),
+        ("x = 1", ["x = 1\n"]),
+        ("x = 1\n", ["x = 1\n", "\n"]),
+        ("x = 1\n\ny = 2", ["x = 1\n", "\n", "y = 2\n"]),
+        ("x = '\x0c\u2028é'\ny = 2\n", ["x = '\x0c\u2028é'\n", "y = 2\n", "\n"]),
+    ],
+)
+def test_rows_are_cut_from_the_text(text: str, rows: list[str]) -> None:
+    source = source_from_text(text, PATH)
+    assert source.row_count == len(rows) == len(source.rows)
+    for first in range(1, len(rows) + 1):
+        for last in range(first, len(rows) + 1):
+            assert source.between(first, last) == "".join(rows[first - 1 : last])
+
+
 def test_text_that_no_file_could_hold() -> None:
     source = source_from_text("\ufeffx = '\udc80'\r\n", PATH)
     assert (source.text, source.bom, source.newline) == ("x = '?'\n", True, "\r\n")

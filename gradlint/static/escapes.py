@@ -125,3 +125,35 @@ def closed_over(value: Function | Lambda, w: World) -> Iterator[Value]:
     while names and isinstance(frame := w.find(key) if key is not None else None, Frame):
         yield from (w.resolve(frame.vars[name]) for name in sorted(names & frame.vars.keys()))
         names, key = names - frame.vars.keys(), frame.parent
+
+
+def reachable(values: Iterable[Value], w: World) -> set[int]:
+    """The ids of all objects that can be reached from values."""
+    seen: set[int] = set()
+    closures: set[Value] = set()
+    queue = list(values)
+    while queue:
+        value = w.resolve(queue.pop())
+        if isinstance(value, (Function, Lambda)) and value not in closures and _is_nested(value, w):
+            closures.add(value)
+            queue += closed_over(value, w)
+        if not isinstance(value, Ref) or value.id in seen:
+            continue
+        seen.add(value.id)
+        obj: Object | None = w.find(value.id)
+        if isinstance(obj, Tensor):
+            seen |= obj.groups
+        elif isinstance(obj, Instance):
+            seen |= obj.groups
+            queue += obj.attrs.values()
+        elif isinstance(obj, Sequence):
+            queue += [*obj.items, *([obj.tail] if obj.tail is not None else [])]
+        elif isinstance(obj, Mapping):
+            queue += [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
+    return seen
+
+
+def _is_nested(value: Function | Lambda, w: World) -> bool:
+    """Whether a function was defined while another one ran."""
+    frame = w.find(value.frame)
+    return isinstance(frame, Frame) and frame.parent is not None

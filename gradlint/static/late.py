@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import join
 from gradlint.static.reach import reached_from
-from gradlint.static.torch_table import EVALUATION_STEPS
+from gradlint.static.torch_table import is_called_without_grad
 from gradlint.static.values import Class, Const, Function, Group, Instance, Mapping, Object, Ref, Sequence, Value
 from gradlint.static.world import World
 
@@ -132,7 +132,7 @@ class LateAttributes:
     def _mode(self, method: FunctionUnit, owner: Ref, w: World) -> bool | None:
         """Whether gradients are enabled where a method is called that fills attributes."""
         obj = w.get(owner, Instance)
-        if obj is not None and obj.kind == "lightning" and method.name in EVALUATION_STEPS:
+        if obj is not None and is_called_without_grad(obj.kind, method.name):
             return False
         return None if method in self.m.unrecorded or method.name in ("forward", "__call__") else True
 

@@ -199,7 +199,7 @@ class Tensors:
         return True if isinstance(value, Unknown) and from_module(value) else None
 
     def is_weight(self, value: Value, w: World) -> bool:
-        """Whether a value is, or was computed from, parameters of a model that is given and that nothing at hand freezes.
+        """Whether a value is, or comes from, parameters of a model that is given and that nothing at hand freezes.
 
         Whoever gives the model may have frozen it; torch's default, that parameters require grad, is presumed to hold.
         """

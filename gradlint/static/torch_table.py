@@ -59,7 +59,6 @@ from gradlint.static.torch_training import (
     DISTRIBUTION_STATISTICS,
     DIVERGENCES,
     DOWNLOADS,
-    EVALUATION_STEPS,
     FOREIGN_PATHS,
     FRAMEWORKS,
     FUNCTION_BASES,
@@ -82,6 +81,7 @@ from gradlint.static.torch_training import (
     SCHEDULERS,
     WALKS,
     builds_distribution,
+    is_called_without_grad,
 )
 
 __all__ = [
@@ -101,7 +101,6 @@ __all__ = [
     "DIVERGENCES",
     "DOWNLOADS",
     "DROPOUTS",
-    "EVALUATION_STEPS",
     "FOREIGN_PATHS",
     "FRAMEWORKS",
     "FUNCTIONS",
@@ -149,6 +148,7 @@ __all__ = [
     "depends_on_mode",
     "heads",
     "holds_parameters",
+    "is_called_without_grad",
     "is_estimator",
     "is_harmless",
     "is_part",

@@ -275,7 +275,7 @@ PACKED_FIELDS: Final = ("data", "batch_sizes", "sorted_indices", "unsorted_indic
 BATCH_STEPS: Final = names("", "training_step validation_step test_step predict_step")
 """The methods of a Lightning module that are given batches."""
 
-EVALUATION_STEPS: Final = names(
+_EVALUATION_STEPS: Final = names(
     "",
     "validation_step validation_step_end validation_epoch_end on_validation_start on_validation_end",
     "on_validation_epoch_start on_validation_epoch_end on_validation_batch_start on_validation_batch_end",
@@ -313,3 +313,8 @@ FOREIGN_PATHS: Final = names(
     "gdown.download gdown.cached_download transformers.utils.cached_file cached_path.cached_path builtins.input",
 )
 """Functions that return the path of something from elsewhere."""
+
+
+def is_called_without_grad(kind: str, method: str) -> bool:
+    """Whether a framework disables gradients where it calls a method of an object of a kind (``lightning``)."""
+    return kind == "lightning" and method in _EVALUATION_STEPS

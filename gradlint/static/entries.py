@@ -1,0 +1,238 @@
+"""Entry points: what is executed because nothing in the project calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gradlint.events import ConvertedToNumpy
+from gradlint.static.budget import CLOSE, BudgetExceededError
+from gradlint.static.context import Arguments, Context
+from gradlint.static.escapes import reachable
+from gradlint.static.joining import join, reduce
+from gradlint.static.reach import reached_from
+from gradlint.static.torch_table import CLEARING, is_called_without_grad
+from gradlint.static.triggers import Feature, Triggers, names_optimizer
+from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
+from gradlint.static.values import NONE, Class, Const, Frame, Function, Instance, Ref, Unknown, Value
+from gradlint.static.world import World
+
+if TYPE_CHECKING:
+    from gradlint.static.interpreter import Interpreter
+
+
+class Entries:
+    """Executes bodies of modules, functions that nothing calls, and the methods of classes."""
+
+    def __init__(self, machine: Interpreter, triggers: Triggers) -> None:
+        self.m = machine
+        self.triggers = triggers
+
+    def module(self, module: Module) -> None:
+        """The body of a module, as an import executes it."""
+        self.m.images.enter(module, World(self.m.shared))
+
+    def main(self, module: Module) -> None:
+        """The ``if __name__ == "__main__"`` parts of a module."""
+        units = [u for u in module.units if isinstance(u, StatementUnit) and "__name__" in u.words]
+        if not units:
+            return
+        world = World(self.m.shared)
+        frame = self.m.images.enter(module, world)
+        if frame is None:
+            return
+        world.write(frame).vars["__name__"] = Const("__main__")
+        ctx = Context(module, units[0], frame).at("main", module)
+        ends = self.m.run_units(list(units), [world], ctx).normal
+        self._done(ends, ctx, set())
+
+    def function(self, unit: FunctionUnit, grad: bool | None) -> None:
+        """A function with unknown arguments; whether gradients are enabled where it is called is None if not known."""
+        start = self._start(unit)
+        if start is None:
+            return
+        world, ctx = start
+        variables = world.find(ctx.frame)
+        assert isinstance(variables, Frame)
+        value = variables.vars.get(unit.name)
+        if not isinstance(value, Function):
+            value = self.m.definitions.function(unit, ctx)
+        if grad is None:
+            world.grad = None
+        self._call(value, world, ctx, None)
+
+    def methods(self, unit: ClassUnit) -> None:
+        """The methods of a class that nothing has called, on an object that is built with unknown arguments."""
+        methods = [
+            method
+            for method in unit.methods.values()
+            if method not in self.m.called and self.triggers.any(self.m.reach.features_of_method(method, unit))
+        ]
+        built = unit in self.m.built
+        if built and not methods:
+            return
+        start = self._start(unit)
+        if start is None:
+            return
+        world, ctx = start
+        cls = self._class_of(unit, world, ctx)
+        if cls is None:
+            return
+        if self.m.definitions.kind(cls) == "function":
+            self.m.functions.examine(cls, world.copy(), ctx)
+        ends = self._built(self.m.calls.instantiate(cls, Arguments(open=True), world, ctx, unit.here))
+        for end, instance in ends:
+            obj = end.get(instance, Instance)
+            if obj is not None and obj.kind in ("module", "lightning"):
+                for ref in self.m.modules.walk(instance, end):
+                    end.write(ref.id).training = None
+        due: list[FunctionUnit] = []
+        for method in sorted(methods, key=lambda m: (m.name.startswith("_"), m.row)):
+            if method in self.m.called or method.name == "__init__":
+                continue
+            due.append(method)
+            for end, instance in ends:
+                with self.m.flow.partly(len(ends) == 1):
+                    self._method(method, cls, instance, end, ctx.at("method", method), built=built)
+        for end, instance in ends:
+            self._all_filled(due, cls, instance, end, ctx)
+
+    def _start(self, unit: Unit) -> tuple[World, Context] | None:
+        world = World(self.m.shared)
+        frame = self.m.images.enter(unit.module, world)
+        if frame is None:
+            return None
+        return world, Context(unit.module, unit, frame).at("entry", unit)
+
+    def _method(
+        self, method: FunctionUnit, cls: Class, instance: Ref, end: World, ctx: Context, *, built: bool
+    ) -> None:
+        """Run a method of an object that was just built."""
+        function, obj = self.m.definitions.attribute(cls, method.name, end), end.get(instance, Instance)
+        if not isinstance(function, Function):
+            return
+        trial = end.copy()
+        if obj is not None and is_called_without_grad(obj.kind, method.name):
+            trial.grad = False
+        if obj is not None and obj.kind == "lightning" and method.name == "training_step":
+            self._repeat(function, trial, ctx, instance)
+            return
+        self._call(function, trial, ctx, instance)
+        if not built and self._trains_alone(method, cls):
+            self.m.witness.repeated = True
+            try:
+                self._repeat(function, end.copy(), ctx, instance)
+            finally:
+                self.m.witness.repeated = False
+
+    def _built(self, results: Iterable[tuple[World, Value]]) -> list[tuple[World, Ref]]:
+        """The ways an object may have been built: apart where it has a model of its own or one that it was given."""
+        built = [(w, value, obj) for w, value in results if isinstance(value, Ref) and (obj := w.get(value, Instance))]
+        own = frozenset[str]().union(*(_models(obj, world) for world, _, obj in built))
+        ends: dict[frozenset[str], tuple[World, Ref]] = {}
+        for world, value, obj in built:
+            given = frozenset(name for name in own if isinstance(world.resolve(obj.attrs.get(name, NONE)), Unknown))
+            known = ends.get(given)
+            ends[given] = (world, value) if known is None else (join(known[0], world), value)
+        return list(ends.values())
+
+    def _all_filled(self, methods: list[FunctionUnit], cls: Class, instance: Ref, end: World, ctx: Context) -> None:
+        """Call the methods that convert anything once more, when others may have filled what they convert."""
+        budget, obj = self.m.budget, end.get(instance, Instance)
+        for method in methods:
+            recorded = obj is None or not is_called_without_grad(obj.kind, method.name)
+            if not recorded or not self.m.reach.features_of_call(method) & Feature.NUMPY:
+                continue
+            function = self.m.definitions.attribute(cls, method.name, end)
+            if isinstance(function, Function):
+                with suppress(BudgetExceededError), budget.apart(CLOSE, briefly=not budget.ordered):
+                    self._filled(function, cls, instance, end, ctx)
+                budget.steps += budget.spent
+
+    def _filled(self, function: Function, cls: Class, receiver: Ref, world: World, ctx: Context) -> None:
+        """Call a method once others may have filled what is empty when the object is built: what it converts then.
+
+        Raises:
+            BudgetExceededError: it takes too long, and nothing is told of it.
+        """
+        filled = self.m.late.filled(receiver, cls, function.unit, world, ctx)
+        if filled is None:
+            return
+        with self.m.witness.apart():
+            self.m.witness.only = ConvertedToNumpy
+            try:
+                self._call(function, filled, ctx.at("filled", function.unit), receiver)
+            finally:
+                self.m.witness.only = None
+
+    def _trains_alone(self, method: FunctionUnit, cls: Class) -> bool:
+        """Whether a method steps the optimizer that its object keeps, and no other is there to clear gradients.
+
+        Nothing in the project builds the object; whoever does calls the method once for each batch.
+        """
+        features = self.m.reach.features_of_call(method)
+        if not features & Feature.STEP or not features & Feature.BACKWARD:
+            return False
+        methods = self.m.definitions.methods(cls)
+        reached = reached_from(methods, [method.name])
+        if any(names_optimizer(methods[name].text, methods.keys()) for name in reached):  # it has one of its own
+            return False
+        return not any(methods[name].words & CLEARING for name in methods.keys() - reached)
+
+    def _class_of(self, unit: ClassUnit, world: World, ctx: Context) -> Class | None:
+        variables = world.find(ctx.frame)
+        assert isinstance(variables, Frame)
+        cls = variables.vars.get(unit.name)
+        if not isinstance(cls, Class):
+            cls = self.m.seen_classes.get(unit)
+        return None if cls is None or world.find(cls.scope) is None else cls
+
+    def _repeat(self, function: Function, world: World, ctx: Context, receiver: Value) -> None:
+        """A framework calls this method again and again."""
+        worlds = [world]
+        for number in range(4):
+            here = ctx.at("again", number, peeled=True)
+            with self.m.flow.partly():  # worlds come one after the other
+                results = [r for w in worlds for r in self._results(function, w, here, receiver)]
+            worlds = reduce([w for w, _ in results], 4)
+
+    def _results(
+        self, function: Function, world: World, ctx: Context, receiver: Value | None
+    ) -> list[tuple[World, Value]]:
+        return self.m.calls.function(function, Arguments(open=True), world, ctx, function.unit.here, receiver)
+
+    def _call(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:
+        before = set(world.heap)
+        self._history_unknown(world)
+        results = self._results(function, world, ctx, receiver)
+        escaped: set[int] = set()
+        for end, value in results:
+            self.m.evaluation.escaped([value], end)
+            self.m.uses.escaped([value], end)
+            owner = end.get(receiver, Instance) if receiver is not None else None
+            self.m.graphs.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
+            escaped |= reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
+        self._done([end for end, _ in results], ctx, escaped | before)
+
+    def _history_unknown(self, world: World) -> None:
+        """What was done with the optimizers at hand before this entry point is called is not known."""
+        built = [key for key, obj in world.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+        for key in dict.fromkeys([*self.m.images.optimizers, *built]):
+            current = world.get(Ref(key), Instance)
+            if current is not None:
+                self.m.escapes.doubt(current.groups, [Ref(key)], world)
+
+    def _done(self, worlds: Iterable[World], ctx: Context | None, escaped: set[int]) -> None:
+        """The end of an entry point: gradients of inputs that nothing else can reach are never read."""
+        if ctx is not None:
+            for world in worlds:
+                self.m.witness.inputs_done((key for key in world.heap if key not in escaped), world, ctx)
+
+
+def _models(obj: Instance, w: World) -> Iterator[str]:
+    """The attributes that hold models of the project."""
+    for name, value in obj.attrs.items():
+        held = w.get(w.resolve(value), Instance)
+        if held is not None and held.kind == "module" and held.cls is not None:
+            yield name
