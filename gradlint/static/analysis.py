@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+import libcst as cst
 
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
@@ -29,6 +31,9 @@ from gradlint.static.witness import Witness
 
 _RECURSION = 6_000
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
+
+
+_Row = tuple[str, int | None, int]  #: a file, a cell of it if it is a notebook, and a row there
 
 
 @dataclass(slots=True)
@@ -115,6 +120,7 @@ class _Analyzer:
         # Of a class only the methods that nothing has called are entry points: the functions go first.
         for unit in sorted(pending, key=lambda u: (isinstance(u, ClassUnit), u in referenced)):
             self._definition(unit, None if unit in referenced else True)
+        self._follow_missed(targets)
         self.notes += [
             f"{module.path}: too long to follow, only what it defines and imports is known"
             for module in dict.fromkeys(self.machine.images.given_up)
@@ -142,8 +148,14 @@ class _Analyzer:
 
     # --- entry points
 
-    def _entry(self, start: Module | DefinitionUnit, features: Feature, act: Callable[[], None]) -> None:
-        """Run one entry point, if any rule may report what it leads to; what it proves is kept."""
+    def _entry(
+        self,
+        start: Module | DefinitionUnit,
+        features: Feature,
+        act: Callable[[], None],
+        among: Container[_Row] | None = None,
+    ) -> None:
+        """Run one entry point, if any rule may report what it leads to; what it proves (in some rows) is kept."""
         if not self.triggers.any(features):
             return
         if isinstance(start, Module):
@@ -164,6 +176,8 @@ class _Analyzer:
             self.machine.give_up()
         for rule, violation in self.witness.proven():
             finding = replace(rule.finding(violation), fix=fix_of(violation))
+            if among is not None and _row(finding.location) not in among:
+                continue
             key = (finding.code, finding.location)
             if finding.fix is not None:
                 self.mended.setdefault(key, []).append(violation)
@@ -195,6 +209,32 @@ class _Analyzer:
         if order_matters:
             self.witness.start_again()
             self._follow(start, act, closely=True)
+
+    def _follow_missed(self, modules: Container[Module]) -> None:
+        """Follow functions once more, as if nothing called them, for what their callers never came to in them."""
+        missed: dict[FunctionUnit, set[_Row]] = {}
+        for unit in list(self.machine.coverage.functions()):
+            if unit.module in modules and (rows := self._missed_rows(unit)):
+                missed[unit] = rows
+        among = set[_Row]().union(*missed.values())
+        starts: Iterable[DefinitionUnit] = dict.fromkeys(unit.class_unit or unit for unit in missed)
+        for start in starts:
+            if isinstance(start, ClassUnit):
+                act = partial(self.entries.methods, start, missed)
+            else:
+                act = partial(self.entries.function, start, None if start in self.machine.unrecorded else True)
+            self._entry(start, self.reach.features(start), act, among)
+
+    def _missed_rows(self, unit: FunctionUnit) -> set[_Row]:
+        """The rows of statements of a function that were not executed and may matter to a rule."""
+        rows: set[_Row] = set()
+        owner = unit.class_unit
+        features = self.reach.features_of_call(unit) if owner is None else self.reach.features_of_method(unit, owner)
+        if self.triggers.any(features):
+            for part in self.machine.coverage.missed(unit):
+                if self.reach.features_of_part(unit, cst.Module([]).code_for_node(part)):
+                    rows.update(_rows(unit.locate(part)))
+        return rows
 
     def _definition(self, unit: DefinitionUnit, grad: bool | None) -> None:
         if isinstance(unit, ClassUnit):
@@ -246,6 +286,14 @@ class _Analyzer:
                     continue
                 told.add((finding.code, finding.cause))
             yield finding
+
+
+def _row(place: Location) -> _Row:
+    return place.filename, place.cell, place.row
+
+
+def _rows(place: Location) -> Iterator[_Row]:
+    return ((place.filename, place.cell, row) for row in range(place.row, place.end_row + 1))
 
 
 def _start(place: Location) -> tuple[str, int | None, int, int]:

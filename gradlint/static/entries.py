@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -62,12 +62,16 @@ class Entries:
             world.grad = None
         self._call(value, world, ctx, None)
 
-    def methods(self, unit: ClassUnit) -> None:
-        """The methods of a class that nothing has called, on an object that is built with unknown arguments."""
+    def methods(self, unit: ClassUnit, again: Container[Unit] = ()) -> None:
+        """The methods of a class that nothing has called, on an object that is built with unknown arguments.
+
+        Some may be called once more: those of which something has not been executed.
+        """
         methods = [
             method
             for method in unit.methods.values()
-            if method not in self.m.called and self.triggers.any(self.m.reach.features_of_method(method, unit))
+            if (method not in self.m.called or method in again)
+            and self.triggers.any(self.m.reach.features_of_method(method, unit))
         ]
         built = unit in self.m.built
         if built and not methods:
@@ -89,12 +93,15 @@ class Entries:
                     end.write(ref.id).training = None
         due: list[FunctionUnit] = []
         for method in sorted(methods, key=lambda m: (m.name.startswith("_"), m.row)):
-            if method in self.m.called or method.name == "__init__":
+            if (method in self.m.called and method not in again) or method.name == "__init__":
                 continue
             due.append(method)
             for end, instance in ends:
+                world = end.copy()
+                if method in again and method in self.m.unrecorded:
+                    world.grad = None
                 with self.m.flow.partly(len(ends) == 1):
-                    self._method(method, cls, instance, end, ctx.at("method", method), built=built)
+                    self._method(method, cls, instance, world, ctx.at("method", method), built=built)
         for end, instance in ends:
             self._all_filled(due, cls, instance, end, ctx)
 

@@ -76,6 +76,8 @@ class Flow:
 
     def statements(self, node: cst.CSTNode, worlds: list[World], ctx: Context, out: Outcome) -> None:
         """Execute one statement in every world that reaches it, adding to ``out``."""
+        if not self.m.witness.muted:
+            self.m.coverage.meets(id(node))
         loop = self._loops.get(type(node))  # isinstance is slow: nodes of libcst have an abstract metaclass
         if loop is not None:
             self.m.budget.tick()

@@ -14,6 +14,7 @@ from gradlint.static.choices import Choices
 from gradlint.static.construction import Construction
 from gradlint.static.containers import Containers
 from gradlint.static.context import Context, forget_keys
+from gradlint.static.coverage import Coverage
 from gradlint.static.custom_functions import CustomFunctions
 from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
@@ -127,6 +128,7 @@ class Interpreter:
         self.unrecorded: set[Unit] = set()  #: functions that were called where gradients may not be enabled
         self.built: set[Unit] = set()  #: classes that were instantiated
         self.met: set[Unit] = set()  #: the functions and classes of both kinds since it was last cleared
+        self.coverage = Coverage()
         self.class_kinds: dict[Unit, str] = {}
         self.seen_classes: dict[Unit, Class] = {}
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made
@@ -153,11 +155,13 @@ class Interpreter:
     def give_up(self) -> None:
         """The entry point takes too long: functions that it was about to follow are followed by themselves."""
         self.witness.give_up()
+        self.met.clear()  # what it did not come to is not to be tried again
         self.called -= self.unsettled
         self.unsettled.clear()
 
     def trim(self) -> None:
         """An entry point is done: let go of what was noted of its values, and of trees, if there are too many."""
+        self.coverage.settle(self.met)
         self.ledgers.trim()
         if self.project.trees.trim():
             forget_keys()

@@ -90,6 +90,10 @@ class Reach:
             self._of_calls[unit] = known
         return known
 
+    def features_of_part(self, unit: FunctionUnit, text: str) -> Feature:
+        """What may be met by executing a part of a function, but for what variables of the file lead to."""
+        return self.scope(unit.module).of_text(unit, text, definitions=True)
+
     def stands_aside(self, unit: FunctionUnit) -> bool:
         """Whether calling a function has to do neither with modules nor with gradients: data, figures, files."""
         return not self.features_of_call(unit) & ~ASIDE
@@ -268,13 +272,18 @@ class _Scope:
 
     def of_method(self, unit: FunctionUnit) -> Feature:
         """The features of a method, or of a function inside of another, and of what it leads to."""
-        chains = chains_in(unit.text)
-        found = self._features(unit, unit.text, chains)
+        return self.of_text(unit, unit.text)
+
+    def of_text(self, unit: FunctionUnit, text: str, *, definitions: bool = False) -> Feature:
+        """The features of some text of a function, and of what that leads to, or of the definitions among that."""
+        chains = chains_in(text)
+        found = self._features(unit, text, chains)
         top: Unit = unit
         while top.parent is not None:
             top = top.parent
         for other in self._leads_to(top, chains):
-            found |= self._reach.features(other)
+            if not definitions or isinstance(other, (FunctionUnit, ClassUnit)):
+                found |= self._reach.features(other)
         owner = unit.class_unit
         if owner is not None:
             for name in {part for chain in chains for part in chain.parts} & owner.methods.keys():

@@ -1,0 +1,200 @@
+"""What the calls of a project never come to in a function is followed as if nothing called it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from gradlint.configuration import Configuration
+from gradlint.engine import Engine
+from gradlint.static.coverage import Coverage
+from gradlint.static.project import Project
+from gradlint.static.units import FunctionUnit
+
+NET = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+class Net(nn.Module):
+    def __init__(self, donor=None):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.reset(donor)
+
+    def reset(self, donor):
+        if donor is None:
+            nn.init.normal_(self.fc.weight)
+            return
+        self.fc.weight.data.copy_(donor.fc.weight)  # GL110
+
+    def forward(self, x, drop=False):
+        x = self.fc(x)
+        if drop:
+            x = F.dropout(x)  # GL401
+        return x
+
+"""
+
+
+def marks(tmp_path: Path, text: str) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
+    """The codes and rows that are told of a file, and those that are marked in it."""
+    path = tmp_path / "main.py"
+    path.write_text(text, encoding="utf-8")
+    report = Engine(Configuration(isolated=True)).check([path], [path])
+    assert report.troubles == []
+    marked = {(row, line.split("# ")[1][:5]) for row, line in enumerate(text.splitlines(), 1) if "# GL" in line}
+    return {(f.location.row, f.code) for f in report.findings}, marked
+
+
+CALLS = {
+    "body of the file": "net = Net()\nprint(net(torch.randn(2, 3)).shape)\n",
+    "function": "def use():\n    return Net()(torch.randn(2, 3))\n\nuse()\n",
+    "behind the end": """\
+def show(x, quick=True):
+    if quick:
+        return None
+    out = Net()(x)
+    return out.numpy()  # GL501
+
+show(torch.randn(2, 3))
+""",
+    "one of several branches": """\
+def show(x, what="shape"):
+    out = Net()(x)
+    if what == "shape":
+        print(out.shape)
+    elif what == "values":
+        print(out.numpy())  # GL501
+    else:
+        raise ValueError(what)
+
+show(torch.randn(2, 3))
+""",
+    "in one line": """\
+def show(x, values=False):
+    out = Net()(x)
+    if values: print(out.numpy())  # GL501
+
+show(torch.randn(2, 3))
+""",
+    "what was executed is judged by its calls": """\
+def train(optimizer, net, x, clear=True, values=False):
+    if clear:
+        optimizer.zero_grad()
+    out = net(x)
+    out.sum().backward()
+    optimizer.step()
+    if values:
+        print(out.numpy())  # GL501: it was walked
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    train(optimizer, net, torch.randn(2, 3))
+""",
+    "gradients are disabled around the call": """\
+def values(x, array=False):
+    out = Net()(x)
+    if array:
+        return out.numpy()
+    return out
+
+with torch.no_grad():
+    values(torch.randn(2, 3))
+""",
+    "gradients are disabled around the call of a method": """\
+class Reader:
+    def __init__(self):
+        self.net = Net()
+
+    def read(self, x, array=False):
+        out = self.net(x)
+        if array:
+            return out.numpy()
+        return out
+
+with torch.no_grad():
+    Reader().read(torch.randn(2, 3))
+""",
+}
+
+
+@pytest.mark.parametrize("calls", CALLS.values(), ids=CALLS.keys())
+def test_what_no_call_comes_to_is_followed(tmp_path: Path, calls: str) -> None:
+    found, marked = marks(tmp_path, NET + calls)
+    assert found == marked
+
+
+FUNCTION = """\
+def f(a):
+    if a: one()
+    else:
+        two()
+    for x in a:
+        with x:
+            three()
+    try:
+        four()
+    except KeyError:
+        five()
+        six()
+    def inner():
+        seven()
+    return 8
+"""
+
+
+def covered(tmp_path: Path) -> tuple[FunctionUnit, Coverage]:
+    path = tmp_path / "main.py"
+    path.write_text(FUNCTION, encoding="utf-8")
+    (unit,) = Project([tmp_path]).module(path).units
+    assert isinstance(unit, FunctionUnit)
+    return unit, Coverage()
+
+
+def meet(coverage: Coverage, unit: FunctionUnit, *names: str) -> None:
+    """Execute all statements but the lines, and blocks of ``with``, that call one of these."""
+    queue: list[cst.CSTNode] = [unit.node.body]
+    while queue:
+        node = queue.pop()
+        text = cst.Module([]).code_for_node(node)
+        passed_over = isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.With))
+        if not (passed_over and any(f"{name}()" in text for name in names)):
+            coverage.meets(id(node))
+            queue += node.children
+    coverage.settle([unit])
+
+
+def missed(coverage: Coverage, unit: FunctionUnit) -> list[str]:
+    return [cst.Module([]).code_for_node(node).strip() for node in coverage.missed(unit)]
+
+
+def test_what_was_executed_at_any_time_is_not_missed(tmp_path: Path) -> None:
+    unit, coverage = covered(tmp_path)
+    meet(coverage, unit, "one", "three", "five", "seven")
+    assert missed(coverage, unit) == ["one()", "with x:\n    three()", "five()"]
+    meet(coverage, unit, "one", "six", "four")
+    assert missed(coverage, unit) == ["one()"]
+    assert list(coverage.functions()) == [unit]
+    meet(coverage, unit, "two")
+    assert missed(coverage, unit) == []
+    assert list(coverage.functions()) == []
+
+
+def test_it_is_known_when_the_tree_is_parsed_again(tmp_path: Path) -> None:
+    unit, coverage = covered(tmp_path)
+    meet(coverage, unit, "two", "six")
+    before = unit.node
+    unit.let_go()
+    assert missed(coverage, unit) == ["two()", "six()"]
+    assert unit.node is not before
+
+
+def test_of_a_function_that_was_not_executed_nothing_is_missed(tmp_path: Path) -> None:
+    unit, coverage = covered(tmp_path)
+    coverage.settle([])
+    assert missed(coverage, unit) == []
+    assert list(coverage.functions()) == []
