@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gradlint.cli import main
-from gradlint.static.values import NONE, Choice, Const, Group, Instance, Object, Ref, Unknown, Value
+from gradlint.static.joining import join_results
+from gradlint.static.values import NONE, Choice, Const, External, Group, Instance, Object, Ref, Unknown, Value
 from gradlint.static.world import World
 
 ITEM = Unknown(("item", "graph", "weight"))
@@ -86,3 +87,46 @@ def test_what_stands_under_a_number_is_of_one_kind_in_all_worlds(
     assert main(["--isolated", "--no-cache", str(tmp_path)]) == 0
     assert {Instance, Group} <= {kind for found in kinds.values() for kind in found}
     assert not [found for found in kinds.values() if len(found) > 1]
+
+
+IS_A, IS_B = ("==", "name", Const("a")), ("==", "name", Const("b"))
+CHOICE = Choice(1, (Const(1), Const(2), Const(3)), (((IS_A, True),), ((IS_B, True),), ((IS_A, False), (IS_B, False))))
+
+
+@pytest.mark.parametrize(
+    ("assumed", "values"),
+    [
+        ({}, [1, 2, 3]),
+        ({IS_A: True}, [1]),
+        ({IS_A: False}, [2, 3]),
+        ({("==", "name", Const("c")): True}, [3]),
+        ({("==", "name", Const("c")): False}, [1, 2, 3]),
+        ({("==", "other", Const("a")): True}, [1, 2, 3]),
+        ({IS_A: False, IS_B: False}, [3]),
+    ],
+)
+def test_a_choice_is_what_was_assumed_allows(assumed: dict[Hashable, bool], values: list[int]) -> None:
+    world = World()
+    world.assumed.update(assumed)
+    ways = world.ways(CHOICE)
+    assert [value for value, _ in ways] == [Const(value) for value in values]
+    for value, fork in ways:
+        assert fork.resolve(CHOICE) == value
+        assert dict(CHOICE.conditions[CHOICE.alternatives.index(value)]).items() <= fork.assumed.items()
+    assert world.resolve(CHOICE) == CHOICE
+    assert world.assumed == assumed
+
+
+def test_where_worlds_meet_it_is_known_what_each_value_came_with() -> None:
+    first, second = World(), World()
+    first.assumed.update({IS_A: True, "both": True})
+    second.assumed.update({IS_A: False, "both": True})
+    world, value = join_results([(first, External("torch.relu")), (second, External("torch.tanh"))])
+    assert isinstance(value, Choice)
+    assert world.assumed == {"both": True}
+    assert dict(zip(value.alternatives, value.conditions, strict=True)) == {
+        External("torch.relu"): ((IS_A, True),),
+        External("torch.tanh"): ((IS_A, False),),
+    }
+    world.assumed[IS_A] = True
+    assert [each for each, _ in world.ways(value)] == [External("torch.relu")]

@@ -193,18 +193,23 @@ class Calls:
         return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
 
     def _unknown(self, callee: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        """Call a value of which nothing is known, or that may be a few methods: each of these, or something else."""
+        """Call a value of which nothing is known, or that may be a few methods: each of these, or something else.
+
+        Whatever it is, it is when it is called again.
+        """
         results: Results = []
         for receiver, method in self.m.dispatch.methods(callee, args, w, ctx.unit.module):
-            results += self.function(method, args, w.copy(), ctx, site, receiver)
+            world = w.copy()
+            world.bound[callee.key] = Bound(receiver, method.unit.name, method)
+            results += self.function(method, args, world, ctx, site, receiver)
+        if results:
+            w.bound[callee.key] = Unknown(("another", callee.key), callee.hint, callee.deps)
         results.append((w, self.m.escapes.call(callee, args, w, ctx, site)))
         return reduce_results(results, MAX_EXITS)
 
     def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
         results: Results = []
-        for alternative in choice.alternatives:
-            world = w.copy()
-            world.bound[choice.key] = alternative
+        for alternative, world in w.ways(choice):
             results += act(alternative, world)
         return reduce_results(results, MAX_EXITS)
 

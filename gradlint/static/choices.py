@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.joining import alternatives_of, join_tensors
-from gradlint.static.values import NONE, Choice, Object, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import NONE, Choice, Conditions, Const, Object, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -41,6 +43,27 @@ class Choices:
             return self.m.cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
         alternatives = alternatives_of(a, b, w)
         return Unknown(("join", fresh())) if alternatives is None else Choice(fresh(), alternatives)
+
+    def by_key(
+        self, value: Value, items: Mapping[Value, Value], key: Value, w: World, default: Value | None = None
+    ) -> Value:
+        """What was looked up by a key that is not known: which value it is tells the key, and the other way round."""
+        if not isinstance(value, Choice) or not isinstance(key, Unknown) or self.m.loops.counts(key):
+            return value
+        if not all(isinstance(each, Const) for each in items):
+            return value
+        keys: dict[Value, list[Value]] = {}
+        for each, item in items.items():
+            keys.setdefault(w.resolve(item), []).append(each)
+        others = tuple((("==", key.key, each), False) for each in items)
+        conditions: list[Conditions] = []
+        for alternative in value.alternatives:
+            own = keys.get(alternative, [])
+            if len(own) == 1 and alternative != default:
+                conditions.append(((("==", key.key, own[0]), True),))
+            else:
+                conditions.append(others if alternative == default and not own else ())
+        return replace(value, conditions=tuple(conditions))
 
     def used(self, value: Value, w: World) -> Value:
         """What a value turns out to be where it is called a method of, indexed or unpacked: None would raise."""

@@ -143,7 +143,10 @@ class Containers:
             w.write(receiver.id).tail = default  # one value stands for all keys that are not known
             return default
         value = self.m.python.get_item(receiver, key if isinstance(key, (Const, Unknown)) else None, w, ctx, site)
-        return value if name == "__getitem__" or default == NONE else self.m.choices.either(value, default, w)
+        if name == "__getitem__" or default == NONE:
+            return value
+        value = self.m.choices.either(value, default, w)
+        return self.m.choices.by_key(value, obj.items, key, w, default) if obj.tail is None else value
 
     def of_string(self, receiver: Const, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a method of a string."""

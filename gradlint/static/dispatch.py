@@ -10,14 +10,13 @@ import libcst as cst
 from gradlint.static.chains import chains_in
 from gradlint.static.context import Arguments
 from gradlint.static.units import FunctionUnit, Module, leaves
-from gradlint.static.values import Class, Const, Function, Instance, Ref, Unknown, Value
+from gradlint.static.values import SOME_METHOD, Class, Const, Function, Instance, Ref, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 MAX_METHODS = 8  #: methods that one name may mean, at most
-_SOME = "some attribute"
 
 
 class Dispatch:
@@ -31,14 +30,14 @@ class Dispatch:
         """``getattr(owner, name)`` with an unknown name."""
         obj = w.get(owner, Instance)
         beginning = _beginning(name)
-        if obj is None or obj.cls is None or obj.kind or beginning is None:
+        if obj is None or obj.cls is None or obj.kind or beginning is None or not isinstance(name, Unknown):
             return Unknown(("getattr", fresh()))
-        return Unknown((_SOME, owner, beginning, fresh()))
+        return Unknown((SOME_METHOD, owner, beginning, name.key))
 
     def methods(self, callee: Unknown, args: Arguments, w: World, here: Module) -> list[tuple[Ref, Function]]:
         """What the call of such an attribute may mean: methods that take these arguments and nothing else names."""
         key = callee.key
-        if not isinstance(key, tuple) or key[0] != _SOME or not isinstance(key[1], Ref):
+        if not isinstance(key, tuple) or key[0] != SOME_METHOD or not isinstance(key[1], Ref):
             return []
         obj = w.get(key[1], Instance)
         if obj is None or obj.cls is None:

@@ -258,10 +258,7 @@ class Flow:
         for name in self.m.expressions.choices_in(test, w, ctx):
             split = []
             for world in worlds:
-                for alternative in name.alternatives:
-                    branch = world.copy()
-                    branch.bound[name.key] = alternative
-                    split.append(branch)
+                split += [branch for _, branch in world.ways(name)]
             worlds = split if len(split) <= MAX_WORLDS else worlds
         return worlds
 
@@ -332,9 +329,7 @@ class Flow:
         manager = w.resolve(self.m.eval(item.item, w, ctx))
         if isinstance(manager, Choice):
             out = Outcome()
-            for alternative in manager.alternatives:
-                world = w.copy()
-                world.bound[manager.key] = alternative
+            for alternative, world in w.ways(manager):
                 with self.partly():
                     branch = self._with_manager(alternative, before, items, node, world, ctx)
                 out.normal += branch.normal

@@ -9,8 +9,10 @@ from typing import Any, Generic, TypeVar
 
 from gradlint.static.values import (
     HOOKED,
+    SOME_METHOD,
     WALKED,
     Choice,
+    Conditions,
     Const,
     Frame,
     Group,
@@ -28,6 +30,7 @@ from gradlint.static.values import (
 from gradlint.static.world import History, World, fresh
 
 MAX_ALTERNATIVES = 4
+_MAX_CONDITIONS = 6  #: that are remembered of one alternative
 _KEY = itemgetter(0)
 T = TypeVar("T")
 
@@ -48,7 +51,14 @@ def disagreements(a: World, b: World) -> list[tuple[int, Object, Object]]:
 
 
 def _is_choice(key: Hashable) -> bool:
-    return isinstance(key, int) or (isinstance(key, tuple) and key[:1] == ("member",))
+    return isinstance(key, int) or (isinstance(key, tuple) and key[:1] in (("member",), (SOME_METHOD,)))
+
+
+def _with_conditions(value: Value) -> Iterator[tuple[Value, Conditions]]:
+    """What a value may be, and what holds where it is that."""
+    if isinstance(value, Choice) and value.conditions:
+        return zip(value.alternatives, value.conditions, strict=True)
+    return ((alternative, ()) for alternative in _flat(value))
 
 
 def _flat(value: Value) -> tuple[Value, ...]:
@@ -196,7 +206,27 @@ class _Join:
                     deps |= obj.deps
             return Unknown(("join", fresh()), deps=deps)
         alternatives = alternatives_of(x, y, self.a, self.b)
-        return Unknown(("join", fresh())) if alternatives is None else Choice(fresh(), alternatives)
+        if alternatives is None:
+            return Unknown(("join", fresh()))
+        return Choice(fresh(), alternatives, self.conditions(alternatives, x, y))
+
+    def conditions(self, alternatives: Iterable[Value], x: Value, y: Value) -> tuple[Conditions, ...]:
+        """What was assumed in the one world only where a value is that of this world, for each of its alternatives."""
+        sides = [
+            {value: (*own, *assumed) for value, own in _with_conditions(side)}
+            for side, assumed in ((x, self._alone(self.a)), (y, self._alone(self.b)))
+        ]
+        found = [
+            () if alternative in sides[0] and alternative in sides[1] else sides[alternative in sides[1]][alternative]
+            for alternative in alternatives
+        ]
+        return tuple(found) if any(found) else ()
+
+    def _alone(self, world: World) -> Conditions:
+        """What was assumed in one of the worlds only."""
+        kept = self.out.assumed
+        alone = [(key, holds) for key, holds in world.assumed.items() if key not in kept]
+        return tuple(alone) if len(alone) <= _MAX_CONDITIONS else ()
 
     def optional(self, x: Value | None, y: Value | None) -> Value | None:
         if x is None or y is None:

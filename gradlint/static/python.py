@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import MAX_ALTERNATIVES
 from gradlint.static.provenance import COUNTED, LATER, NOTHING, is_any
-from gradlint.static.torch_table import any_of
+from gradlint.static.torch_table import STRINGS, any_of
 from gradlint.static.values import (
     NONE,
     Choice,
@@ -218,6 +218,9 @@ class Python:
 
     def _member(self, owner: External, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """A subscripted type, which is the type; or ``namespace.__dict__[name]``, what bears the name."""
+        if owner.name in STRINGS:
+            key = index.key if isinstance(index, Unknown) else index if isinstance(index, Const) else fresh()
+            return Unknown(("item", owner.name, key))
         namespace, _, last = owner.name.rpartition(".")
         if last != "__dict__":
             return owner
@@ -299,7 +302,10 @@ class Python:
         if named and len(parts) == 1:
             return self.m.tensors.picked(parts[0], w)
         self.m.construction.read_out(obj, w, ctx)
-        return self._at(index, parts, w)
+        value = self._at(index, parts, w)
+        if type(index) is not Unknown or obj.tail is not None:
+            return value
+        return self.m.choices.by_key(value, obj.items, index, w)
 
     def set_item(self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``owner[index] = value``."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FOREIGN = "foreign path"  #: the start of the key of an unknown path that comes from elsewhere
 _OWN = "own path"
+_ARGUMENTS = "sys.argv"
 
 
 class Serialization:
@@ -58,11 +59,11 @@ class Serialization:
         path = w.resolve(path)
         if (_OWN, key_of(path)) in w.assumed:
             return False
-        if (FOREIGN, key_of(path)) in w.assumed or path == External("sys.argv"):
+        if (FOREIGN, key_of(path)) in w.assumed or path == External(_ARGUMENTS):
             return True
         key = path.key if isinstance(path, Unknown) else ()
         while isinstance(key, tuple) and len(key) > 1 and key[0] in ("attribute", "item"):
             key = key[1]
         if not isinstance(key, tuple) or not key:
-            return False
+            return key == _ARGUMENTS
         return key[0] == FOREIGN or (key[0] == "param" and len(key) > 2 and key[2] == "argv")

@@ -202,6 +202,9 @@ GIVES: Final = {
 GIVES_ITSELF: Final = frozenset(["fit", "partial_fit", "set_params", "ravel", "flatten", "reshape", "transpose"])
 """Methods of such objects that give the object itself, or the axes it holds in another shape."""
 
+STRINGS: Final = frozenset(["sys.argv", "os.environ"])
+"""What holds strings that come from outside of the program."""
+
 GIVES_SEVERAL: Final = {"matplotlib.pyplot.subplots": (_FIGURE, _AXES)}
 """The classes of what a callable gives together."""
 

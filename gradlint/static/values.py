@@ -153,7 +153,11 @@ class Choice:
 
     key: Hashable
     alternatives: tuple[Value, ...]
+    conditions: tuple[Conditions, ...] = ()  #: for each alternative, what holds where it is that one; none: not known
 
+
+Conditions = tuple[tuple[Hashable, bool], ...]
+"""The keys of unknown conditions, and whether they hold."""
 
 Value = (
     Const
@@ -174,6 +178,7 @@ Value = (
 
 NONE = Const(None)
 HOOKED = "backward hooks"
+SOME_METHOD = "some method"  #: begins the keys of methods whose names are computed
 """What a world is bound to once a module has a hook that is given the gradients of its inputs."""
 
 WALKED = "walked"

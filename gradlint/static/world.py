@@ -9,11 +9,13 @@ forgets what they disagree about.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, TypeVar
 
+from gradlint.static.comparisons import follows
 from gradlint.static.values import (
     Choice,
+    Conditions,
     Object,
     Ref,
     Unknown,
@@ -90,6 +92,19 @@ class World:
         before = self.history
         self.history, new.history = History(before), History(before)
         return new
+
+    def ways(self, choice: Choice) -> list[tuple[Value, World]]:
+        """What a choice may be after all that was assumed, each with a fork of this world in which it is that."""
+        conditions: Iterable[Conditions] = choice.conditions or [()] * len(choice.alternatives)
+        ways = [*zip(choice.alternatives, conditions, strict=True)]
+        allowed = [way for way in ways if not any(follows(key, self.assumed) is (not holds) for key, holds in way[1])]
+        return [(alternative, self._taking(choice, alternative, holding)) for alternative, holding in allowed or ways]
+
+    def _taking(self, choice: Choice, alternative: Value, conditions: Conditions) -> World:
+        world = self.copy()
+        world.bound[choice.key] = alternative
+        world.assumed.update(conditions)
+        return world
 
     def parted(self, other: World) -> tuple[History | None, set[int]]:
         """Where this world and another were one for the last time, and the objects that may be different since then."""
