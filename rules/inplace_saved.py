@@ -13,7 +13,8 @@ class InplaceSaved(Rule):
     ## What it does
     Follows which tensors each operation saves for its backward (its output for `sigmoid`, `tanh`, `exp`, `softmax`,
     `sqrt`, `relu`; its factors for products), and finds in-place changes of them, also through a view, `detach()` or
-    `numpy()`, before the backward pass.
+    `numpy()`, before the backward pass. What comes out of the `forward` of a module that nothing calls is taken to be
+    walked backward later on, but for what is computed only where `self.training` is false.
 
     ## Why is this bad
     The backward pass needs the old values. PyTorch notices the change by the tensor's version and raises. A change

@@ -219,6 +219,8 @@ class Entries:
             self.m.uses.escaped([value], end)
             owner = end.get(receiver, Instance) if receiver is not None else None
             self.m.graphs.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
+            if owner is not None and owner.kind == "module" and function.unit.name == "forward":
+                self.m.memory.handed_on(value, end, ctx, function.unit.here)
             escaped |= reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradlint import events
 from gradlint.facts import TRUE, known, unknown
+from gradlint.static.ledger import Ledger
 from gradlint.static.ops import Op
 from gradlint.static.torch_table import METHODS
 from gradlint.static.values import Instance, Ref, Segment, Tensor, Unknown, Value
@@ -33,6 +34,8 @@ class Memory:
         self._saved: set[int] = set()  #: storages that some backward pass needed, in any world
         self._from_numpy: set[int] = set()
         self._amended: set[Site] = set()
+        #: changes that are not made in evaluation only
+        self._in_training: Ledger[Site, bool] = machine.ledgers.open()
 
     def root(self, key: int, w: World) -> int:
         """The tensor whose storage the tensor ``key`` uses."""
@@ -132,16 +135,21 @@ class Memory:
         """What uses this storage and is needed by a backward pass is lost to it."""
         if root not in self._saved:
             return
+        modes = [holds for key, holds in w.assumed.items() if isinstance(key, tuple) and key[:1] == ("training",)]
+        if all(modes):
+            self._in_training[site] = True
         for key, segment in list(w.heap.items()):
             if isinstance(segment, Segment) and root in segment.saved and _is_intact(segment):
                 new: Segment = w.write(key)
                 new.spoilt_at, new.spoilt_by = site, how
 
-    def walked(self, root: Tensor, w: World, ctx: Context, site: Site) -> None:
-        """A backward pass needs what was saved: report what was changed since."""
+    def walked(self, root: Tensor, w: World, ctx: Context, site: Site, *, alone: bool = False) -> None:
+        """A backward pass needs what was saved: report what was changed since (alone: and not for an evaluation)."""
         for key in sorted(root.segments):
             segment = w.find(key)
             if not isinstance(segment, Segment) or segment.spoilt_at is None or segment.freed is not False:
+                continue
+            if alone and segment.spoilt_at not in self._in_training:
                 continue
             result = Ref(segment.result) if segment.result is not None else None
             made = w.get(result, Tensor) if result is not None else None
@@ -155,6 +163,13 @@ class Memory:
                 changed_at=segment.spoilt_at,
             )
             self.m.witness.send(event, w, ctx, alternative=segment.spoilt_at)
+
+    def handed_on(self, output: Value, w: World, ctx: Context, site: Site) -> None:
+        """A module that nothing calls gives its output: in training, a backward pass will come from there."""
+        for value in self.m.tensors.tensors_in([output], w):
+            tensor = w.get(value, Tensor)
+            if tensor is not None:
+                self.walked(tensor, w, ctx, site, alone=True)
 
     # --- numpy arrays
 

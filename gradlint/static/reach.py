@@ -26,6 +26,7 @@ _AUGMENTED = re.compile(
     r"(?m)^[ \t]*[\w.]*(?:[.\]][ \t]*\w*[ \t]*[-+*/@%&|^<>]+|\][ \t]*|-)=(?!=)"
     r"|^[ \t]*[\w.]+\[(?![\"'][^\"'\n]*[\"']\][ \t]*=).*\][ \t]*=(?!=)"
 )
+_AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*[-+*/]=")
 _SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
 _CONVERTED = re.compile(
     r"\bParameter\s*\([^\n]*\)\s*\.|\bParameter\s*\([^\n]*\n[^\n]*\)\s*\.\s*(?:to|cuda|float|half|double)\b"
@@ -340,6 +341,8 @@ class _Scope:
             found |= Feature.AUGMENTED
         if not found & (Feature.AUGMENTED | Feature.IN_PLACE) and isinstance(unit, (FunctionUnit, ClassUnit)):
             found &= ~Feature.SHARING
+        if _AMENDED.search(text):
+            found |= Feature.AMENDED
         if "cuda" in text:
             found |= Feature.CUDA
         if any(returns_new(name) for name in _STATEMENT_CALL.findall(text)):

@@ -84,12 +84,14 @@ class Feature(IntFlag):
     PLAIN = auto()  #: a class that makes tensors while it is built
     CONVERTED = auto()  #: a parameter that is converted where it is made
     BUILT = auto()  #: a class whose forward pass builds layers
+    AMENDED = auto()  #: an augmented assignment to a name
 
 
 ASIDE: Final = (
     Feature.NUMBER
     | Feature.NUMPY
     | Feature.AUGMENTED
+    | Feature.AMENDED
     | Feature.LOGARITHM
     | Feature.MAKES
     | Feature.SHARING
@@ -103,7 +105,10 @@ _WALKED: Final = Feature.BACKWARD | Feature.DERIVATIVE
 NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.Backward: (_WALKED,),
     events.BackwardAsked: (_WALKED,),
-    events.SavedTensorChanged: (_WALKED,),
+    events.SavedTensorChanged: (
+        _WALKED | Feature.IN_PLACE | Feature.AUGMENTED | Feature.AMENDED,
+        _WALKED | Feature.MODULE,  # whose output will be walked, if not here
+    ),
     events.ValueKept: (_WALKED,),
     events.GradientsAccumulated: (Feature.BACKWARD,),
     events.GraphRetained: (_WALKED, Feature.RETAINS),
