@@ -80,6 +80,18 @@ def show(x, values=False):
 
 show(torch.randn(2, 3))
 """,
+    "a function that is called there only": """\
+def values(net, x):
+    return net(x).numpy()  # GL501
+
+def main(show=False):
+    net = Net()
+    print(net(torch.randn(2, 3)).shape)
+    if show:
+        print(values(net, torch.randn(2, 3)))
+
+main()
+""",
     "what was executed is judged by its calls": """\
 def train(optimizer, net, x, clear=True, values=False):
     if clear:

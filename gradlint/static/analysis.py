@@ -210,13 +210,22 @@ class _Analyzer:
             self.witness.start_again()
             self._follow(start, act, closely=True)
 
-    def _follow_missed(self, modules: Container[Module]) -> None:
+    def _follow_missed(self, modules: AbstractSequence[Module]) -> None:
         """Follow functions once more, as if nothing called them, for what their callers never came to in them."""
         missed: dict[FunctionUnit, set[_Row]] = {}
         for unit in list(self.machine.coverage.functions()):
             if unit.module in modules and (rows := self._missed_rows(unit)):
                 missed[unit] = rows
-        among = set[_Row]().union(*missed.values())
+        if not missed:
+            return
+        # What was followed without knowing its callers, or not at all, may turn out to be called there.
+        others = [
+            unit
+            for module in modules
+            for unit in leaves(module.units)
+            if isinstance(unit, FunctionUnit) and (unit in self.entries.alone or unit not in self.machine.called)
+        ]
+        among = set[_Row]().union(*missed.values(), *(_rows(unit.extent) for unit in others))
         starts: Iterable[DefinitionUnit] = dict.fromkeys(unit.class_unit or unit for unit in missed)
         for start in starts:
             if isinstance(start, ClassUnit):

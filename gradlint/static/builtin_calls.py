@@ -67,6 +67,7 @@ class BuiltinCalls:
             "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
             "builtins.sum": self._sum,
             "builtins.len": lambda a, w, c, s: self.m.python.length(w.resolve(a.get(0) or NONE), w),
+            "builtins.vars": self._vars,
             "builtins.getattr": self._getattr,
             "builtins.setattr": self._setattr,
             "builtins.hasattr": self._hasattr,
@@ -90,6 +91,13 @@ class BuiltinCalls:
 
     def _first(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         return w.resolve(args.get(0) or NONE)
+
+    def _vars(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """The attributes of an object of a class of the project, as they are now."""
+        obj = w.get(w.resolve(args.get(0) or NONE), Instance)
+        if obj is None or obj.cls is None or obj.kind:
+            return Unknown(("call", fresh()))
+        return w.new(Mapping({Const(name): value for name, value in obj.attrs.items()}))
 
     def _unique(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Something that is equal to nothing else: a member of an enumeration, a sentinel."""
@@ -133,7 +141,20 @@ class BuiltinCalls:
             return columns
         return [[self.m.tensors.picked(value, w) for value in column] for column in columns]
 
+    def _transposed(self, rows: list[Value], w: World) -> Value | None:
+        """``zip(*rows)`` of any number of tuples that are as long as one another: a list for each of their places."""
+        tuples = [w.get(w.resolve(row), Sequence) for row in rows]
+        columns: list[list[Value]] = []
+        for row in tuples:
+            if row is None or row.mutable or row.tail is not None or len(row.items) != len(tuples[0].items):  # type: ignore[union-attr]
+                return None
+            columns.append(row.items)
+        kept = [w.new(Sequence(tail=self._any(list(column), w))) for column in zip(*columns, strict=True)]
+        return w.new(Sequence(list(kept), [None] * len(kept))) if kept else None
+
     def _zip(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        if args.unpacked and not args.positional and (transposed := self._transposed(args.unpacked, w)) is not None:
+            return transposed
         columns = [self._items(value, w, ctx, site) for value in args.positional]
         known_columns = [c for c, _ in columns if c is not None]
         if known_columns and len(known_columns) == len(columns):

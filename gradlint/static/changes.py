@@ -19,6 +19,7 @@ from gradlint.static.values import (
     Bound,
     Const,
     Group,
+    Instance,
     Ref,
     Tensor,
     Unknown,
@@ -89,8 +90,14 @@ class Changes:
         What an optimizer holds is changed so to be perturbed (adversarial training), and put back before its step.
         """
         updated = groups - self.m.ownership.held(w) if groups else groups
+        if updated and self._may_be_held(w):
+            updated = frozenset(g for g in updated if isinstance(group := w.find(g), Group) and not group.opaque)
         if updated:
             self.m.witness.step(updated, MANUAL, w, ctx, site)
+
+    def _may_be_held(self, w: World) -> bool:
+        """Whether there is an optimizer of which it is not known what it holds."""
+        return any(isinstance(obj, Instance) and obj.kind == "optimizer" and obj.opaque for obj in w.heap.values())
 
     def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
         """The values of a tensor change through its ``.data``; a leaf that is trained is a parameter."""

@@ -28,6 +28,7 @@ class Entries:
     def __init__(self, machine: Interpreter, triggers: Triggers) -> None:
         self.m = machine
         self.triggers = triggers
+        self.alone: set[FunctionUnit] = set()  #: functions and methods that were executed because nothing called them
 
     def module(self, module: Module) -> None:
         """The body of a module, as an import executes it."""
@@ -60,6 +61,8 @@ class Entries:
             value = self.m.definitions.function(unit, ctx)
         if grad is None:
             world.grad = None
+        if unit not in self.m.called:
+            self.alone.add(unit)
         self._call(value, world, ctx, None)
 
     def methods(self, unit: ClassUnit, again: Container[Unit] = ()) -> None:
@@ -96,6 +99,8 @@ class Entries:
             if (method in self.m.called and method not in again) or method.name == "__init__":
                 continue
             due.append(method)
+            if method not in self.m.called:
+                self.alone.add(method)
             for end, instance in ends:
                 world = end.copy()
                 if method in again and method in self.m.unrecorded:

@@ -286,7 +286,7 @@ class Unit:
         try:
             return self.locate(self.node)
         except SourceError:
-            return self._rows_location
+            return self.extent
 
     def locate(self, node: cst.CSTNode, tree: Tree | None = None) -> Location:
         """Where a node of a tree of this unit stands, without the whitespace around it; the unit if it is not found."""
@@ -294,10 +294,11 @@ class Unit:
             span = None if each is None else each.span(node)
             if span is not None:
                 return self.module.source.location(*span)
-        return self._rows_location
+        return self.extent
 
     @property
-    def _rows_location(self) -> Location:
+    def extent(self) -> Location:
+        """All its rows; it need not be parsed for that if it was found by them."""
         first, last = self._span
         source = self.module.source
         begin, end = source.between(first, first), source.between(last, last)
