@@ -28,6 +28,7 @@ from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
 from gradlint.static.flow import Flow
 from gradlint.static.graphs import Graphs
+from gradlint.static.hooks import Hooks
 from gradlint.static.images import Images
 from gradlint.static.joining import join
 from gradlint.static.kinds import Kinds
@@ -79,6 +80,7 @@ class Interpreter:
         self.budget = Budget()
         self.reach = reach
         self.ledgers = Ledgers()
+        self.hooks = Hooks(self)
         self.images = Images(self)
         self.names = Names(self)
         self.imports = Imports(self)

@@ -313,6 +313,9 @@ class Methods:
             return Unknown(("result of known", fresh()))
         if obj.kind == "distribution":
             return self.m.distributions.method(receiver, obj, name, args, w, ctx, site)
+        if obj.kind == "hook" and name == "remove":
+            self.m.hooks.removed(obj, w)
+            return NONE
         if obj.kind == "ctx":
             return self.m.functions.noted(receiver, name, args, w, ctx, site)
         if obj.kind in ("loader", "gradmode", "param_groups", "device"):
@@ -341,6 +344,8 @@ class Methods:
         if cls is not None:
             given = self.m.calls.call(External(f"{cls}.{name}"), args, w, ctx, site)
             return receiver if is_itself(name) else self.m.calls.joined(given, w)
+        if name == "register_forward_hook":
+            return self.m.hooks.registered(receiver, args, w, site)
         if self.m.stepping.looks_like_scaler(receiver, name):
             scaler = self.m.stepping.scaler(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler

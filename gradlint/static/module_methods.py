@@ -106,6 +106,8 @@ class ModuleMethods:
             return popped
         if name in ("forward", "__call__"):
             return self.m.calls.joined(self.m.modules.call(receiver, args, w, ctx, site), w)
+        if name == "register_forward_hook":
+            return self.m.hooks.registered(receiver, args, w, site)
         if name == "state_dict":
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
             return w.new(Mapping({}, w.new(tensor)))

@@ -386,7 +386,7 @@ class Modules:
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``module(...)``, ``criterion(...)``."""
         grad = w.grad
-        results = self._call(callee, args, w, ctx, site)
+        results = self.m.hooks.called(callee, args, self._call(callee, args, w, ctx, site), ctx, site)
         self.m.evaluation.called(callee, args, results, grad, ctx, site)
         return results
 
