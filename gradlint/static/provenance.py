@@ -65,7 +65,7 @@ def is_data(value: Unknown) -> bool:
             return True
         if key[0] not in ("item", "attribute", "element"):
             return False
-        key = key[1]
+        key = key[-1] if key[0] == "element" else key[1]
     return False
 
 
