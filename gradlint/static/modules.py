@@ -11,6 +11,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.outcome import Results
+from gradlint.static.provenance import looks_like_module
 from gradlint.static.python import Index, Items
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import (
@@ -49,6 +50,7 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 _OPAQUE = Op(activation="clears", saves="other")
 MODULES = ("module", "lightning", "loss")
@@ -60,6 +62,8 @@ class Modules:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._taken: Ledger[int, Unknown] = machine.ledgers.open()
+        """By what is taken for a tensor, what it was before: the same, if it is a module after all."""
 
     # --- building
 
@@ -136,6 +140,13 @@ class Modules:
             module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
             module.groups = frozenset(groups)
             w.new(module, key=ref.id)
+            before = self._taken.get(ref.id)
+            if before is not None and isinstance(w.resolve(before), Unknown) and looks_like_module(before):
+                w.bound[before.key] = ref
+
+    def taken_for_tensor(self, before: Unknown, tensor: Ref) -> None:
+        """Something unknown that may be a module was moved to a device."""
+        self._taken[tensor.id] = before
 
     def prepare(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Before ``__init__``: what an instance inherits from a layer or loss of torch."""
@@ -416,7 +427,8 @@ class Modules:
         if tensor is not None and isinstance(value, Ref):
             new: Tensor = w.write(value.id)
             new.structured, new.activation, new.integral = True, None, None
-            new.on_device_as_one = self._is_on_cuda(obj, args, w)
+            new.on_device_as_one = self.m.devices.all_on_cuda(obj, args, w)
+            new.device_if_tensor = None
             new.device = "cuda" if new.on_device_as_one else None
             new.open = True
             new.presumed = new.requires_grad is None and w.grad is True
@@ -424,12 +436,6 @@ class Modules:
             if w.get(w.resolve(head), Instance) is not None:
                 return self.m.calls.call(head, Arguments([value]), w, ctx.at(site, "head"), site)
         return [(w, value)]
-
-    def _is_on_cuda(self, obj: Instance, args: Arguments, w: World) -> bool:
-        """Whether a module is known to be on CUDA, and all that it is given as well."""
-        given = [w.get(value, Tensor) for value in self.m.tensors.tensors_in(args, w)]
-        known_all = bool(given) and not args.open and obj.device == "cuda"
-        return known_all and all(tensor is not None and tensor.device == "cuda" for tensor in given)
 
     def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if layer.dropout and obj.in_forward and obj.mode_at is None:
@@ -459,6 +465,8 @@ class Modules:
             tensor = w.get(value, Tensor)
             if tensor is not None and tensor.device != "cuda" and layer.parameters:
                 w.write(value.id).device = None
+        if layer.parameters and obj.device == "cpu":
+            self.m.devices.elsewhere(value, w)
         width = obj.attrs.get("<width>")
         if isinstance(width, Const) and width.value > 1 and isinstance(value, Ref):
             w.write(value.id).size = "many"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 
 from gradlint.static.torch_table import names_parameter
@@ -9,6 +10,14 @@ from gradlint.static.values import Const, Unknown, Value
 
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
 LATER = "counted on"  #: the kind of such a number after the first iteration: it is not zero
+
+
+_NOT_A_MODULE = re.compile(r"trainer|engine|learner|agent|runner|algo|estimator|pipeline|experiment|solver|self")
+
+
+def looks_like_module(value: Unknown) -> bool:
+    """Whether an unknown value that is put into a mode is a module: its name says otherwise of what holds some."""
+    return not _NOT_A_MODULE.search(value.hint.lower())
 
 
 def looks_like_parameter(value: Unknown) -> bool:
