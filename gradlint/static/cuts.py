@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.static.ops import Op
-from gradlint.static.provenance import COUNTED, LATER
+from gradlint.static.provenance import COPY, COUNTED, LATER
 from gradlint.static.torch_notation import names
 from gradlint.static.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
@@ -97,7 +97,7 @@ class Cuts:
             return any(self._key_carries(part, w, presume_data) for part in key[2:])
         if key[0] == "item" and len(key) == 3:
             return self._key_carries(key[1], w, presume_data)
-        if key[0] == "element" and len(key) == 3:
+        if key[0] in ("element", COPY) and len(key) == 3:
             return self._key_carries(key[2], w, presume_data)
         if key[0] == "param" and _LOADER.search(str(key[2])):
             return False

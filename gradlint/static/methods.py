@@ -378,6 +378,7 @@ class Methods:
             return self.m.module_methods.module(opaque, obj, name, args, w, ctx, site)
         if name == "requires_grad_":
             tensor = self.m.tensors.from_unknown(receiver, w)
+            self.m.modules.taken_for_tensor(receiver, tensor)
             return self.call(tensor, name, args, w, ctx, site)
         if name == "retain_grad":
             self.m.tensors.from_unknown(receiver, w, retains=True)

@@ -133,10 +133,14 @@ class Modules:
         return opaque
 
     def recognised(self, ref: Ref, w: World, site: Site) -> None:
-        """What was taken for a tensor, because it was moved to a device, is a module: it is treated as one."""
+        """What was taken for a tensor, as it was moved to a device or told to require grad, is a module."""
         tensor = w.get(ref, Tensor)
-        if tensor is not None and tensor.structured and tensor.is_parameter is not True:
-            groups = tensor.deps or [w.new(Group(None, opaque=True, made_at=site)).id]
+        if tensor is None or tensor.is_parameter:
+            return
+        if tensor.structured or ref.id in self._taken:
+            frozen = tensor.requires_grad is False and not tensor.structured
+            fresh_group = Group(False if frozen else None, opaque=True, made_at=site, told=frozen)
+            groups = tensor.deps or [w.new(fresh_group).id]
             module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
             module.groups = frozenset(groups)
             w.new(module, key=ref.id)
@@ -145,7 +149,7 @@ class Modules:
                 w.bound[before.key] = ref
 
     def taken_for_tensor(self, before: Unknown, tensor: Ref) -> None:
-        """Something unknown that may be a module was moved to a device."""
+        """Something unknown that may be a module was moved to a device, or told to require grad."""
         self._taken[tensor.id] = before
 
     def prepare(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
