@@ -34,6 +34,7 @@ _MODULE = re.compile(
     r"head|trunk|classifier|embedder|extractor|mlp|rnn|lstm|gru|cell|lin|linear|fc|conv|layer|block|unet|cnn)"
     r"(_[a-z0-9]{1,2}|\d*)$|^(net|model)[A-Z_]"
 )
+_LOSS = re.compile(r"(^|_)(criterion|criteria|objective|loss|loss_?(fn|func|function))$")
 
 
 class Cuts:
@@ -169,8 +170,8 @@ class Cuts:
     # --- modules that are not known
 
     def forward(self, name: str, result: Unknown, args: Iterable[Value], w: World, site: Site) -> Unknown:
-        """The result of calling something unknown; one that has the name of a module is presumed to be one."""
-        if not _MODULE.search(name) or not list(args):
+        """The result of calling something unknown; one that has the name of a module or loss is presumed to be one."""
+        if not (_MODULE.search(name) or (w.grad is False and _LOSS.search(name))) or not list(args):
             return result
         if w.grad is False:
             cut = Unknown(("cut", result.key), result.hint)
