@@ -420,7 +420,7 @@ class Methods:
             new: Tensor = w.write(value.id)
             new.structured = True
             if name in ("to", "cuda", "cpu"):
-                self.m.modules.taken_for_tensor(receiver, value)
+                self.m.modules.moved(receiver, value, w)
                 new.open = new.open and (new.requires_grad is not None or carried(receiver))
         return value
 

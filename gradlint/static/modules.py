@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 _OPAQUE = Op(activation="clears", saves="other")
 MODULES = ("module", "lightning", "loss")
+MOVED = "moved"
+"""With the key of an unknown value: what a world is bound to once that was moved to a device."""
 _HOLDERS = ("optimizer", "parameters")
 
 
@@ -151,6 +153,22 @@ class Modules:
     def taken_for_tensor(self, before: Unknown, tensor: Ref) -> None:
         """Something unknown that may be a module was moved to a device, or told to require grad."""
         self._taken[tensor.id] = before
+
+    def moved(self, before: Unknown, result: Ref, w: World) -> None:
+        """Something unknown that may be a module was moved to a device, which gave ``result``."""
+        self.taken_for_tensor(before, result)
+        w.bound[MOVED, before.key] = result
+
+    def called_for(self, callee: Value, w: World, site: Site) -> Value:
+        """What is called: what was taken for a tensor, or was moved to a device, is a module then."""
+        moved = w.bound.get((MOVED, callee.key)) if isinstance(callee, Unknown) else callee
+        if not isinstance(moved, Ref):
+            return callee
+        before = self._taken.get(moved.id)
+        if before is None or not looks_like_module(before):
+            return callee
+        self.recognised(moved, w, site)
+        return w.resolve(callee)
 
     def prepare(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Before ``__init__``: what an instance inherits from a layer or loss of torch."""
