@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.cloning import clone
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.provenance import COUNTED, beginning
+from gradlint.static.provenance import COPY, COUNTED, beginning
 from gradlint.static.torch_table import any_of, begins_parameter
 from gradlint.static.values import (
     NONE,
@@ -421,6 +421,12 @@ class BuiltinCalls:
 
     def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         original = w.resolve(args.get(0) or NONE)
-        copy = clone(original, w)
+        copy = clone(original, w) if not isinstance(original, Unknown) else self._copy(original, w)
         self.m.ownership.copied(original, copy, w, site)
         return copy
+
+    def _copy(self, original: Unknown, w: World) -> Unknown:
+        """Something unknown that is another one than its original: a module has parameters and a mode of its own."""
+        copies = [clone(Ref(key), w) for key in sorted(original.deps)]
+        deps = frozenset(group.id for group in copies if isinstance(group, Ref))
+        return Unknown((COPY, fresh(), original.key), original.hint, deps)

@@ -159,7 +159,7 @@ class Calls:
 
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call any value."""
-        callee = w.resolve(callee)
+        callee = self.m.modules.called_for(w.resolve(callee), w, site)
         if isinstance(callee, Function):
             return self.function(callee, args, w, ctx, site)
         if isinstance(callee, Bound) and callee.function is not None:

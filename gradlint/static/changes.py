@@ -147,7 +147,7 @@ class Changes:
                 new.reaches |= other.reaches
                 new.doubtful |= other.doubtful if new.requires_grad else other.segments
                 new.open = new.open or other.open
-                if other.device == "cuda" and new.device is None:
+                if other.device == "cuda" and new.device is None and other.device_if_tensor is None:
                     new.device = "cuda"
 
     def _put_in(self, new: Tensor, value: Tensor) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.static.ops import Op
-from gradlint.static.provenance import COUNTED, LATER
+from gradlint.static.provenance import COPY, COUNTED, LATER
 from gradlint.static.torch_notation import names
 from gradlint.static.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
@@ -34,6 +34,7 @@ _MODULE = re.compile(
     r"head|trunk|classifier|embedder|extractor|mlp|rnn|lstm|gru|cell|lin|linear|fc|conv|layer|block|unet|cnn)"
     r"(_[a-z0-9]{1,2}|\d*)$|^(net|model)[A-Z_]"
 )
+_LOSS = re.compile(r"(^|_)(criterion|criteria|objective|loss|loss_?(fn|func|function))$")
 
 
 class Cuts:
@@ -97,7 +98,7 @@ class Cuts:
             return any(self._key_carries(part, w, presume_data) for part in key[2:])
         if key[0] == "item" and len(key) == 3:
             return self._key_carries(key[1], w, presume_data)
-        if key[0] == "element" and len(key) == 3:
+        if key[0] in ("element", COPY) and len(key) == 3:
             return self._key_carries(key[2], w, presume_data)
         if key[0] == "param" and _LOADER.search(str(key[2])):
             return False
@@ -169,8 +170,8 @@ class Cuts:
     # --- modules that are not known
 
     def forward(self, name: str, result: Unknown, args: Iterable[Value], w: World, site: Site) -> Unknown:
-        """The result of calling something unknown; one that has the name of a module is presumed to be one."""
-        if not _MODULE.search(name) or not list(args):
+        """The result of calling something unknown; one that has the name of a module or loss is presumed to be one."""
+        if not (_MODULE.search(name) or (w.grad is False and _LOSS.search(name))) or not list(args):
             return result
         if w.grad is False:
             cut = Unknown(("cut", result.key), result.hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.ops import Op
+from gradlint.static.provenance import looks_like_module
 from gradlint.static.values import Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
     from gradlint.static.ledger import Ledger
     from gradlint.static.outcome import Results
-
-_NOT_A_MODULE = re.compile(r"trainer|engine|learner|agent|runner|algo|estimator|pipeline|experiment|solver|self")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Evaluation:
 
     def bind(self, receiver: Unknown, name: str, given: int, w: World, site: Site) -> Ref | None:
         """An unknown value that is put into a mode is a module, unless its name or the call says otherwise."""
-        if given > (name == "train") or _NOT_A_MODULE.search(receiver.hint.lower()):
+        if given > (name == "train") or not looks_like_module(receiver):
             return None
         ref = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps)
         if receiver.deps and isinstance(receiver.key, tuple) and receiver.key[0] == "attribute":

@@ -228,6 +228,7 @@ class Externals:
             op = overwriting(op)
         given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)
+        self.m.devices.proven(value, w)
         self.m.shapes.applied(name.rpartition(".")[2], op, given, value, w)
         self.m.plain.made(name, given, value, w)
         self.m.cuts.rounded(name.rpartition(".")[2], value, w, site)

@@ -351,6 +351,9 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         is_gradient=x.is_gradient and y.is_gradient,
         structured=x.structured or y.structured,
         on_device_as_one=x.on_device_as_one or y.on_device_as_one,
+        device_if_tensor=_same(x.device_if_tensor or x.device, y.device_if_tensor or y.device)
+        if x.device_if_tensor or y.device_if_tensor
+        else None,
         cut=x.cut if y.cut is not None else None,
         vague=x.vague or y.vague,
         presumed=x.presumed and y.presumed,

@@ -138,9 +138,17 @@ class LateAttributes:
 
 
 def _is_empty(value: Value, w: World) -> bool:
-    """Whether a value is what an attribute begins with that is filled later: an empty list or dict, a number, None."""
+    """Whether a value is what an attribute begins with that is filled later: an empty list or dict, a number, None.
+
+    So is a list or dict of empty ones.
+    """
     value = w.resolve(value)
     obj = w.get(value, Object)
     if isinstance(obj, (Sequence, Mapping)):
-        return not obj.items and obj.tail is None
+        held = obj.items.values() if isinstance(obj, Mapping) else obj.items
+        return obj.tail is None and all(_holds_nothing(w.get(w.resolve(each), Object)) for each in held)
     return isinstance(value, Const) and not isinstance(value.value, (str, bool))
+
+
+def _holds_nothing(obj: Object | None) -> bool:
+    return isinstance(obj, (Sequence, Mapping)) and not obj.items and obj.tail is None

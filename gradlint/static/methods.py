@@ -13,7 +13,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
 from gradlint.static.provenance import NOTHING, from_module, made_of_none
-from gradlint.static.torch_table import METHODS, MODULE_METHODS, TELLING_METHODS
+from gradlint.static.torch_table import ARRAY_METHODS, METHODS, MODULE_METHODS, TELLING_METHODS
 from gradlint.static.values import (
     HOOKED,
     NONE,
@@ -211,6 +211,8 @@ class Methods:
             return receiver
         if name in ("argmax", "max", "topk", "sort") and op.result == "pair_by_dim":
             pair = tensors.apply(op, given, w, ctx, site)
+            if w.get(pair, Sequence) is not None:
+                self.m.devices.proven(pair, w)
             self.m.shapes.applied(name, op, given, pair, w)
             return pair
         if name == "item":
@@ -219,6 +221,8 @@ class Methods:
                 view = replace(view, scalar=unknown())  # who takes one number is likely to have one sample
             self.m.witness.send(events.NumberTaken(site=site, tensor=view), w, ctx)
         result = tensors.apply(op, given, w, ctx, site)
+        if name not in ARRAY_METHODS:
+            self.m.devices.proven(result, w)
         self.m.shapes.applied(name, op, given, result, w)
         self.m.cuts.rounded(name, result, w, site)
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
@@ -267,7 +271,7 @@ class Methods:
         if w.get(value, Tensor) is None:
             return
         grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
-        view = self.m.tensors.view_of(value, w, kept_at=kept_at)
+        view = self.m.devices.certain(self.m.tensors.view_of(value, w, kept_at=kept_at), value, role == "receiver", w)
         if self.m.tensors.is_weight(value, w):
             view = replace(view, requires_grad=known(True))
         event = events.ConvertedToNumpy(
@@ -379,6 +383,7 @@ class Methods:
             return self.m.module_methods.module(opaque, obj, name, args, w, ctx, site)
         if name == "requires_grad_":
             tensor = self.m.tensors.from_unknown(receiver, w)
+            self.m.modules.taken_for_tensor(receiver, tensor)
             return self.call(tensor, name, args, w, ctx, site)
         if name == "retain_grad":
             self.m.tensors.from_unknown(receiver, w, retains=True)
@@ -414,11 +419,14 @@ class Methods:
             return Unknown(("result" if carried(receiver) else "number", fresh()), deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)
+        if name not in ARRAY_METHODS:
+            self.m.devices.proven(value, w)
         if isinstance(value, Ref) and w.get(value, Tensor) is not None:
             new: Tensor = w.write(value.id)
             new.structured = True
-            if name in ("to", "cuda", "cpu") and new.requires_grad is None and not carried(receiver):
-                new.open = False
+            if name in ("to", "cuda", "cpu"):
+                self.m.modules.moved(receiver, value, w)
+                new.open = new.open and (new.requires_grad is not None or carried(receiver))
         return value
 
 

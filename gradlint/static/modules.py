@@ -11,6 +11,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Loss, Op
 from gradlint.static.outcome import Results
+from gradlint.static.provenance import looks_like_module
 from gradlint.static.python import Index, Items
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import (
@@ -49,9 +50,12 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 _OPAQUE = Op(activation="clears", saves="other")
 MODULES = ("module", "lightning", "loss")
+MOVED = "moved"
+"""With the key of an unknown value: what a world is bound to once that was moved to a device."""
 _HOLDERS = ("optimizer", "parameters")
 
 
@@ -60,6 +64,8 @@ class Modules:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._taken: Ledger[int, Unknown] = machine.ledgers.open()
+        """By what is taken for a tensor, what it was before: the same, if it is a module after all."""
 
     # --- building
 
@@ -129,13 +135,40 @@ class Modules:
         return opaque
 
     def recognised(self, ref: Ref, w: World, site: Site) -> None:
-        """What was taken for a tensor, because it was moved to a device, is a module: it is treated as one."""
+        """What was taken for a tensor, as it was moved to a device or told to require grad, is a module."""
         tensor = w.get(ref, Tensor)
-        if tensor is not None and tensor.structured and tensor.is_parameter is not True:
-            groups = tensor.deps or [w.new(Group(None, opaque=True, made_at=site)).id]
+        if tensor is None or tensor.is_parameter:
+            return
+        if tensor.structured or ref.id in self._taken:
+            frozen = tensor.requires_grad is False and not tensor.structured
+            fresh_group = Group(False if frozen else None, opaque=True, made_at=site, told=frozen)
+            groups = tensor.deps or [w.new(fresh_group).id]
             module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
             module.groups = frozenset(groups)
             w.new(module, key=ref.id)
+            before = self._taken.get(ref.id)
+            if before is not None and isinstance(w.resolve(before), Unknown) and looks_like_module(before):
+                w.bound[before.key] = ref
+
+    def taken_for_tensor(self, before: Unknown, tensor: Ref) -> None:
+        """Something unknown that may be a module was moved to a device, or told to require grad."""
+        self._taken[tensor.id] = before
+
+    def moved(self, before: Unknown, result: Ref, w: World) -> None:
+        """Something unknown that may be a module was moved to a device, which gave ``result``."""
+        self.taken_for_tensor(before, result)
+        w.bound[MOVED, before.key] = result
+
+    def called_for(self, callee: Value, w: World, site: Site) -> Value:
+        """What is called: what was taken for a tensor, or was moved to a device, is a module then."""
+        moved = w.bound.get((MOVED, callee.key)) if isinstance(callee, Unknown) else callee
+        if not isinstance(moved, Ref):
+            return callee
+        before = self._taken.get(moved.id)
+        if before is None or not looks_like_module(before):
+            return callee
+        self.recognised(moved, w, site)
+        return w.resolve(callee)
 
     def prepare(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Before ``__init__``: what an instance inherits from a layer or loss of torch."""
@@ -416,7 +449,8 @@ class Modules:
         if tensor is not None and isinstance(value, Ref):
             new: Tensor = w.write(value.id)
             new.structured, new.activation, new.integral = True, None, None
-            new.on_device_as_one = self._is_on_cuda(obj, args, w)
+            new.on_device_as_one = self.m.devices.all_on_cuda(obj, args, w)
+            new.device_if_tensor = None
             new.device = "cuda" if new.on_device_as_one else None
             new.open = True
             new.presumed = new.requires_grad is None and w.grad is True
@@ -424,12 +458,6 @@ class Modules:
             if w.get(w.resolve(head), Instance) is not None:
                 return self.m.calls.call(head, Arguments([value]), w, ctx.at(site, "head"), site)
         return [(w, value)]
-
-    def _is_on_cuda(self, obj: Instance, args: Arguments, w: World) -> bool:
-        """Whether a module is known to be on CUDA, and all that it is given as well."""
-        given = [w.get(value, Tensor) for value in self.m.tensors.tensors_in(args, w)]
-        known_all = bool(given) and not args.open and obj.device == "cuda"
-        return known_all and all(tensor is not None and tensor.device == "cuda" for tensor in given)
 
     def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if layer.dropout and obj.in_forward and obj.mode_at is None:
@@ -459,6 +487,8 @@ class Modules:
             tensor = w.get(value, Tensor)
             if tensor is not None and tensor.device != "cuda" and layer.parameters:
                 w.write(value.id).device = None
+        if layer.parameters and obj.device == "cpu":
+            self.m.devices.elsewhere(value, w)
         width = obj.attrs.get("<width>")
         if isinstance(width, Const) and width.value > 1 and isinstance(value, Ref):
             w.write(value.id).size = "many"

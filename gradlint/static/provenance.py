@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 
 from gradlint.static.torch_table import names_parameter
@@ -9,6 +10,15 @@ from gradlint.static.values import Const, Unknown, Value
 
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
 LATER = "counted on"  #: the kind of such a number after the first iteration: it is not zero
+COPY = "copy"  #: the kind of a deep copy, of what its key says last
+
+
+_NOT_A_MODULE = re.compile(r"trainer|engine|learner|agent|runner|algo|estimator|pipeline|experiment|solver|self")
+
+
+def looks_like_module(value: Unknown) -> bool:
+    """Whether an unknown value that is put into a mode is a module: its name says otherwise of what holds some."""
+    return not _NOT_A_MODULE.search(value.hint.lower())
 
 
 def looks_like_parameter(value: Unknown) -> bool:
@@ -46,13 +56,13 @@ def from_module(value: Unknown) -> bool:
 
 _CARRIERS = frozenset(["call", "result", "abstract"])
 _GIVEN = frozenset(["param", "batch", "element", "next"])
-_PARTS = frozenset(["attribute", "item", "binary", "element", "unary"])
+_PARTS = frozenset(["attribute", "item", "binary", "element", "unary", COPY])
 
 
 def is_any(value: Value, kind: str) -> bool:
     """Whether an unknown value is any "module" of a model, or any "name" of its modules or parameters."""
     key: Hashable = value.key if isinstance(value, Unknown) else None
-    while isinstance(key, tuple) and key[0] == "element" and len(key) == 3:
+    while isinstance(key, tuple) and key[0] in ("element", COPY) and len(key) == 3:
         key = key[2]
     return isinstance(key, tuple) and key[0] == kind
 
@@ -63,9 +73,9 @@ def is_data(value: Unknown) -> bool:
     while isinstance(key, tuple) and len(key) > 1:
         if key[0] == "batch":
             return True
-        if key[0] not in ("item", "attribute", "element"):
+        if key[0] not in ("item", "attribute", "element", COPY):
             return False
-        key = key[1]
+        key = key[-1] if key[0] in ("element", COPY) else key[1]
     return False
 
 
@@ -81,7 +91,7 @@ def _is_number(key: Hashable) -> bool:
         return False
     if key[0] == "binary" and len(key) == 4:
         return _is_number(key[2]) and _is_number(key[3])
-    if key[0] == "unary":
+    if key[0] in ("unary", COPY):
         return _is_number(key[2])
     if key[0] == "attribute" and len(key) == 3:
         return _is_number(key[1])
@@ -111,9 +121,9 @@ def may_be_input(value: Unknown) -> bool:
     while isinstance(key, tuple) and len(key) > 1:
         if key[0] in _GIVEN or key[0] in _CARRIERS:
             return True
-        if key[0] not in ("item", "slice"):
+        if key[0] not in ("item", "slice", COPY):
             return False
-        key = key[1]
+        key = key[2] if key[0] == COPY else key[1]
     return False
 
 
@@ -125,7 +135,7 @@ def carries_graph(value: Unknown) -> bool:
             return True
         if key[0] not in _PARTS:
             break
-        key = key[2] if key[0] in ("binary", "unary") else key[1]
+        key = key[2] if key[0] in ("binary", "unary", COPY) else key[1]
     return bool(value.deps)
 
 
@@ -140,7 +150,7 @@ def is_loaded(value: Value) -> bool:
     while isinstance(key, tuple) and len(key) > 1:
         if key[0] in ("element", "batch"):
             return not (isinstance(value, Unknown) and value.deps)
-        if key[0] != "item":
+        if key[0] not in ("item", COPY):
             return False
-        key = key[1]
+        key = key[2] if key[0] == COPY else key[1]
     return False

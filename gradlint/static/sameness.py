@@ -126,6 +126,7 @@ class _Signature:
             obj.is_leaf,
             obj.is_parameter,
             obj.device,
+            obj.device_if_tensor,
             obj.size,
             obj.integral,
             obj.activation,

@@ -383,6 +383,7 @@ class Tensors:
             activation="none",
             made_at=site,
             open=False,
+            device_if_tensor=result.device_if_tensor,
         )
         items: list[Value] = [w.new(result), w.new(indices)]
         return w.new(Sequence(items, [None, None], None, None, False, ("values", "indices")))
@@ -478,6 +479,8 @@ class Tensors:
         new.device = layer_device if layer_device == "cuda" else self._device(op, inputs, args, w)
         if new.device == "cuda":
             new.moved_at = site if op.device != "inputs" else next((t.moved_at for t in tensors if t.moved_at), site)
+            if op.device != "cuda" and layer_device != "cuda":
+                new.device_if_tensor = self.m.devices.unproven(tensors)
         gradients = [t.gradient_of for t in tensors if t.gradient_of]
         new.gradient_of = frozenset().union(*gradients) if gradients else frozenset()
         if op.view and first is not None:
@@ -568,19 +571,21 @@ class Tensors:
                 ]
                 given = position[0] if position else None
                 if given is None:
-                    tensor = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
-                    return tensor.device if tensor is not None else None
+                    return self._where(args.positional[:1], w)
             if given is None:
                 return None if args.open else "cpu"
             return device_of(w.resolve(given), w)
-        devices = set()
-        for value in inputs:
-            tensor = w.get(value, Tensor)
-            if tensor is None and isinstance(value, Unknown) and is_number(value):
-                continue
-            devices.add(tensor.device if tensor is not None else None)
+        return self._where(inputs, w)
+
+    def _where(self, inputs: Iterable[Value], w: World) -> str | None:
+        """The device of what is computed from values."""
+        values = [v for v in map(w.resolve, inputs) if not (isinstance(v, Unknown) and is_number(v))]
+        tensors = [w.get(value, Tensor) for value in values]
+        devices = {tensor.device if tensor is not None else None for tensor in tensors}
         if "cuda" in devices:
             return "cuda"
+        if devices == {None}:
+            devices = {tensor.device_if_tensor if tensor is not None else None for tensor in tensors}
         return devices.pop() if len(devices) == 1 else None
 
     def arithmetic(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
@@ -632,7 +637,7 @@ class Tensors:
                 new.requires_grad = False
         new.size, new.shape = None, None
         if tensor.on_device_as_one:
-            new.device, new.moved_at, new.on_device_as_one = None, None, False
+            new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False
         new.base = self.m.memory.root(value.id, w) if isinstance(value, Ref) else None
         new.retains = False
         self.m.plain.handed_on(new, tensor, site)

@@ -18,7 +18,15 @@ from gradlint.static.torch_operations import (
     SHARED_IN_PLACE,
 )
 
-__all__ = ["ATTRIBUTES", "FUNCTIONS", "METHODS", "SPECIAL_ATTRIBUTES", "SPECIAL_METHODS", "TELLING_METHODS"]
+__all__ = [
+    "ARRAY_METHODS",
+    "ATTRIBUTES",
+    "FUNCTIONS",
+    "METHODS",
+    "SPECIAL_ATTRIBUTES",
+    "SPECIAL_METHODS",
+    "TELLING_METHODS",
+]
 
 _TORCH: Final = merged(SHARED, SHARED_IN_PLACE, FUNCTIONS_ONLY, FUNCTIONS_IN_PLACE, CREATIONS)
 
@@ -174,6 +182,13 @@ TELLING_METHODS: Final = names(
     "masked_fill matmul mean numpy permute sigmoid size softmax squeeze sum topk transpose unsqueeze view",
 )
 """Methods that say of an unknown value that it is a tensor."""
+
+ARRAY_METHODS: Final = names(
+    "",
+    "all any argmax argmin argsort clip conj cumprod cumsum diagonal dot flatten item max mean min nonzero prod put "
+    "ravel repeat reshape round size sort squeeze std sum swapaxes take tolist trace transpose var view",
+)
+"""Methods that numpy's arrays have as well: they do not tell that a value is a tensor."""
 
 SPECIAL_METHODS: Final = names(
     "",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from gradlint.static.torch_conversions import NUMPY_CONVERTERS, conversion
 from gradlint.static.torch_functions import (
+    ARRAY_METHODS,
     ATTRIBUTES,
     FUNCTIONS,
     METHODS,
@@ -87,6 +88,7 @@ from gradlint.static.torch_training import (
 
 __all__ = [
     "ALIASES",
+    "ARRAY_METHODS",
     "ATTRIBUTES",
     "AUTOCASTS",
     "BATCH_STEPS",

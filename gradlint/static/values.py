@@ -312,6 +312,11 @@ class Tensor(Object):
     is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
     structured: bool = False  #: may be a tuple, dict or output object of tensors like this
     on_device_as_one: bool = False  #: where such an object would have its tensors is not known, unlike ``device``
+    device_if_tensor: str | None = None
+    """Of what is, or was computed from, a part of what a module gave: it need be no tensor; where it is if it is one.
+
+    ``device`` is unknown as long as nothing was computed: modules also hand out tensors that they have moved.
+    """
     calls: frozenset[int] = frozenset()  #: of modules, whose outputs it was computed from and which are watched
     scaled: bool = False  #: a loss multiplied by a gradient scaler, or computed from one
     reaches: frozenset[int] = frozenset()  #: presumed segments its backward walks

@@ -54,6 +54,7 @@ OTHERWISE = {
     "missing_zero_grad-momentum by hand in a list of buffers": "the guard sees the steps of optimizers only",
     "needless_retain_graph-the loss is computed in the function itself": "what `autograd.grad` retains is passed over",
     "parameter_data_mutation-initialisation by apply, behind layers of many other classes": "nothing builds the model",
+    "parameter_data_mutation-a frozen copy of a model of which nothing is known": "frozen parameters are passed over",
     "parameter_data_mutation-initialisation of what subclasses will hold": "there are no subclasses",
     "parameter_data_mutation-groups of an attribute, and of an optimizer without an initialiser": (
         "nothing builds the wrapper"
