@@ -252,6 +252,45 @@ def test_a_tensor_wrapped_again_loses_its_graph_and_as_tensor_keeps_it() -> None
     assert not table.FUNCTIONS["torch.as_tensor"].detaches
 
 
+def test_integers_come_behind_values() -> None:
+    square = _leaf(3, 3)
+    for name in words("frexp lu"):
+        assert table.FUNCTIONS[f"torch.{name}"].result == "pair"
+        _check_integers_behind(getattr(torch, name)(square))
+    for name in words("cholesky_ex inv_ex ldl_factor lu_factor"):
+        assert table.FUNCTIONS[f"torch.linalg.{name}"].result == "pair"
+        _check_integers_behind(getattr(torch.linalg, name)(square @ square.T + torch.eye(3)))
+    assert table.FUNCTIONS["torch.linalg.solve_ex"].result == "pair"
+    _check_integers_behind(torch.linalg.solve_ex(square, square))
+
+
+def test_integers_come_behind_values_where_they_are_asked_for() -> None:
+    asked = {name: row.beside for name, row in table.FUNCTIONS.items() if row.beside}
+    images: dict[str, tuple[Any, ...]] = {"1": (1, 2, 4), "2": (1, 2, 4, 4), "3": (1, 2, 4, 4, 4)}
+    for name in words("max_pool adaptive_max_pool fractional_max_pool"):
+        for dim in "123" if not name.startswith("fractional") else "23":
+            function, extra = f"{name}{dim}d", (2, 2) if name.startswith("fractional") else (2,)
+            assert asked[f"torch.nn.functional.{function}"] == ("return_indices",)
+            _check_integers_behind(getattr(F, function)(_leaf(*images[dim]), *extra, return_indices=True))
+    for name in words("unique unique_consecutive"):
+        for flag in asked[f"torch.{name}"]:
+            _check_integers_behind(getattr(torch, name)(_leaf(3), **{flag: True}))
+
+
+def _check_integers_behind(result: Any) -> None:
+    values, *others = result
+    assert values.requires_grad
+    assert others
+    assert not any(other.requires_grad or other.is_floating_point() for other in others)
+
+
+@pytest.mark.parametrize("name", words("expand_as reshape_as to type_as view_as"))
+def test_what_a_tensor_is_likened_to_gives_no_gradient(name: str) -> None:
+    assert table.METHODS[name].likens
+    assert not getattr(torch.rand(2, 3), name)(_leaf(*_X)).requires_grad
+    assert getattr(_leaf(*_X), name)(torch.rand(2, 3)).requires_grad
+
+
 def test_max_gives_a_pair_where_a_dim_is_given() -> None:
     given = _leaf(*_X)
     for name in words("max min median nanmedian"):
