@@ -137,9 +137,7 @@ class Evaluation:
         groups = [w.find(key) for key in self.m.modules.groups(ref, w)]
         return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
-    def _watch(
-        self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, site: Site
-    ) -> None:
+    def _watch(self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, site: Site) -> None:
         if acting.training and (not self.depends_on_mode(ref, w).is_true or self._asked(ref, obj, w)):
             return
         key = fresh()
