@@ -468,6 +468,8 @@ class Tensors:
         self._shape(op, new, first, tensors, inputs, args, w, site)
         if integers:
             new.integral = True
+        elif first is not None and op.activation == "keeps":
+            new.places = first.places
         if len(tensors) == 1 and (op.size in ("keeps", "broadcast") or self._made_of_numbers(tensors[0])):
             new.asked_at = tensors[0].asked_at
         new.device = layer_device if layer_device == "cuda" else self._device(op, inputs, args, w)
@@ -521,7 +523,7 @@ class Tensors:
         else:
             new.activation, new.activation_at = op.activation, site
         if op.integral:
-            new.integral = True
+            new.integral, new.places = True, op.ranks
         elif first is not None and op.grad != "never":
             new.integral = first.integral if op.activation == "keeps" else (False if new.requires_grad else None)
         if new.requires_grad:
@@ -648,6 +650,7 @@ def _indices(values: Tensor, site: Site) -> Tensor:
         is_parameter=False,
         device=values.device,
         integral=True,
+        places=True,
         activation="none",
         made_at=site,
         open=False,
