@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from gradlint.finding import Location
+from gradlint.rule import all_rules
 from gradlint.source import Source, SourceError, source_from_text
+from gradlint.static.analysis import analyze
+from gradlint.static.project import Project
 
 PATH = Path("/somewhere/book.ipynb")
 
@@ -143,3 +146,28 @@ def test_what_is_no_notebook_is_told(text: str, row: int, reason: str) -> None:
 def test_odd_cells_are_passed_over() -> None:
     cells: list[Any] = [None, {"cell_type": "code"}, {"cell_type": "code", "source": [1, "x = '\ud800'"]}]
     assert source_from_text(json.dumps({"cells": cells, "metadata": []}), PATH).text == "\nx = '?'\n"
+
+
+SHOWN = (
+    "import torch\nx = torch.randn(3, 4)",
+    "x.clamp(0, 1)\nx[0].view(2, 2)",
+    "for _ in x:\n    x.abs()",
+    "x.t()\n# as a column",
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "discarded"),
+    [
+        ("", [(2, 1), (3, 2)]),
+        (
+            "from IPython.core.interactiveshell import InteractiveShell as I\nI.ast_node_interactivity = 'all'\n",
+            [],
+        ),
+    ],
+)
+def test_the_last_statement_of_a_cell_is_shown(first: str, discarded: list[tuple[int, int]], tmp_path: Path) -> None:
+    (tmp_path / "book.ipynb").write_bytes(notebook(first + SHOWN[0], *SHOWN[1:]).data)
+    rules = [rule for rule in all_rules() if rule.code == "GL505"]
+    found = analyze(Project([tmp_path]), [tmp_path / "book.ipynb"], rules).findings
+    assert [(finding.location.cell, finding.location.row) for finding in found] == discarded

@@ -112,6 +112,29 @@ def test_items_under_a_name_are_no_places_of_a_tensor(statement: str, changes: b
 
 
 @pytest.mark.parametrize(
+    ("statement", "discards"),
+    [
+        ("x.clamp(0, 1)", True),
+        ("x[:, 0].clamp(0, 1)  # probabilities", True),
+        ("self.x[0][1].detach(); print(x)", True),
+        ("x[0].clamp(\n        0, max(1, 2),\n    )", True),
+        ("x.view(-1).add_(1)", False),
+        ("x[0].detach().zero_()", False),
+        ("x[0].clamp_(0, 1)", False),
+        ("x = x[0].clamp(0, 1)", False),
+        ("x.detach()[0] = 1", False),
+        ("layers[0].append(1)", False),
+    ],
+)
+def test_results_are_discarded_by_statements_that_end_with_the_call(
+    statement: str, discards: bool, tmp_path: Path
+) -> None:
+    project, reached = reach(tmp_path, main=f"def change(self, x, layers):\n    {statement}\n")
+    (unit,) = project.module(tmp_path / "main.py").units
+    assert bool(reached.features(unit) & Feature.DISCARDED) is discards
+
+
+@pytest.mark.parametrize(
     ("text", "walks"),
     [
         ("loss.backward()", True),

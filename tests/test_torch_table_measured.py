@@ -252,6 +252,45 @@ def test_a_tensor_wrapped_again_loses_its_graph_and_as_tensor_keeps_it() -> None
     assert not table.FUNCTIONS["torch.as_tensor"].detaches
 
 
+def test_integers_come_behind_values() -> None:
+    square = _leaf(3, 3)
+    for name in words("frexp lu"):
+        assert table.FUNCTIONS[f"torch.{name}"].result == "pair"
+        _check_integers_behind(getattr(torch, name)(square))
+    for name in words("cholesky_ex inv_ex ldl_factor lu_factor"):
+        assert table.FUNCTIONS[f"torch.linalg.{name}"].result == "pair"
+        _check_integers_behind(getattr(torch.linalg, name)(square @ square.T + torch.eye(3)))
+    assert table.FUNCTIONS["torch.linalg.solve_ex"].result == "pair"
+    _check_integers_behind(torch.linalg.solve_ex(square, square))
+
+
+def test_integers_come_behind_values_where_they_are_asked_for() -> None:
+    asked = {name: row.beside for name, row in table.FUNCTIONS.items() if row.beside}
+    images: dict[str, tuple[Any, ...]] = {"1": (1, 2, 4), "2": (1, 2, 4, 4), "3": (1, 2, 4, 4, 4)}
+    for name in words("max_pool adaptive_max_pool fractional_max_pool"):
+        for dim in "123" if not name.startswith("fractional") else "23":
+            function, extra = f"{name}{dim}d", (2, 2) if name.startswith("fractional") else (2,)
+            assert asked[f"torch.nn.functional.{function}"] == ("return_indices",)
+            _check_integers_behind(getattr(F, function)(_leaf(*images[dim]), *extra, return_indices=True))
+    for name in words("unique unique_consecutive"):
+        for flag in asked[f"torch.{name}"]:
+            _check_integers_behind(getattr(torch, name)(_leaf(3), **{flag: True}))
+
+
+def _check_integers_behind(result: Any) -> None:
+    values, *others = result
+    assert values.requires_grad
+    assert others
+    assert not any(other.requires_grad or other.is_floating_point() for other in others)
+
+
+@pytest.mark.parametrize("name", words("expand_as reshape_as to type_as view_as"))
+def test_what_a_tensor_is_likened_to_gives_no_gradient(name: str) -> None:
+    assert table.METHODS[name].likens
+    assert not getattr(torch.rand(2, 3), name)(_leaf(*_X)).requires_grad
+    assert getattr(_leaf(*_X), name)(torch.rand(2, 3)).requires_grad
+
+
 def test_max_gives_a_pair_where_a_dim_is_given() -> None:
     given = _leaf(*_X)
     for name in words("max min median nanmedian"):
@@ -316,19 +355,35 @@ def _converts(function: Callable[[Any], Any], given: Any) -> bool:
     return False
 
 
+_BEFORE: dict[str, tuple[Any, ...]] = {"einsum": ("i...->i",), "random.multinomial": (1,)}
 _EXTRA: dict[str, tuple[Any, ...]] = {
+    "argpartition": (1,),
     "array_split": (1,),
+    "broadcast_to": ((3, 3),),
     "clip": (0, 1),
+    "delete": (0,),
     "expand_dims": (0,),
     "full_like": (1.0,),
+    "hsplit": (1,),
     "insert": (0, 1.0),
     "interp": ([0, 1], [0, 1]),
+    "linalg.matrix_power": (2,),
+    "moveaxis": (0, -1),
+    "nanpercentile": (50,),
+    "nanquantile": (0.5,),
+    "pad": (1,),
+    "partition": (1,),
     "percentile": (50,),
+    "polyfit": (1,),
     "quantile": (0.5,),
     "repeat": (2,),
     "reshape": (-1,),
+    "resize": ((2, 2),),
+    "roll": (1,),
     "swapaxes": (0, 0),
+    "take": ([0],),
     "tile": (2,),
+    "vsplit": (1,),
 }
 _NUMPY = sorted(
     name.removeprefix("numpy.")
@@ -349,12 +404,29 @@ def test_numpy_functions_refuse_what_the_table_says(name: str, tmp_path: Path) -
     def call(given: Any) -> Any:
         if name in ("save", "savetxt"):
             return function(tmp_path / "array", given)
-        arguments = (given,) if row.positions == (0, 1) else _EXTRA.get(name, ())
-        return function(given, *arguments)
+        arguments = ((given,) if row.positions == (0, 1) else ()) + _EXTRA.get(name, ())
+        return function(*_BEFORE.get(name, ()), given, *arguments)
 
     given = _leaf(3).sum() if name in ("float64", "double") else _leaf(3, 3) * 1
     assert _converts(call, given) == row.tensor
     assert _converts(call, [_leaf(2).sum(), _leaf(2).sum()]) == row.sequence
+
+
+@pytest.mark.parametrize("name", ["convolve", "digitize", "polyfit", "histogram2d", "isin", "tensordot", "hypot"])
+def test_numpy_functions_refuse_the_second_of_two_arguments(name: str) -> None:
+    plain = np.arange(1.0, 3.0)
+    assert table.NUMPY_CONVERTERS[f"numpy.{name}"].positions == (0, 1)
+    arguments = (1,) if name in ("polyfit", "tensordot") else ()
+    assert _converts(lambda given: getattr(np, name)(plain, given, *arguments), _leaf(2) * 1)
+
+
+def test_numpy_draws_by_numbers_only() -> None:
+    row = table.NUMPY_CONVERTERS["numpy.random.choice"]
+    assert row.positions == (0, 3)
+    assert "p" in row.keywords
+    chances = torch.softmax(_leaf(2), 0)
+    assert _converts(lambda given: np.random.choice(2, p=given), chances)
+    assert _converts(lambda given: np.random.choice(2, 1, True, given), chances)
 
 
 def test_plotting_functions_refuse_what_the_table_says() -> None:
@@ -379,6 +451,9 @@ def test_whole_namespaces_convert() -> None:
     assert table.conversion("sklearn.metrics.f1_score") is not None
     assert table.conversion("sklearn.cluster.KMeans.fit") is not None
     assert table.conversion("scipy.stats.pearsonr") is not None
+    assert table.conversion("scipy.interpolate.make_interp_spline") is not None
+    assert table.conversion("scipy.interpolate.CubicSpline") is not None
+    assert table.conversion("scipy.interpolate.BSpline") is None
     assert table.conversion("sklearn.metrics.ConfusionMatrixDisplay") is None
     assert table.conversion("numpy.random.rand") is None
     assert table.conversion("math.sqrt") is None

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.static.ops import Op
-from gradlint.static.provenance import COPY, COUNTED, LATER
+from gradlint.static.provenance import COPY, COUNTED, FIGURE, LATER
 from gradlint.static.torch_notation import names
 from gradlint.static.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
@@ -25,7 +25,7 @@ _FREE = names(
     "",
     "batch number counter index range len key name string literal in not == truth training requires_grad device "
     "comparison norm time cut",
-) | {COUNTED, LATER}
+) | {COUNTED, FIGURE, LATER}
 """Kinds of unknown values that are no tensors with a graph."""
 _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 _LOADER = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")

@@ -92,7 +92,7 @@ class Evaluation:
             obj = w.find(here.id)
             if not isinstance(obj, Instance):
                 continue
-            if obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent):
+            if _depends_on_mode(obj):
                 return known(True)
         return unknown()
 
@@ -111,22 +111,36 @@ class Evaluation:
             return
         for world, value in results:
             obj = world.get(ref, Instance)
-            if obj is None or obj.kind != "module" or obj.training is None or obj.training is before:
+            if obj is None or obj.kind != "module":
+                continue
+            acting = self._acting(ref, obj, world)
+            if acting.training is None or acting.training is before:
                 continue
             if not (before and self._is_frozen(ref, world)):
-                self._watch(ref, obj, value, before, world, site)
+                self._watch(ref, obj, acting, value, before, world, site)
+
+    def _acting(self, ref: Ref, obj: Instance, w: World) -> Instance:
+        """The module whose mode counts: a container of layers, whenever it was built, acts as they do."""
+        if obj.layer is None or not obj.layer.container:
+            return obj
+        parts = [part for here in self.m.modules.walk(ref, w) if isinstance(part := w.find(here.id), Instance)]
+        acting = [part for part in parts if _depends_on_mode(part)]
+        modes = {part.training for part in acting}
+        if not modes or obj.training in modes:
+            return obj
+        return acting[0]
 
     def _is_frozen(self, ref: Ref, w: World) -> bool:
         """Whether no parameter of a module requires grad: it builds no graph of its own."""
         groups = [w.find(key) for key in self.m.modules.groups(ref, w)]
         return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
-    def _watch(self, ref: Ref, obj: Instance, value: Value, grad: bool, w: World, site: Site) -> None:
-        if obj.training and (not self.depends_on_mode(ref, w).is_true or self._asked(ref, obj, w)):
+    def _watch(self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, site: Site) -> None:
+        if acting.training and (not self.depends_on_mode(ref, w).is_true or self._asked(ref, obj, w)):
             return
         key = fresh()
         name = obj.cls.unit.name if obj.cls is not None else obj.name
-        self._calls[key] = _Call(site, bool(obj.training), obj.mode_at, grad, name)
+        self._calls[key] = _Call(site, bool(acting.training), acting.mode_at, grad, name)
         for part in self.m.tensors.tensors_in([value], w):
             if isinstance(part, Ref) and w.get(part, Tensor) is not None:
                 w.write(part.id).calls |= {key}
@@ -200,6 +214,10 @@ class Evaluation:
     def _withdraw(self, keys: Iterable[int]) -> None:
         for key in keys:
             self.m.witness.withdraw(events.OutputMeasured, self._calls[key].site)
+
+
+def _depends_on_mode(obj: Instance) -> bool:
+    return obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent)
 
 
 def _in_forward(ctx: Context) -> bool:

@@ -219,7 +219,8 @@ class Externals:
     def _function(self, name: str, op: Op, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         out = args.keywords.get("out")
         if op.inplace and args.positional:
-            self.m.changes.in_place(name.rpartition(".")[2], args.positional[0], args.positional[1:], w, ctx, site)
+            used = [] if op.likens else args.positional[1:]
+            self.m.changes.in_place(name.rpartition(".")[2], args.positional[0], used, w, ctx, site)
             return args.positional[0]
         inplace = w.resolve(args.keywords.get("inplace", Const(False)))
         overwrites = inplace == Const(True) and bool(args.positional) and not self._is_inert(name, args, w)

@@ -242,12 +242,16 @@ class Graphs:
 
     # --- keeping
 
-    def summed(self, held: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
-        """A value was added to a running total: ``total += loss``, ``total = total + loss``."""
+    def summed(self, held: Value, value: Value, w: World, ctx: Context, site: Site, whole: bool = True) -> None:
+        """A value was added to a running total: ``total += loss``, ``total = total + loss``.
+
+        What is added to the ``whole`` of it is a measure; an average (``x = 0.9 * x + 0.1 * y``) may be of anything.
+        """
         held = w.resolve(held)
         age = held.id if isinstance(held, Ref) else newest(held.key) if isinstance(held, Unknown) else ctx.iteration
         if age < ctx.iteration and not self.m.witness.muted:
-            self.m.evaluation.measured([value], False, w, ctx)
+            if whole:
+                self.m.evaluation.measured([value], False, w, ctx)
             self._kept([held], value, "sum", w, ctx, site)
 
     def totalled(self, held: Value, total: Value, w: World, ctx: Context) -> None:

@@ -325,6 +325,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         size=_same(x.size, y.size),
         shape=_same(x.shape, y.shape),
         integral=_same(x.integral, y.integral),
+        places=x.places and y.places,
         activation=_same(x.activation, y.activation),
         activation_at=x.activation_at or y.activation_at,
         nudged=x.nudged if x.nudged == y.nudged else "",

@@ -12,7 +12,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
-from gradlint.static.provenance import NOTHING, from_module, made_of_none
+from gradlint.static.provenance import FIGURE, NOTHING, from_module, made_of_none
 from gradlint.static.torch_table import ARRAY_METHODS, METHODS, MODULE_METHODS, TELLING_METHODS
 from gradlint.static.values import (
     HOOKED,
@@ -207,7 +207,7 @@ class Methods:
         if name in ("log", "log_"):
             self.m.legacy.logarithm(receiver, w, ctx, site)
         if op.inplace:
-            self.m.changes.in_place(name, receiver, list(args), w, ctx, site)
+            self.m.changes.in_place(name, receiver, [] if op.likens else list(args), w, ctx, site)
             return receiver
         if name in ("argmax", "max", "topk", "sort") and op.result == "pair_by_dim":
             pair = tensors.apply(op, given, w, ctx, site)
@@ -330,7 +330,7 @@ class Methods:
             return (
                 w.new(Instance(name="numpy.ndarray", kind="array"))
                 if name not in ("item", "tolist")
-                else Unknown(("number", fresh()))
+                else Unknown((FIGURE, fresh()))
             )
         if name in ("backward", "step", "zero_grad") or obj.cls is not None:
             return self.unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
@@ -415,7 +415,8 @@ class Methods:
         if op.inplace or op.result not in ("tensor", "pair", "pair_by_dim"):
             if op.result in ("number", "array"):
                 how = "number" if op.result == "number" else "numpy"
-                return self.m.cuts.note(Unknown(("number", fresh())), [receiver], how, w, site)
+                kind = FIGURE if op.result == "number" else "number"
+                return self.m.cuts.note(Unknown((kind, fresh())), [receiver], how, w, site)
             return Unknown(("result" if carried(receiver) else "number", fresh()), deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)

@@ -14,7 +14,7 @@ tensor (``max``); a Python number, bool, string, shape or list of numbers; a num
 class Op:
     """One function or tensor method.
 
-    ``pair`` results are ``(values, indices)``: the second element never requires grad.
+    ``pair`` results are ``(values, indices)``: the second element, which may be other integers, never requires grad.
     """
 
     result: Result = "tensor"
@@ -37,6 +37,8 @@ class Op:
     integral: bool = False  #: the result is of an integer or bool type
     ranks: bool = False  #: it tells places in the order of its input, and perhaps the values there
     casts: bool = False  #: it may be told the type of its result, or to take that of another tensor
+    beside: tuple[str, ...] = ()  #: keywords that each make it return a tensor of integers behind its result
+    likens: bool = False  #: what else it is given only tells a shape, type or device, and is no input of the graph
     inplace: bool = False  #: changes its first input, and returns it
     view: bool = False  #: shares storage with its first input
     detaches: bool = False  #: the result carries no graph although its values come from the input

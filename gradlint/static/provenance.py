@@ -9,6 +9,7 @@ from gradlint.static.torch_table import names_parameter
 from gradlint.static.values import Const, Unknown, Value
 
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
+FIGURE = "figure"  #: the kind of what a tensor or a conversion gives that is a number, or several
 LATER = "counted on"  #: the kind of such a number after the first iteration: it is not zero
 COPY = "copy"  #: the kind of a deep copy, of what its key says last
 
@@ -100,7 +101,29 @@ def _is_number(key: Hashable) -> bool:
     return key[0] in _NUMBERS
 
 
-_NUMBERS = frozenset(["number", "len", "size", "dim", "numel", "index", "counter", COUNTED, LATER, "string", "key"])
+_FIGURES = frozenset([FIGURE, "len", "size", "dim", "numel", "index", COUNTED, LATER])
+_NUMBERS = _FIGURES | {"number", "counter", "string", "key"}
+
+
+def is_figure(value: Unknown) -> bool:
+    """Whether an unknown value is sure to be a number: a length, a size, what ``item`` gives, what such make."""
+    return _is_figure(value.key)
+
+
+def _is_figure(key: Hashable) -> bool:
+    if isinstance(key, Const):
+        return True
+    if not isinstance(key, tuple) or len(key) < 2:
+        return False
+    if key[0] == "binary" and len(key) == 4:
+        return _is_figure(key[2]) and _is_figure(key[3])
+    if key[0] == "unary":
+        return _is_figure(key[2])
+    if key[0] == "attribute":
+        return key[-1] in ("shape", "ndim")
+    if key[0] == "item":
+        return _is_figure(key[1])
+    return key[0] in _FIGURES
 
 
 NOTHING = "nothing"

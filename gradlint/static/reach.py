@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from gradlint.static.units import Module
 
 _NEAR = 200  #: units that are looked at before a thorough search
-_STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d][\w.]*\.(\w+)\(")
+_STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d](?:[\w.]|\[[^\[\]()\n]*\])*\.(\w+)\(")
+_END = re.compile(r"[ \t]*(?:[;#\n]|\Z)")
 _AUGMENTED = re.compile(
     r"(?m)^[ \t]*[\w.]*(?:[.\]][ \t]*\w*[ \t]*[-+*/@%&|^<>]+|\][ \t]*|-)=(?!=)"
     r"|^[ \t]*[\w.]+\[(?![\"'][^\"'\n]*[\"']\][ \t]*=).*\][ \t]*=(?!=)"
@@ -345,7 +346,7 @@ class _Scope:
             found |= Feature.AMENDED
         if "cuda" in text:
             found |= Feature.CUDA
-        if any(returns_new(name) for name in _STATEMENT_CALL.findall(text)):
+        if any(returns_new(call[1]) and _ends_statement(text, call.end()) for call in _STATEMENT_CALL.finditer(text)):
             found |= Feature.DISCARDED
         if found & Feature.SOFTMAX and _guesses(text):
             found |= Feature.GUESSED
@@ -426,6 +427,15 @@ def _keeps_container(text: str, builder: str) -> bool:
         if re.search(rf"\.{name}\s*(?:\[|\+=|\.(?:append|extend|insert|update|setdefault)\b)", text):
             return True
     return not {*_LOCAL.findall(builder)}.isdisjoint(_GIVEN.findall(builder))
+
+
+def _ends_statement(text: str, start: int) -> bool:
+    """Whether a statement ends with the arguments of a call, which begin at ``start``."""
+    depth, end = 1, start
+    while end < len(text) and depth:
+        depth += (text[end] in "([{") - (text[end] in ")]}")
+        end += 1
+    return _END.match(text, end) is not None
 
 
 def _guesses(text: str) -> bool:

@@ -53,13 +53,33 @@ class Shapes:
 
     def taken(self, owner: Tensor, index: Index, result: Value, w: World) -> None:
         """``owner[index]`` gave ``result``: with a number one dimension less, with a slice a part of the first."""
-        if not owner.shape or not isinstance(result, Ref):
+        if not isinstance(result, Ref):
+            return
+        if self._takes_several(owner, index, w):
+            w.write(result.id).size = "many"
+        if not owner.shape:
             return
         length, *rest = owner.shape
         if isinstance(index, slice):
             self._learn(result, (None if length is None else len(range(length)[index]), *rest), w)
         elif isinstance(index, Const) and type(index.value) is int:
             self._learn(result, tuple(rest), w)
+
+    def _takes_several(self, owner: Tensor, index: Index, w: World) -> bool:
+        """Whether an index is sure to take more than one element: several places, or more than one of the first."""
+        if isinstance(index, slice):
+            return owner.size == "many" and _spans_two(index)
+        if index is None:
+            return False
+        places, listed = w.get(index, Tensor), w.get(index, Sequence)
+        if places is not None:
+            return places.places and places.size == "many"
+        return (
+            listed is not None
+            and listed.mutable
+            and len(listed.items) > 1
+            and all(isinstance(item, Const) and type(item.value) is int for item in listed.items)
+        )
 
     def _learn(self, result: Ref, shape: Shape | None, w: World) -> None:
         if shape is None:
@@ -164,6 +184,14 @@ class Shapes:
             return None
         at = dim.value % len(first.shape)
         return (*first.shape[:at], *((1,) if keep.value else ()), *first.shape[at + 1 :])
+
+
+def _spans_two(part: slice) -> bool:
+    """Whether a slice takes two items or more wherever there are as many."""
+    start, stop = part.start or 0, part.stop
+    if part.step not in (None, 1) or type(start) is not int or type(stop) not in (int, type(None)):
+        return False
+    return stop is None if start <= -2 else start == 0 and (stop is None or stop >= 2)
 
 
 __all__ = ["Shapes"]

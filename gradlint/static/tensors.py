@@ -10,7 +10,7 @@ from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.provenance import carries_graph, from_module, is_data, is_loaded, is_number
+from gradlint.static.provenance import FIGURE, carries_graph, from_module, is_data, is_figure, is_loaded, is_number
 from gradlint.static.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS
 from gradlint.static.values import (
     NONE,
@@ -183,7 +183,7 @@ class Tensors:
                 answers = {self._group_grad(g, w) for g in tensor.groups}
                 return answers.pop() if len(answers) == 1 else None
             return tensor.requires_grad
-        if isinstance(value, (Const, Sequence, Mapping)):
+        if isinstance(value, (Const, Sequence, Mapping)) or (isinstance(value, Unknown) and is_figure(value)):
             return False
         return None
 
@@ -332,7 +332,7 @@ class Tensors:
         self.m.evaluation.applied(op, inputs, w, ctx)
         self.m.uses.applied(op, inputs, self._has_dim(args), w, site)
         if op.result == "number":
-            return self.m.cuts.note(Unknown(("number", fresh())), inputs, "number", w, site)
+            return self.m.cuts.note(Unknown((FIGURE, fresh())), inputs, "number", w, site)
         if op.result == "none":
             return NONE
         if op.result == "array":
@@ -343,6 +343,8 @@ class Tensors:
             if isinstance(created, Ref) and w.get(created, Tensor) is not None:
                 w.write(created.id).constant = True
             return created
+        if op.likens:
+            inputs = self.tensors_in(args.positional[:1], w)
         result = self.result(op, inputs, args, w, site, parameters, device)
         if op.result == "pair" or (op.result == "pair_by_dim" and self._reduces_dim(args, w)):
             pair = self._pair(result, w, site)
@@ -356,6 +358,9 @@ class Tensors:
         self.m.plain.combined(op, inputs, ref, bool(parameters), w, ctx)
         if op.result == "tensors":
             return w.new(Sequence([], [], ref, site, False))
+        beside = [w.new(_indices(result, site)) for name in op.beside if _is_true(args.keywords.get(name), w)]
+        if beside:
+            return w.new(Sequence([ref, *beside], [None] * (len(beside) + 1), None, None, False))
         return ref
 
     def packed(self, data: Value, w: World, site: Site) -> Ref:
@@ -374,18 +379,7 @@ class Tensors:
         return w.get(second, Tensor) is None and not (isinstance(second, Unknown) and carries_graph(second))
 
     def _pair(self, result: Tensor, w: World, site: Site) -> Ref:
-        indices = Tensor(
-            requires_grad=False,
-            is_leaf=True,
-            is_parameter=False,
-            device=result.device,
-            integral=True,
-            activation="none",
-            made_at=site,
-            open=False,
-            device_if_tensor=result.device_if_tensor,
-        )
-        items: list[Value] = [w.new(result), w.new(indices)]
+        items: list[Value] = [w.new(result), w.new(_indices(result, site))]
         return w.new(Sequence(items, [None, None], None, None, False, ("values", "indices")))
 
     def _create(self, op: Op, args: Arguments, w: World, site: Site) -> Value:
@@ -470,10 +464,12 @@ class Tensors:
                 new.sources = tuple(v.id for v in inputs if isinstance(v, Ref) and self.requires_grad(v, w) is None)
         new.scaled = any(t.scaled for t in tensors)
         new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))
-        self.m.cuts.result(op, list(args), inputs, new, bool(parameters), w, site)
+        self.m.cuts.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
         if integers:
             new.integral = True
+        elif first is not None and op.activation == "keeps":
+            new.places = first.places
         if len(tensors) == 1 and (op.size in ("keeps", "broadcast") or self._made_of_numbers(tensors[0])):
             new.asked_at = tensors[0].asked_at
         new.device = layer_device if layer_device == "cuda" else self._device(op, inputs, args, w)
@@ -529,7 +525,7 @@ class Tensors:
         else:
             new.activation, new.activation_at = op.activation, site
         if op.integral:
-            new.integral = True
+            new.integral, new.places = True, op.ranks
         elif first is not None and op.grad != "never":
             new.integral = first.integral if op.activation == "keeps" else (False if new.requires_grad else None)
         if new.requires_grad:
@@ -648,6 +644,26 @@ class Tensors:
     # --- in place
 
     # --- attributes
+
+
+def _indices(values: Tensor, site: Site) -> Tensor:
+    """The tensor of integers that an operation returns beside its values."""
+    return Tensor(
+        requires_grad=False,
+        is_leaf=True,
+        is_parameter=False,
+        device=values.device,
+        device_if_tensor=values.device_if_tensor,
+        integral=True,
+        places=True,
+        activation="none",
+        made_at=site,
+        open=False,
+    )
+
+
+def _is_true(flag: Value | None, w: World) -> bool:
+    return flag is not None and w.resolve(flag) == Const(True)
 
 
 def device_of(value: Value, w: World) -> str | None:

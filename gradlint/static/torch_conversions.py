@@ -31,11 +31,12 @@ def _drawing(names: str, **columns: Any) -> dict[str, Conversion]:
 
 NUMPY_CONVERTERS: Final[dict[str, Conversion]] = merged(
     _numpy("array asanyarray asarray ascontiguousarray asfortranarray copy", keywords=("a", "object")),
-    _numpy("bool_ float16 float32 int32 int64 uint8"),
+    _numpy("bool bool_ float16 float32 half int8 int16 int32 int64 intp longdouble single uint8 uint16 uint32 uint64"),
     _numpy("float64 double", tensor=False),  # a tensor of one element converts as ``float`` does
     # the tensor's own method is called, or refuses numpy's arguments
     _numpy("all amax amin any concatenate max mean min prod std sum var", tensor=False),
-    _numpy("array_split flip ndim nonzero real shape size squeeze swapaxes", tensor=False),
+    _numpy("argwhere array_split concat flip hsplit lexsort moveaxis ndim nonzero real shape size", tensor=False),
+    _numpy("squeeze swapaxes vsplit", tensor=False),
     _numpy(
         "abs absolute angle argmax argmin argsort around atleast_1d atleast_2d average bincount ceil column_stack corrcoef cos "
         "count_nonzero cov cumprod cumsum diag diff exp expand_dims floor full_like gradient histogram hstack isfinite isinf "
@@ -43,11 +44,32 @@ NUMPY_CONVERTERS: Final[dict[str, Conversion]] = merged(
         "nanmean nanmin nanstd nansum ones_like percentile ptp quantile ravel repeat reshape rint round sign sin sort sqrt "
         "square stack tanh tile trace transpose trapezoid tril triu unique vstack zeros_like"
     ),
-    _numpy("array2string array_repr", sequence=False),
+    _numpy(
+        "arccos arccosh arcsin arcsinh arctan arctanh argpartition asarray_chkfinite asmatrix atleast_3d broadcast_to cbrt cosh "
+        "deg2rad degrees delete diagflat diagonal dstack ediff1d empty_like exp2 expm1 fabs fix flatnonzero fliplr flipud "
+        "histogram_bin_edges histogramdd iscomplex isneginf isposinf linalg.cholesky linalg.cond linalg.eig linalg.eigvals "
+        "linalg.eigvalsh linalg.matrix_power linalg.matrix_rank linalg.pinv linalg.qr linalg.slogdet nanargmax nanargmin "
+        "nancumprod nancumsum nanmedian nanpercentile nanprod nanquantile nanvar negative pad partition positive rad2deg "
+        "radians reciprocal resize roll rot90 signbit sinc sinh take tan trim_zeros trunc unwrap"
+    ),
+    _numpy(
+        "fft.fft fft.fft2 fft.fftn fft.fftshift fft.ifft fft.ifft2 fft.ifftn fft.ifftshift fft.irfft fft.rfft fft.rfft2"
+    ),
+    _numpy("array2string array_repr array_str", sequence=False),
     _numpy(
         "add allclose append arctan2 divide dot inner isclose matmul maximum minimum multiply outer power subtract",
         positions=(0, 1),
     ),
+    _numpy(
+        "compress convolve copysign correlate cross digitize equal extract float_power floor_divide fmax fmin fmod greater "
+        "greater_equal heaviside histogram2d hypot in1d intersect1d isin kron less less_equal linalg.lstsq linalg.solve "
+        "logaddexp logical_and logical_or logical_xor mod not_equal polyfit polyval remainder searchsorted setdiff1d "
+        "setxor1d tensordot trapz true_divide union1d vdot",
+        positions=(0, 1),
+    ),
+    _numpy("einsum", positions=None),
+    _numpy("random.choice", positions=(0, 3), keywords=("a", "p")),
+    _numpy("random.multinomial", positions=(1,), keywords=("pvals",)),
     _numpy("clip interp where", positions=(0, 1, 2)),
     _numpy("insert", positions=(0, 2)),
     _numpy("save savetxt", positions=(1,), keywords=("arr", "X")),
@@ -70,10 +92,24 @@ NUMPY_CONVERTERS: Final[dict[str, Conversion]] = merged(
     _rows("seaborn", "sns.", "barplot", sequence=False, keywords=("x", "y", "data")),
     _rows("seaborn", "sns.", "distplot heatmap histplot kdeplot", keywords=("x", "data")),
     _rows("scipy.optimize", "scipy.optimize.", "linear_sum_assignment", keywords=("cost_matrix",)),
+    _rows("scipy.optimize", "scipy.optimize.", "curve_fit", positions=(1, 2), keywords=("xdata", "ydata", "p0")),
+    _rows("scipy.optimize", "scipy.optimize.", "minimize", positions=(1,), keywords=("x0",)),
+    _rows(
+        "scipy.interpolate",
+        "",
+        "Akima1DInterpolator CubicSpline InterpolatedUnivariateSpline PchipInterpolator UnivariateSpline",
+        positions=(0, 1),
+        keywords=("x", "y"),
+    ),
 )
 """Callables that turn what they are given into numpy arrays, by canonical name.  See :func:`conversion`."""
 
 _WHOLE_NAMESPACES: Final = (
+    "scipy.cluster.hierarchy.",
+    "scipy.cluster.vq.",
+    "scipy.fft.",
+    "scipy.integrate.",
+    "scipy.interpolate.",
     "scipy.linalg.",
     "scipy.ndimage.",
     "scipy.signal.",

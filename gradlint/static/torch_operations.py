@@ -118,7 +118,7 @@ _INTEGRAL: Final = merged(
     ),
     ops("bincount histc", grad="never", saves="", copies=True),
     ops("histogram", result="tensors", saves="", copies=True),
-    ops("unique unique_consecutive", saves="", copies=True),
+    ops("unique unique_consecutive", saves="", copies=True, beside=("return_inverse", "return_counts")),
     ops("allclose equal get_device is_same_size", result="number", grad="never", saves=""),
     ops(
         "is_complex is_conj is_distributed is_floating_point is_inference is_neg",
@@ -176,8 +176,9 @@ _ALGEBRA: Final = merged(
     ops("cholesky_inverse cholesky_solve lu_solve orgqr ormqr pinverse", saves="both", copies=True),
     ops("corrcoef cov", saves="other", copies=True),
     ops("slogdet svd triangular_solve", result="tensors", saves="both", copies=True),
-    ops("lu qr", result="tensors", saves="output", copies=True),
-    ops("frexp", result="tensors", saves="other", copies=True),
+    ops("qr", result="tensors", saves="output", copies=True),
+    ops("lu", result="pair", saves="output", copies=True),
+    ops("frexp", result="pair", saves="other", copies=True),
     ops("geqrf", result="tensors", saves="", copies=True),
     ops("istft", copies=True),
     ops("dequantize int_repr", grad="never", saves="", copies=True),
@@ -200,7 +201,7 @@ SHARED_IN_PLACE: Final = merged(
     ops("detach_", grad="never", saves="", size="keeps", activation="keeps", inplace=True, detaches=True),
     ops("as_strided_", saves="", activation="keeps", inplace=True),
     ops("fill_ zero_", saves="", size="keeps", inplace=True),
-    ops("resize_as_ resize_as_sparse_", saves="", inplace=True),
+    ops("resize_as_ resize_as_sparse_", saves="", inplace=True, likens=True),
 )
 """In-place operations that are both a function ``torch.NAME`` and a method."""
 
@@ -227,16 +228,19 @@ METHODS_IN_PLACE: Final = merged(
 )
 
 METHODS_ONLY: Final = merged(
-    ops("view view_as", saves="", size="keeps", activation="keeps", view=True),
-    ops("expand expand_as unfold", saves="", activation="keeps", view=True),
-    ops("contiguous reshape_as", saves="", size="keeps", activation="keeps"),
+    ops("view_as", saves="", size="keeps", activation="keeps", view=True, likens=True),
+    ops("view", saves="", size="keeps", activation="keeps", view=True),
+    ops("expand_as", saves="", activation="keeps", view=True, likens=True),
+    ops("expand unfold", saves="", activation="keeps", view=True),
+    ops("reshape_as", saves="", size="keeps", activation="keeps", likens=True),
+    ops("contiguous", saves="", size="keeps", activation="keeps"),
     ops("repeat", saves="", activation="keeps", copies=True),
     ops("sum_to_size", saves=""),
     ops("where", saves="other", size="broadcast", copies=True),
-    ops("to", saves="", size="keeps", activation="keeps", device="to", casts=True),
+    ops("to", saves="", size="keeps", activation="keeps", device="to", casts=True, likens=True),
     ops("cpu", saves="", size="keeps", activation="keeps", device="cpu"),
     ops("cuda", saves="", size="keeps", activation="keeps", device="cuda"),
-    ops("type type_as", saves="", size="keeps", activation="keeps", device="unknown", casts=True),
+    ops("type type_as", saves="", size="keeps", activation="keeps", device="unknown", casts=True, likens=True),
     ops("ipu mtia xpu", saves="", size="keeps", activation="keeps", device="unknown"),
     ops("bfloat16 cdouble cfloat chalf double float half", saves="", size="keeps", activation="keeps"),
     ops("bool byte char int long short", grad="never", saves="", integral=True, size="keeps"),
@@ -298,7 +302,8 @@ FUNCTIONS_ONLY: Final = merged(
         saves="",
         copies=True,
     ),
-    ops("adaptive_max_pool1d avg_pool1d max_pool1d max_pool2d max_pool3d", copies=True),
+    ops("avg_pool1d", copies=True),
+    ops("adaptive_max_pool1d max_pool1d max_pool2d max_pool3d", copies=True, beside=("return_indices",)),
     ops(
         "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",
         activation="logits",

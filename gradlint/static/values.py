@@ -290,6 +290,7 @@ class Tensor(Object):
     size: str | None = None  #: "one", "many", "samples" (as many as a batch has, which may be one), None
     shape: tuple[int | None, ...] | None = None
     integral: bool | None = None
+    places: bool = False  #: of an integer type, and no mask: as an index it takes as many elements as it has, or more
     activation: str | None = None
     activation_at: Site | None = None
     random: bool = False  #: made of random numbers
