@@ -16,7 +16,7 @@ from gradlint.facts import FALSE, TRUE
 from .activations import KEEPS, LOSSES
 from .frames import calling_frame
 from .interception import ForwardCall, ModeCall, StepCall
-from .modules import depends_on_mode
+from .modules import acts_as_trained, depends_on_mode
 from .roster import Resting
 from .tensors import given_tensors, tensors_in
 from .walks import Mark, Walks
@@ -188,7 +188,8 @@ class TrainingModeEvaluations(Resting):
         same = len(given) == len(calls.given) and all(old() is new for old, new in zip(calls.given, given, strict=True))
         calls.count = 1 if same else calls.count + 1  # the same input again: samples of a random output
         calls.given = [weakref.ref(tensor) for tensor in given]
-        if calls.count >= TWICE and not any(asked.is_or_has(call.module) for asked in self._asked):
+        asked = any(one.is_or_has(call.module) for one in self._asked)
+        if calls.count >= TWICE and not asked and acts_as_trained(call.module):
             self.insist()
             for tensor in call.tensors:
                 self._outputs[id(tensor)] = weakref.ref(tensor), call.site

@@ -51,9 +51,17 @@ class KnownModules:
 
 def depends_on_mode(module: nn.Module) -> bool:
     """Whether ``module`` holds dropout that drops, or normalization that keeps running statistics."""
-    return any(
+    return any(map(_depends_on_mode, module.modules()))
+
+
+def acts_as_trained(module: nn.Module) -> bool:
+    """Whether any of these is in training mode: a container of layers of another module has a mode of its own."""
+    return any(part.training and _depends_on_mode(part) for part in module.modules())
+
+
+def _depends_on_mode(part: nn.Module) -> bool:
+    return (
         (isinstance(part, _DropoutNd) and part.p > 0)
         or (isinstance(part, _NormBase) and part.track_running_stats)
         or (isinstance(part, (nn.RNNBase, nn.MultiheadAttention)) and part.dropout > 0)
-        for part in module.modules()
     )

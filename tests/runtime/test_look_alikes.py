@@ -454,6 +454,18 @@ def a_generator_on_every_third_iteration() -> None:
             of_generator.step()
 
 
+@loop
+def evaluation_by_layers_of_a_model_in_evaluation_mode() -> None:
+    model = network()
+    fit(model, sgd(model))
+    body = nn.Sequential(*list(model.children()))
+    model.eval()
+    with torch.no_grad():
+        for x, y in batches(5):
+            cross_entropy(body(x), y)
+            (model[:5](x).argmax(1) == y).sum()
+
+
 @pytest.mark.parametrize("correct", LOOPS, ids=lambda function: function.__name__)
 def test_correct_programs_are_not_reported(correct: Callable[[], object]) -> None:
     torch.manual_seed(0)
