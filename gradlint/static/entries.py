@@ -218,14 +218,15 @@ class Entries:
         before = set(world.heap)
         self._history_unknown(world)
         results = self._results(function, world, ctx, receiver)
+        module = world.get(receiver, Instance) if receiver is not None and function.unit.name == "forward" else None
+        if module is not None and module.kind == "module":
+            self.m.memory.handed_on(results, ctx, function.unit.here)
         escaped: set[int] = set()
         for end, value in results:
             self.m.evaluation.escaped([value], end)
             self.m.uses.escaped([value], end)
             owner = end.get(receiver, Instance) if receiver is not None else None
             self.m.graphs.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
-            if owner is not None and owner.kind == "module" and function.unit.name == "forward":
-                self.m.memory.handed_on(value, end, ctx, function.unit.here)
             escaped |= reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
 

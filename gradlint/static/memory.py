@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.context import Context
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.outcome import Results
 
 _UNCHECKED = frozenset(["share_memory_", "requires_grad_", "set_", "resize_", "resize_as_", "apply_"])
 """Methods that end in an underscore and change no values, or change them where autograd does not look."""
@@ -135,8 +136,7 @@ class Memory:
         """What uses this storage and is needed by a backward pass is lost to it."""
         if root not in self._saved:
             return
-        modes = [holds for key, holds in w.assumed.items() if isinstance(key, tuple) and key[:1] == ("training",)]
-        if all(modes):
+        if not _is_evaluation(w):
             self._in_training[site] = True
         for key, segment in list(w.heap.items()):
             if isinstance(segment, Segment) and root in segment.saved and _is_intact(segment):
@@ -164,12 +164,24 @@ class Memory:
             )
             self.m.witness.send(event, w, ctx, alternative=segment.spoilt_at)
 
-    def handed_on(self, output: Value, w: World, ctx: Context, site: Site) -> None:
-        """A module that nothing calls gives its output: in training, a backward pass will come from there."""
-        for value in self.m.tensors.tensors_in([output], w):
-            tensor = w.get(value, Tensor)
-            if tensor is not None:
-                self.walked(tensor, w, ctx, site, alone=True)
+    def handed_on(self, results: Results, ctx: Context, site: Site) -> None:
+        """A module that nothing calls gives its output: in training, a backward pass will come from there.
+
+        What is changed on some of the ways only may be meant for inference, as what is in evaluation mode is.
+        """
+        ends = [(w, self._tensors_in(output, w)) for w, output in results if not _is_evaluation(w)]
+        if all(any(self._is_spoilt(tensor, w) for tensor in tensors) for w, tensors in ends):
+            for w, tensors in ends:
+                for tensor in tensors:
+                    self.walked(tensor, w, ctx, site, alone=True)
+
+    def _tensors_in(self, output: Value, w: World) -> list[Tensor]:
+        found = (w.get(value, Tensor) for value in self.m.tensors.tensors_in([output], w))
+        return [tensor for tensor in found if tensor is not None]
+
+    def _is_spoilt(self, tensor: Tensor, w: World) -> bool:
+        segments = (w.find(key) for key in tensor.segments)
+        return any(isinstance(segment, Segment) and segment.spoilt_at in self._in_training for segment in segments)
 
     # --- numpy arrays
 
@@ -229,6 +241,11 @@ def overwriting(op: Op) -> Op:
     """An operation told to overwrite its input: of what it is about to overwrite, autograd keeps a copy."""
     saves: dict[str, Any] = {"input": "other", "both": "output"}
     return replace(op, saves=saves.get(op.saves, op.saves))
+
+
+def _is_evaluation(w: World) -> bool:
+    """Whether a module was found not to be in training mode."""
+    return any(not holds and isinstance(key, tuple) and key[:1] == ("training",) for key, holds in w.assumed.items())
 
 
 def _is_intact(segment: Segment) -> bool:

@@ -27,7 +27,7 @@ _AUGMENTED = re.compile(
     r"(?m)^[ \t]*[\w.]*(?:[.\]][ \t]*\w*[ \t]*[-+*/@%&|^<>]+|\][ \t]*|-)=(?!=)"
     r"|^[ \t]*[\w.]+\[(?![\"'][^\"'\n]*[\"']\][ \t]*=).*\][ \t]*=(?!=)"
 )
-_AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*[-+*/]=")
+_AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*[*/]=")
 _SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
 _CONVERTED = re.compile(
     r"\bParameter\s*\([^\n]*\)\s*\.|\bParameter\s*\([^\n]*\n[^\n]*\)\s*\.\s*(?:to|cuda|float|half|double)\b"

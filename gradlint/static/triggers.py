@@ -84,7 +84,8 @@ class Feature(IntFlag):
     PLAIN = auto()  #: a class that makes tensors while it is built
     CONVERTED = auto()  #: a parameter that is converted where it is made
     BUILT = auto()  #: a class whose forward pass builds layers
-    AMENDED = auto()  #: an augmented assignment to a name
+    SAVING = auto()  #: an operation whose backward needs its output
+    AMENDED = auto()  #: a name that is multiplied or divided in place
 
 
 ASIDE: Final = (
@@ -108,6 +109,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.SavedTensorChanged: (
         _WALKED | Feature.IN_PLACE | Feature.AUGMENTED | Feature.AMENDED,
         _WALKED | Feature.MODULE,  # whose output will be walked, if not here
+        _WALKED | Feature.SAVING,
     ),
     events.ValueKept: (_WALKED,),
     events.GradientsAccumulated: (Feature.BACKWARD,),
@@ -264,6 +266,9 @@ _mentions(Feature.SOFTMAX, _last(SOFTMAX_DIMS))
 _mentions(Feature.LOGARITHM, ["log"])
 _mentions(Feature.VARIABLE, ["Variable", "volatile"])
 _mentions(Feature.IN_PLACE, (name for name, op in METHODS.items() if op.inplace), BEHIND_A_DOT)
+_mentions(Feature.SAVING, (name for name, op in METHODS.items() if op.saves in ("output", "both")))
+_mentions(Feature.SAVING, _last(name for name, op in FUNCTIONS.items() if op.saves in ("output", "both")))
+_mentions(Feature.SAVING, _last(name for name, layer in LAYERS.items() if layer.op.saves in ("output", "both")))
 _resolves(Feature.DERIVATIVE, DERIVATIVES)
 _resolves(Feature.DROPOUT, DROPOUTS)
 _resolves(Feature.OLD_INIT, DEPRECATED_INITS)
