@@ -35,6 +35,7 @@ ENOUGH = 5  #: graphs of as many steps, kept at once, are no leftovers of the la
 NODES = 3000  #: of the graph of one value that are looked at
 VALUES = 2000  #: of one frame
 ADDING = ("append", "appendleft", "extend", "insert")
+PARTS = 8  #: of an item of a list
 DEPTH = 3  #: of attributes and containers below a variable
 
 
@@ -136,8 +137,11 @@ class KeptGraphs(Resting):
 
 def _tensors_in(item: Any) -> Iterator[torch.Tensor]:
     """The tensors of an item of a list: itself, or those of a list, tuple or dict of them."""
-    parts = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else (item,)
-    yield from (part for part in parts if isinstance(part, torch.Tensor))
+    if isinstance(item, torch.Tensor):
+        yield item
+    elif isinstance(item, (list, tuple, dict)):
+        parts = item if isinstance(item, (list, tuple)) else list(item.values())
+        yield from (part for part in parts[:PARTS] if isinstance(part, torch.Tensor))
 
 
 def _is_users(value: Any) -> bool:

@@ -107,6 +107,62 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for _ in range(3):
     train(optimizer, net, torch.randn(2, 3))
 """,
+    "another method puts the model into evaluation mode": """\
+class Judge:
+    def __init__(self):
+        self.model = nn.Sequential(Net(), nn.BatchNorm1d(3))
+
+    def run(self, batches):
+        self.model.eval()
+        return [self.score(x, y) for x, y in batches]
+
+    def score(self, x, y, verbose=False):
+        with torch.no_grad():
+            right = (self.model(x).argmax(1) == y).sum().item()
+        if verbose:
+            with torch.no_grad():
+                right = (self.model(x).argmax(1) == y).sum().item()
+        return right
+
+Judge().run([(torch.randn(2, 3), torch.tensor([0, 1]))])
+""",
+    "another method freezes the model": """\
+class Features:
+    def __init__(self):
+        self.net = Net()
+
+    def prepare(self):
+        self.net.requires_grad_(False)
+
+    def of(self, x, array=False):
+        out = self.net(x)
+        if array:
+            out = out.numpy()
+        return out
+
+features = Features()
+features.prepare()
+features.of(torch.randn(2, 3))
+""",
+    "another method moves the model": """\
+class Runner:
+    def __init__(self):
+        self.net = Net().cuda()
+
+    def prepare(self):
+        self.net.cpu()
+
+    @torch.no_grad()
+    def run(self, x, array=False):
+        out = self.net(x)
+        if array:
+            out = out.numpy()
+        return out
+
+runner = Runner()
+runner.prepare()
+runner.run(torch.randn(2, 3))
+""",
     "gradients are disabled around the call": """\
 def values(x, array=False):
     out = Net()(x)
@@ -177,7 +233,8 @@ def meet(coverage: Coverage, unit: FunctionUnit, *names: str) -> None:
         if not (passed_over and any(f"{name}()" in text for name in names)):
             coverage.meets(id(node))
             queue += node.children
-    coverage.settle([unit])
+    coverage.enters(unit)
+    coverage.settle()
 
 
 def missed(coverage: Coverage, unit: FunctionUnit) -> list[str]:
@@ -205,8 +262,35 @@ def test_it_is_known_when_the_tree_is_parsed_again(tmp_path: Path) -> None:
     assert unit.node is not before
 
 
-def test_of_a_function_that_was_not_executed_nothing_is_missed(tmp_path: Path) -> None:
+def test_of_a_function_that_was_not_executed_to_its_end_nothing_is_missed(tmp_path: Path) -> None:
     unit, coverage = covered(tmp_path)
-    coverage.settle([])
+    coverage.enters(unit)
+    coverage.settle(whole=False)
     assert missed(coverage, unit) == []
     assert list(coverage.functions()) == []
+    meet(coverage, unit, "two", "six")
+    coverage.meets(id(unit.node.body.body[0].orelse.body.body[0]))  # type: ignore[union-attr]  # two()
+    coverage.enters(unit)
+    coverage.settle(whole=False)
+    assert missed(coverage, unit) == ["six()"]
+
+
+def test_functions_come_in_the_order_in_which_they_were_executed(tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("".join(f"def f{n}():\n    pass\n" for n in range(50)), encoding="utf-8")
+    units = [unit for unit in Project([tmp_path]).module(path).units if isinstance(unit, FunctionUnit)]
+    coverage = Coverage()
+    for unit in reversed(units):
+        assert unit.node
+        coverage.enters(unit)
+    coverage.settle()
+    assert list(coverage.functions()) == units[::-1]
+
+
+def test_what_libcst_rejects_costs_nothing_else(tmp_path: Path) -> None:
+    rejected = (
+        "from contextlib import contextmanager\n\n@contextmanager\ndef frozen(x):\n    (x): int = 1\n    yield\n\n"
+        "manager = frozen(1)\n"
+    )
+    found, marked = marks(tmp_path, rejected + NET + "net = Net()\nprint(net(torch.randn(2, 3)).numpy())  # GL501\n")
+    assert found == marked

@@ -23,7 +23,7 @@ from gradlint.static.values import (
     Unknown,
     Value,
 )
-from gradlint.static.world import World
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -134,6 +134,17 @@ class Attributes:
         if isinstance(obj, Instance):
             return self._of_instance(owner, obj, name, w, ctx, site)
         return Unknown(("attribute", owner, name), name)
+
+    def updated(self, owner: Ref, values: Value | None, w: World, ctx: Context, site: Site) -> None:
+        """``vars(self).update(values)``: where it is not known which these are, all that is set may be among them."""
+        obj, given = w.get(owner, Instance), w.get(values, Mapping) if values is not None else None
+        if given is not None and given.tail is None and all(isinstance(key, Const) for key in given.items):
+            for key, value in given.items.items():
+                self.set(owner, str(key.value) if isinstance(key, Const) else "", value, w, ctx, site)
+        elif obj is not None:
+            new: Instance = w.write(owner.id)
+            for name in [name for name, value in obj.attrs.items() if isinstance(w.resolve(value), Const)]:
+                new.attrs[name] = Unknown(("attribute", owner, name, fresh()), name)
 
     def _of_instance(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value:
         value = obj.attrs.get(name)

@@ -93,10 +93,13 @@ class BuiltinCalls:
         return w.resolve(args.get(0) or NONE)
 
     def _vars(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """The attributes of an object of a class of the project, as they are now."""
-        obj = w.get(w.resolve(args.get(0) or NONE), Instance)
+        """The attributes of an object of a class of the project, as they are now; its own methods may change them."""
+        owner = w.resolve(args.get(0) or NONE)
+        obj = w.get(owner, Instance)
         if obj is None or obj.cls is None or obj.kind:
             return Unknown(("call", fresh()))
+        if owner == ctx.receiver:
+            return self.m.attributes.get(owner, "__dict__", w, ctx, site)
         return w.new(Mapping({Const(name): value for name, value in obj.attrs.items()}))
 
     def _unique(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -143,10 +146,9 @@ class BuiltinCalls:
 
     def _transposed(self, rows: list[Value], w: World) -> Value | None:
         """``zip(*rows)`` of any number of tuples that are as long as one another: a list for each of their places."""
-        tuples = [w.get(w.resolve(row), Sequence) for row in rows]
         columns: list[list[Value]] = []
-        for row in tuples:
-            if row is None or row.mutable or row.tail is not None or len(row.items) != len(tuples[0].items):  # type: ignore[union-attr]
+        for row in (w.get(w.resolve(row), Sequence) for row in rows):
+            if row is None or row.mutable or row.tail is not None or len(row.items) != len((columns or [row.items])[0]):
                 return None
             columns.append(row.items)
         kept = [w.new(Sequence(tail=self._any(list(column), w))) for column in zip(*columns, strict=True)]

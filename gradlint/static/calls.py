@@ -250,7 +250,8 @@ class Calls:
                 receiver, args = first, Arguments(args.positional[1:], args.keywords, args.open)
         if receiver is not None and fn.kind != "static":
             args = Arguments([receiver, *args.positional], args.keywords, args.open)
-        if ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION or self._tires(unit, args, w):
+        far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
+        if far or self._tires(unit, args, w) or not unit.is_readable:
             return [(w, self.m.escapes.call(fn, args, w, ctx, site))]
         frame = w.new(Frame({}, fn.frame))
         here = Context(
@@ -320,6 +321,8 @@ class Calls:
     def _body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
         self.m.budget.begins(unit)
         body = unit.node.body.body
+        if not self.m.witness.muted:
+            self.m.coverage.enters(unit)
         with self.m.budget.within(self.m.reach.stands_aside(unit)):
             out = self.m.flow.block(body, [w], here)
         results = out.returns + [(world, NONE) for world in out.normal]

@@ -12,7 +12,7 @@ from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module, is_any, looks_like_parameter, may_be_input
-from gradlint.static.tensors import in_place
+from gradlint.static.tensors import operation_of
 from gradlint.static.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SPECIAL_METHODS
 from gradlint.static.values import (
     NONE,
@@ -122,8 +122,8 @@ class Changes:
         if how in ("copy_", "[]=", "index_copy_", "masked_scatter_") and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
             self._put_in(new, put_in if put_in is not None else Tensor())
-        elif in_place(how).activation in ("combines", "scales"):
-            logits = self.m.tensors.combined_logits(in_place(how), [Ref(key), *used], w)
+        elif operation_of(how).activation in ("combines", "scales"):
+            logits = self.m.tensors.combined_logits(operation_of(how), [Ref(key), *used], w)
             new.activation = "none" if logits is None else "logits"
         elif how != "requires_grad_":
             new.activation = "none"

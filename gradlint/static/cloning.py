@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from gradlint.static.values import Frame, Group, Instance, Mapping, Ref, Segment, Sequence, Tensor, Value
+from dataclasses import replace
+
+from gradlint.static.values import (
+    Bound,
+    Frame,
+    Group,
+    Instance,
+    Mapping,
+    Partial,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Value,
+)
 from gradlint.static.world import World
 
 
@@ -31,6 +45,7 @@ def clone(value: Value, w: World) -> Value:
             new.tokens = {}
         if isinstance(new, Instance):
             new.attrs = {name: copy(v) for name, v in new.attrs.items()}
+            new.hooks = tuple(hook._replace(function=bound(hook.function)) for hook in new.hooks)
         elif isinstance(new, Sequence):
             new.items = [copy(v) for v in new.items]
             new.tail = copy(new.tail) if new.tail is not None else None
@@ -38,6 +53,16 @@ def clone(value: Value, w: World) -> Value:
             new.items = {k: copy(v) for k, v in new.items.items()}
             new.tail = copy(new.tail) if new.tail is not None else None
         return ref
+
+    def bound(function: Value) -> Value:
+        """A function of an object is one of its copy then."""
+        if isinstance(function, Bound):
+            return replace(function, receiver=copy(function.receiver))
+        if isinstance(function, Partial):
+            args = tuple(map(copy, function.args))
+            kwargs = tuple((name, copy(v)) for name, v in function.kwargs)
+            return replace(function, function=bound(function.function), args=args, kwargs=kwargs)
+        return function
 
     def group(key: int) -> int:
         ref = copy(Ref(key))

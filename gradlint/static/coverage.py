@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
 from gradlint.static.nodes import children
-from gradlint.static.units import FunctionUnit, Unit
+from gradlint.static.units import FunctionUnit
 
 _DEFINITIONS = frozenset([cst.FunctionDef, cst.ClassDef])
 _STATEMENTS = _DEFINITIONS | {
@@ -30,19 +30,24 @@ class Coverage:
     """Knows what was not executed of the functions that were."""
 
     def __init__(self) -> None:
+        self._entered: dict[FunctionUnit, None] = {}  #: since the last entry point was done, in order
         self._met: set[int] = set()  #: ids of nodes
         self._missed: dict[FunctionUnit, frozenset[int]] = {}  #: by their places among the statements of the function
         self.meets: Callable[[int], None] = self._met.add  #: a statement, by the id of its node, is executed
 
-    def settle(self, units: Iterable[Unit]) -> None:
-        """An entry point is done, in which these functions were executed; trees may be let go of after this."""
-        for unit in units:
-            if not isinstance(unit, FunctionUnit) or isinstance(unit.parent, FunctionUnit):
-                continue
+    def enters(self, unit: FunctionUnit) -> None:
+        """The body of a function is executed, which is parsed for that."""
+        if not isinstance(unit.parent, FunctionUnit):
+            self._entered[unit] = None
+
+    def settle(self, *, whole: bool = True) -> None:
+        """An entry point is done, be it to its end (whole) or not; trees may be let go of after this."""
+        for unit in self._entered:
             before = self._missed.get(unit)
-            if before is None or before:
+            if before or (before is None and whole):
                 missed = frozenset(place for place, node in _numbered(unit) if id(node) not in self._met)
                 self._missed[unit] = missed if before is None else before & missed
+        self._entered.clear()
         self._met.clear()
 
     def missed(self, unit: FunctionUnit) -> Iterator[cst.CSTNode]:
@@ -50,32 +55,28 @@ class Coverage:
         places = self._missed.get(unit)
         if places:
             missed = {id(node) for place, node in _numbered(unit) if place in places}
-            yield from _outermost(unit.node.body, missed)
+            yield from _statements(unit.node.body, missed.__contains__)
 
     def functions(self) -> Iterator[FunctionUnit]:
         """The functions, and methods, of which something was not executed."""
-        return (unit for unit, places in self._missed.items() if places and not isinstance(unit.parent, FunctionUnit))
+        return (unit for unit, places in self._missed.items() if places)
 
 
 def _numbered(unit: FunctionUnit) -> Iterator[tuple[int, cst.CSTNode]]:
     return enumerate(_statements(unit.node.body))
 
 
-def _statements(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The statements below a node, but for those of functions and classes that are defined there."""
+def _statements(node: cst.CSTNode, ends: Callable[[int], bool] | None = None) -> Iterator[cst.CSTNode]:
+    """The statements below a node, but for those of functions and classes that are defined there.
+
+    Args:
+        node: where they stand.
+        ends: which of them are wanted, by their ids, without what stands in them; all if not given.
+    """
     for child in children(node):
         kind = type(child)
-        if kind in _STATEMENTS:
+        wanted = kind in _STATEMENTS and (ends is None or ends(id(child)))
+        if wanted:
             yield child
-        if (kind in _STATEMENTS and kind not in _DEFINITIONS) or kind in _HOLDERS:
-            yield from _statements(child)
-
-
-def _outermost(node: cst.CSTNode, chosen: Container[int]) -> Iterator[cst.CSTNode]:
-    """The chosen statements below a node, but for what stands in other ones."""
-    for child in children(node):
-        kind = type(child)
-        if kind in _STATEMENTS and id(child) in chosen:
-            yield child
-        elif (kind in _STATEMENTS and kind not in _DEFINITIONS) or kind in _HOLDERS:
-            yield from _outermost(child, chosen)
+        if kind in _HOLDERS or (kind in _STATEMENTS and kind not in _DEFINITIONS and not (wanted and ends)):
+            yield from _statements(child, ends)

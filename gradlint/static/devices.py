@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import unknown
 from gradlint.static.context import Arguments, Context
+from gradlint.static.provenance import owner_of
 from gradlint.static.values import NONE, Frame, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World
 
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-_PARTS = ("attribute", "item")
-_FOR_USE = re.compile(r"predict|infer|detect|generate|sample|post|numpy|cpu")
-"""Methods of models that are likely to hand out what is ready for use, on the CPU."""
+_RAW = re.compile(
+    r"forward|feature|backbone|encod|decoder|extract|embed|logit|hidden|head|layer|block|conv|^fc|trunk|stem|body"
+)
+"""Methods and parts of models that are likely to hand out what they compute as it is, on the device of the model."""
 _DEVICE = re.compile(r"(^|_)device$|^dev$")
 
 
@@ -66,9 +68,10 @@ class Devices:
 
     def called(self, result: Unknown, callee: Value, method: str, args: Arguments, w: World) -> Value:
         """``result`` of what cannot be followed: that of a part or a method of such a module may be a tensor there."""
-        if not isinstance(callee, Unknown) or _FOR_USE.search(method or callee.hint):
+        if not isinstance(callee, Unknown) or not _RAW.search(method or callee.hint):
             return result
-        module = _owner(callee.key, w)
+        owner = owner_of(callee)
+        module = w.get(owner, Instance) if owner is not None else None
         if module is None or not (module.opaque and module.kind == "module" and self.all_on_cuda(module, args, w)):
             return result
         return self.m.tensors.from_unknown(result, w, structured=True, device_if_tensor="cuda")
@@ -101,15 +104,6 @@ class Devices:
         tensor = w.get(value, Tensor)
         unsure = tensor is not None and tensor.device_if_tensor is not None and not is_tensor
         return replace(view, device=unknown()) if unsure else view
-
-
-def _owner(key: Hashable, w: World) -> Instance | None:
-    """The object that an unknown value is, or that it is a part of."""
-    while isinstance(key, tuple) and len(key) > 1:
-        if key[0] not in (*_PARTS, "instance"):
-            return None
-        key = key[1]
-    return w.get(key, Instance) if isinstance(key, Ref) else None
 
 
 __all__ = ["Devices"]

@@ -15,7 +15,7 @@ from gradlint.static.reach import reached_from
 from gradlint.static.torch_table import CLEARING, is_called_without_grad
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
-from gradlint.static.values import NONE, Class, Const, Frame, Function, Instance, Ref, Unknown, Value
+from gradlint.static.values import NONE, Class, Const, Frame, Function, Group, Instance, Ref, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class Entries:
     def __init__(self, machine: Interpreter, triggers: Triggers) -> None:
         self.m = machine
         self.triggers = triggers
+        self._evaluated = False  #: the object whose methods are executed was put into evaluation mode when it was built
         self.alone: set[FunctionUnit] = set()  #: functions and methods that were executed because nothing called them
 
     def module(self, module: Module) -> None:
@@ -88,10 +89,12 @@ class Entries:
             return
         if self.m.definitions.kind(cls) == "function":
             self.m.functions.examine(cls, world.copy(), ctx)
+        self._evaluated = False
         ends = self._built(self.m.calls.instantiate(cls, Arguments(open=True), world, ctx, unit.here))
         for end, instance in ends:
             obj = end.get(instance, Instance)
             if obj is not None and obj.kind in ("module", "lightning"):
+                self._evaluated = self._evaluated or obj.training is False
                 for ref in self.m.modules.walk(instance, end):
                     end.write(ref.id).training = None
         due: list[FunctionUnit] = []
@@ -103,8 +106,9 @@ class Entries:
                 self.alone.add(method)
             for end, instance in ends:
                 world = end.copy()
-                if method in again and method in self.m.unrecorded:
-                    world.grad = None
+                if method in again:  # whoever called it may have brought the object into another state
+                    world.grad = None if method in self.m.unrecorded else world.grad
+                    self._unsettle(instance, world)
                 with self.m.flow.partly(len(ends) == 1):
                     self._method(method, cls, instance, world, ctx.at("method", method), built=built)
         for end, instance in ends:
@@ -137,6 +141,20 @@ class Entries:
                 self._repeat(function, end.copy(), ctx, instance)
             finally:
                 self.m.witness.repeated = False
+
+    def _unsettle(self, instance: Ref, w: World) -> None:
+        """Forget the mode and the device of the models that an object holds, and whether they are trained."""
+        obj = w.get(instance, Instance)
+        for value in [instance, *map(w.resolve, obj.attrs.values())] if obj is not None else ():
+            held = w.get(value, Instance)
+            if held is None or held.kind not in ("module", "lightning") or not isinstance(value, Ref):
+                continue
+            for ref in self.m.modules.walk(value, w):
+                part: Instance = w.write(ref.id)
+                part.training, part.device = None, None
+            for key in self.m.modules.groups(value, w):
+                group: Group = w.write(key)
+                group.requires_grad, group.told = None, True
 
     def _built(self, results: Iterable[tuple[World, Value]]) -> list[tuple[World, Ref]]:
         """The ways an object may have been built: apart where it has a model of its own or one that it was given."""
@@ -219,7 +237,7 @@ class Entries:
         self._history_unknown(world)
         results = self._results(function, world, ctx, receiver)
         module = world.get(receiver, Instance) if receiver is not None and function.unit.name == "forward" else None
-        if module is not None and module.kind == "module":
+        if module is not None and module.kind == "module" and not self._evaluated:
             self.m.memory.handed_on(results, ctx, function.unit.here)
         escaped: set[int] = set()
         for end, value in results:

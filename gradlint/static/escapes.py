@@ -91,6 +91,8 @@ class Escapes:
         elif isinstance(obj, Instance) and isinstance(value, Ref):
             if obj.kind == "scaler":
                 w.write(value.id).attrs["<escaped>"] = Const(True)
+            if obj.kind == "hook":
+                self.m.hooks.removed(obj, w)
             if obj.kind in ("module", "lightning", "loss"):
                 groups = self.m.modules.groups(value, w)
                 deps |= groups

@@ -400,7 +400,8 @@ class Externals:
             root = w.get(value, Tensor)
             if root is not None:
                 view = self.m.tensors.view_of(value, w)
-                self.m.changes.prove(value, w)
+                if root.cut is None:
+                    self.m.changes.prove(value, w)
                 self.m.graphs.walks(value, w)
                 if flag and retain_given is not None and create == Const(False):
                     self.m.graphs.retained(value, w, ctx, site)

@@ -363,6 +363,11 @@ class Flow:
             ends = [w]
             for world in [w, *inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
                 world.grad = before
+        elif obj is not None and obj.kind == "hook":
+            body(w, manager)
+            ends = [w]
+            for world in [w, *inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
+                self.m.hooks.removed(obj, world)
         else:
             with self.partly():  # a generator may yield at several places
                 ends = self.m.calls.enter(manager, body, w, ctx)

@@ -157,13 +157,13 @@ class Interpreter:
     def give_up(self) -> None:
         """The entry point takes too long: functions that it was about to follow are followed by themselves."""
         self.witness.give_up()
-        self.met.clear()  # what it did not come to is not to be tried again
+        self.coverage.settle(whole=False)  # what it did not come to is not to be tried again
         self.called -= self.unsettled
         self.unsettled.clear()
 
     def trim(self) -> None:
         """An entry point is done: let go of what was noted of its values, and of trees, if there are too many."""
-        self.coverage.settle(self.met)
+        self.coverage.settle()
         self.ledgers.trim()
         if self.project.trees.trim():
             forget_keys()

@@ -279,6 +279,7 @@ class _Join:
             new.buffers = x.buffers | y.buffers
             new.in_forward = x.in_forward and y.in_forward
             new.tokens = join_tokens(x.tokens, y.tokens)
+            new.hooks = tuple(hook for hook in x.hooks if hook in y.hooks)
             return new
         if isinstance(x, Sequence) and isinstance(y, Sequence):
             return self.sequences(x, y)

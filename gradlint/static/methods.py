@@ -12,7 +12,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
-from gradlint.static.provenance import FIGURE, NOTHING, from_module, made_of_none
+from gradlint.static.provenance import FIGURE, NOTHING, dict_of, from_module, made_of_none
 from gradlint.static.torch_table import ARRAY_METHODS, METHODS, MODULE_METHODS, TELLING_METHODS
 from gradlint.static.values import (
     HOOKED,
@@ -350,6 +350,12 @@ class Methods:
             return receiver if is_itself(name) else self.m.calls.joined(given, w)
         if name == "register_forward_hook":
             return self.m.hooks.registered(receiver, args, w, site)
+        if name == "update" and (owner := dict_of(receiver)) is not None:
+            values = args.get(0)
+            if values is None and not args.open:
+                values = w.new(Mapping({Const(key): value for key, value in args.keywords.items()}))
+            self.m.attributes.updated(owner, None if values is None else w.resolve(values), w, ctx, site)
+            return NONE
         if self.m.stepping.looks_like_scaler(receiver, name):
             scaler = self.m.stepping.scaler(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler

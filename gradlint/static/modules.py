@@ -295,6 +295,8 @@ class Modules:
     def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         """An attribute that torch gives to a module, optimizer or other known object; None if it gives none."""
         if obj.kind in MODULES:
+            if name == "_forward_hooks":
+                self.m.hooks.forgotten(owner, w)
             if name == "training":
                 return Unknown(("training", owner), "training") if obj.training is None else Const(obj.training)
             if names_parameter(name) and obj.groups and (obj.layer is not None or obj.opaque):

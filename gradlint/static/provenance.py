@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable
 
 from gradlint.static.torch_table import names_parameter
-from gradlint.static.values import Const, Unknown, Value
+from gradlint.static.values import Const, Ref, Unknown, Value
 
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
 FIGURE = "figure"  #: the kind of what a tensor or a conversion gives that is a number, or several
@@ -177,3 +177,19 @@ def is_loaded(value: Value) -> bool:
             return False
         key = key[2] if key[0] == COPY else key[1]
     return False
+
+
+def dict_of(value: Value) -> Ref | None:
+    """The object that a value is the ``__dict__`` of."""
+    key: Hashable = value.key if isinstance(value, Unknown) else None
+    if not isinstance(key, tuple) or len(key) != 3 or key[0] != "attribute" or key[2] != "__dict__":
+        return None
+    return key[1] if isinstance(key[1], Ref) else None
+
+
+def owner_of(part: Value) -> Ref | None:
+    """The object that an unknown value is read from, as attribute or item of a part of it, or stands for."""
+    key: Hashable = part.key if isinstance(part, Unknown) else None
+    while isinstance(key, tuple) and len(key) > 1 and key[0] in ("attribute", "item", "instance"):
+        key = key[1]
+    return key if isinstance(key, Ref) else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import MAX_ALTERNATIVES
-from gradlint.static.provenance import COUNTED, LATER, NOTHING, is_any
+from gradlint.static.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
 from gradlint.static.torch_table import STRINGS, any_of
 from gradlint.static.values import (
     NONE,
@@ -312,6 +312,9 @@ class Python:
         owner = w.resolve(owner)
         obj = w.get(owner, Object)
         assert owner is not None
+        if (updated := dict_of(owner)) is not None:
+            given = w.new(Mapping({index: value})) if isinstance(index, Const) else None
+            self.m.attributes.updated(updated, given, w, ctx, site)
         if isinstance(obj, Tensor):
             self.m.changes.in_place("[]=", owner, [value], w, ctx, site)
         elif self.m.memory.shares(owner):

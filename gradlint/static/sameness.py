@@ -109,7 +109,7 @@ class _Signature:
             for group in sorted(obj.groups):
                 self.pointer(group)
             attrs = tuple((name, value(obj.attrs[name])) for name in sorted(obj.attrs))
-            return (obj.name, obj.kind, obj.training, obj.device, _states(obj.tokens), attrs)
+            return (obj.name, obj.kind, obj.training, obj.device, _states(obj.tokens), len(obj.hooks), attrs)
         if isinstance(obj, Sequence):
             return (tuple(map(value, obj.items)), value(obj.tail))
         if isinstance(obj, Mapping):
@@ -201,7 +201,7 @@ def _contents(obj: Object, w: World) -> Iterator[int]:
             yield obj.result
     elif isinstance(obj, Instance):
         yield from obj.groups
-        values += [*obj.attrs.values(), *obj.args]
+        values += [*obj.attrs.values(), *obj.args, *(hook.function for hook in obj.hooks)]
     elif isinstance(obj, Sequence):
         values += obj.items
         values += [obj.tail] if obj.tail is not None else []

@@ -51,7 +51,7 @@ def fact(value: bool | str | None) -> Fact[object]:
     return unknown() if value is None else known(value)
 
 
-def in_place(how: str) -> Op:
+def operation_of(how: str) -> Op:
     """What an operation that changes its operand (``+=``, ``add_``) computes."""
     if how.endswith("="):
         return _ARITHMETIC.get(how[:-1], Op())

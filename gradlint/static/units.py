@@ -251,6 +251,14 @@ class Unit:
         return self._node
 
     @property
+    def is_readable(self) -> bool:
+        """Whether libcst accepts the text, which ``ast`` does."""
+        try:
+            return self.node is not None
+        except SourceError:
+            return False
+
+    @property
     def tree(self) -> Tree:
         """The tree its node stands in."""
         if self._tree is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -178,8 +178,10 @@ Value = (
 
 NONE = Const(None)
 HOOKED = "backward hooks"
-SOME_METHOD = "some method"  #: begins the keys of methods whose names are computed
 """What a world is bound to once a module has a hook that is given the gradients of its inputs."""
+
+SOME_METHOD = "some method"
+"""What the keys of methods begin with whose names are computed."""
 
 WALKED = "walked"
 """With a place: what a world is bound to once a backward pass has started there."""
@@ -335,6 +337,13 @@ class Tensor(Object):
     owner: object = None
 
 
+class Hook(NamedTuple):
+    """A forward hook of a module."""
+
+    function: Value
+    inside: bool  #: it is one of a part of that module, which is not known
+
+
 @dataclass(slots=True, eq=False)
 class Instance(Object):
     """An instance: of a class of the project, of a torch layer, or of something known by name only."""
@@ -362,6 +371,7 @@ class Instance(Object):
     stepped: bool | None = False  #: of an optimizer: whether it has stepped
     scheduled_at: Site | None = None  #: of an optimizer: where a scheduler of it was stepped
     born: int = 0  #: of an optimizer: the number at which it was built
+    hooks: tuple[Hook, ...] = ()  #: of a module: its forward hooks, in order
     owner: object = None
 
 
