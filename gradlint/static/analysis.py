@@ -16,7 +16,7 @@ import libcst as cst
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
-from gradlint.static.budget import BudgetExceededError, OrderMattersError
+from gradlint.static.budget import CLOSE, BudgetExceededError, OrderMattersError
 from gradlint.static.callers import Callers
 from gradlint.static.context import forget_keys
 from gradlint.static.effort import Effort
@@ -30,6 +30,7 @@ from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Modul
 from gradlint.static.witness import Witness
 
 _RECURSION = 6_000
+_AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 
 
@@ -163,7 +164,7 @@ class _Analyzer:
         else:
             name, text = f"{start.module.path}:{start.row}", start.text
         try:
-            self._follow(start, act, closely=walks_in(text))
+            self._follow(start, act, closely=walks_in(text), again=among is not None)
         except BudgetExceededError:
             self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
             self.machine.give_up()
@@ -189,8 +190,10 @@ class _Analyzer:
             self.found[key] = finding
         self.machine.trim()
 
-    def _follow(self, start: Module | DefinitionUnit, act: Callable[[], None], *, closely: bool) -> None:
-        """Run an entry point, once more and closely if that turns out to be needed."""
+    def _follow(
+        self, start: Module | DefinitionUnit, act: Callable[[], None], *, closely: bool, again: bool = False
+    ) -> None:
+        """Run an entry point, once more and closely if that turns out to be needed; less far where it was (again)."""
         budget = self.machine.budget
         budget.ordered = closely
         self.machine.flow.whole = True
@@ -199,7 +202,8 @@ class _Analyzer:
         brief = None if closely or isinstance(start, Module) else start
         order_matters = False
         try:
-            with budget.apart(None if brief is None else self.effort.steps(brief), briefly=brief is not None):
+            steps = _AGAIN if again else None if brief is None else self.effort.steps(brief)
+            with budget.apart(steps, briefly=brief is not None):
                 act()
         except OrderMattersError:
             order_matters = True
@@ -208,13 +212,14 @@ class _Analyzer:
                 self.effort.spent(brief, budget.spent, self.machine.met)
         if order_matters:
             self.witness.start_again()
-            self._follow(start, act, closely=True)
+            self._follow(start, act, closely=True, again=again)
 
     def _follow_missed(self, modules: AbstractSequence[Module]) -> None:
         """Follow functions once more, as if nothing called them, for what their callers never came to in them."""
         missed: dict[FunctionUnit, set[_Row]] = {}
         for unit in list(self.machine.coverage.functions()):
-            if unit.module in modules and (rows := self._missed_rows(unit)):
+            followed_alone = unit in self.entries.alone
+            if unit.module in modules and not followed_alone and (rows := self._missed_rows(unit)):
                 missed[unit] = rows
         if not missed:
             return
