@@ -166,8 +166,9 @@ class _Analyzer:
         try:
             self._follow(start, act, closely=walks_in(text), again=among is not None)
         except BudgetExceededError:
-            self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
-            self.machine.give_up()
+            if among is None:
+                self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
+            self.machine.give_up(again=among is not None)
         except RecursionError:
             self.notes.append(f"{name}: nested too deeply to follow")
             self.machine.give_up()

@@ -154,9 +154,9 @@ class Interpreter:
         self.witness.settle()
         self.unsettled.clear()
 
-    def give_up(self) -> None:
+    def give_up(self, *, again: bool = False) -> None:
         """The entry point takes too long: functions that it was about to follow are followed by themselves."""
-        self.witness.give_up()
+        self.witness.give_up(again=again)
         self.coverage.settle(whole=False)  # what it did not come to is not to be tried again
         self.called -= self.unsettled
         self.unsettled.clear()

@@ -220,13 +220,16 @@ class Witness:
         """All worlds have passed the moments of which anything was said so far: nobody will contradict it."""
         self._recent.clear()
 
-    def give_up(self) -> None:
-        """The entry point is not followed to its end: only what is settled stays, if nothing may take it back."""
+    def give_up(self, *, again: bool = False) -> None:
+        """The entry point is not followed to its end: only what is settled stays, if nothing may take it back.
+
+        Where code is followed once more (again), its callers have already told what they depend on.
+        """
         revocable = {rule.code for kind in _REVOCABLE for rule, _ in self._checks.get(kind, ())}
         for key in [k for k, rule in self._owners.items() if k in self._recent or rule.code in revocable]:
             del self._votes[key], self._owners[key]
         self._recent.clear()
-        self._given_up = True  # what the rest would have disputed is not known
+        self._given_up = self._given_up or not again  # what the rest would have disputed is not known
 
     # --- conveniences of the tracer
 
