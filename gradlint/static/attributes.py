@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.provenance import dict_of
 from gradlint.static.torch_table import canonical
 from gradlint.static.values import (
     Bound,
@@ -28,6 +29,9 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+
+_READING = frozenset(["items", "keys", "values", "copy", "get"])
+"""Methods of a dict that do not change it."""
 
 _CONTAINER_METHODS = frozenset(
     [
@@ -134,6 +138,28 @@ class Attributes:
         if isinstance(obj, Instance):
             return self._of_instance(owner, obj, name, w, ctx, site)
         return Unknown(("attribute", owner, name), name)
+
+    def listed(self, value: Value, w: World) -> Ref | None:
+        """The attributes as they are now, where a value is the ``__dict__`` of an object of a class of the project."""
+        owner = dict_of(value)
+        obj = w.get(owner, Instance) if owner is not None else None
+        if obj is None or obj.cls is None or obj.kind:
+            return None
+        return w.new(Mapping({Const(name): held for name, held in obj.attrs.items()}))
+
+    def dict_method(
+        self, receiver: Unknown, owner: Ref, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """Call a method of the ``__dict__`` of an object."""
+        listed = self.listed(receiver, w) if name in _READING else None
+        obj = w.get(listed, Mapping) if listed is not None else None
+        if listed is not None and obj is not None:
+            return self.m.containers.of_dict(listed, obj, name, args, w, ctx, site)
+        values = args.get(0) if name == "update" else None
+        if name == "update" and not args.positional and not args.open:
+            values = w.new(Mapping({Const(key): value for key, value in args.keywords.items()}))
+        self.updated(owner, None if values is None else w.resolve(values), w, ctx, site)
+        return Unknown(("dict method", fresh()))
 
     def updated(self, owner: Ref, values: Value | None, w: World, ctx: Context, site: Site) -> None:
         """``vars(self).update(values)``: where it is not known which these are, all that is set may be among them."""

@@ -93,14 +93,10 @@ class BuiltinCalls:
         return w.resolve(args.get(0) or NONE)
 
     def _vars(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """The attributes of an object of a class of the project, as they are now; its own methods may change them."""
-        owner = w.resolve(args.get(0) or NONE)
-        obj = w.get(owner, Instance)
-        if obj is None or obj.cls is None or obj.kind:
+        """The ``__dict__`` of an object."""
+        if not args.positional:
             return Unknown(("call", fresh()))
-        if owner == ctx.receiver:
-            return self.m.attributes.get(owner, "__dict__", w, ctx, site)
-        return w.new(Mapping({Const(name): value for name, value in obj.attrs.items()}))
+        return self.m.attributes.get(args.positional[0], "__dict__", w, ctx, site)
 
     def _unique(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Something that is equal to nothing else: a member of an enumeration, a sentinel."""

@@ -338,6 +338,12 @@ class Changes:
             if tensor.cut is not None or tensor.open:
                 new.asked_at = site
 
+    def differentiated(self, value: Value, w: World) -> None:
+        """Derivatives of a value are asked for: it requires grad, unless its graph was cut, which raises."""
+        tensor = w.get(value, Tensor)
+        if tensor is not None and tensor.cut is None:
+            self.prove(value, w)
+
     def prove(self, value: Value, w: World, depth: int = 8) -> None:
         """Learn that a value requires grad, and why if there is only one way it can."""
         tensor = w.get(value, Tensor)

@@ -60,7 +60,7 @@ class Escapes:
         result = Unknown(("call", fresh()), method, frozenset(deps))
         result = self.m.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         self.m.graphs.called(result, [*args, callee], w)
-        return self.m.devices.called(result, callee, method, args, w)
+        return self.m.placement.called(result, callee, method, args, w)
 
     def doubt(self, groups: Iterable[int], values: Iterable[Value], w: World) -> None:
         """What cannot be followed may have made backward passes and steps with these."""

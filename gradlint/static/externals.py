@@ -229,7 +229,7 @@ class Externals:
             op = overwriting(op)
         given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)
-        self.m.devices.proven(value, w)
+        self.m.placement.proven(value, w)
         self.m.shapes.applied(name.rpartition(".")[2], op, given, value, w)
         self.m.plain.made(name, given, value, w)
         self.m.cuts.rounded(name.rpartition(".")[2], value, w, site)
@@ -400,8 +400,7 @@ class Externals:
             root = w.get(value, Tensor)
             if root is not None:
                 view = self.m.tensors.view_of(value, w)
-                if root.cut is None:
-                    self.m.changes.prove(value, w)
+                self.m.changes.differentiated(value, w)
                 self.m.graphs.walks(value, w)
                 if flag and retain_given is not None and create == Const(False):
                     self.m.graphs.retained(value, w, ctx, site)

@@ -47,6 +47,7 @@ from gradlint.static.optimizers import Optimizers
 from gradlint.static.outcome import Outcome
 from gradlint.static.ownership import Ownership
 from gradlint.static.passes import Passes
+from gradlint.static.placement import Placement
 from gradlint.static.plain_tensors import PlainTensors
 from gradlint.static.python import Python
 from gradlint.static.registrations import Registrations
@@ -107,6 +108,7 @@ class Interpreter:
         self.ownership = Ownership(self)
         self.cuts = Cuts(self)
         self.devices = Devices(self)
+        self.placement = Placement(self)
         self.discards = Discards(self)
         self.distributions = Distributions(self)
         self.shapes = Shapes(self)

@@ -212,7 +212,7 @@ class Methods:
         if name in ("argmax", "max", "topk", "sort") and op.result == "pair_by_dim":
             pair = tensors.apply(op, given, w, ctx, site)
             if w.get(pair, Sequence) is not None:
-                self.m.devices.proven(pair, w)
+                self.m.placement.proven(pair, w)
             self.m.shapes.applied(name, op, given, pair, w)
             return pair
         if name == "item":
@@ -222,7 +222,7 @@ class Methods:
             self.m.witness.send(events.NumberTaken(site=site, tensor=view), w, ctx)
         result = tensors.apply(op, given, w, ctx, site)
         if name not in ARRAY_METHODS:
-            self.m.devices.proven(result, w)
+            self.m.placement.proven(result, w)
         self.m.shapes.applied(name, op, given, result, w)
         self.m.cuts.rounded(name, result, w, site)
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
@@ -271,7 +271,7 @@ class Methods:
         if w.get(value, Tensor) is None:
             return
         grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
-        view = self.m.devices.certain(self.m.tensors.view_of(value, w, kept_at=kept_at), value, role == "receiver", w)
+        view = self.m.placement.certain(self.m.tensors.view_of(value, w, kept_at=kept_at), value, role == "receiver", w)
         if self.m.tensors.is_weight(value, w):
             view = replace(view, requires_grad=known(True))
         event = events.ConvertedToNumpy(
@@ -350,12 +350,8 @@ class Methods:
             return receiver if is_itself(name) else self.m.calls.joined(given, w)
         if name == "register_forward_hook":
             return self.m.hooks.registered(receiver, args, w, site)
-        if name == "update" and (owner := dict_of(receiver)) is not None:
-            values = args.get(0)
-            if values is None and not args.open:
-                values = w.new(Mapping({Const(key): value for key, value in args.keywords.items()}))
-            self.m.attributes.updated(owner, None if values is None else w.resolve(values), w, ctx, site)
-            return NONE
+        if (owner := dict_of(receiver)) is not None:
+            return self.m.attributes.dict_method(receiver, owner, name, args, w, ctx, site)
         if self.m.stepping.looks_like_scaler(receiver, name):
             scaler = self.m.stepping.scaler(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler
@@ -427,7 +423,7 @@ class Methods:
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self.m.tensors.apply(op, given, w, ctx, site)
         if name not in ARRAY_METHODS:
-            self.m.devices.proven(value, w)
+            self.m.placement.proven(value, w)
         if isinstance(value, Ref) and w.get(value, Tensor) is not None:
             new: Tensor = w.write(value.id)
             new.structured = True

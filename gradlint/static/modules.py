@@ -451,7 +451,7 @@ class Modules:
         if tensor is not None and isinstance(value, Ref):
             new: Tensor = w.write(value.id)
             new.structured, new.activation, new.integral = True, None, None
-            new.on_device_as_one = self.m.devices.all_on_cuda(obj, args, w)
+            new.on_device_as_one = self.m.placement.all_on_cuda(obj, args, w)
             new.device_if_tensor = None
             new.device = "cuda" if new.on_device_as_one else None
             new.open = True
@@ -490,7 +490,7 @@ class Modules:
             if tensor is not None and tensor.device != "cuda" and layer.parameters:
                 w.write(value.id).device = None
         if layer.parameters and obj.device == "cpu":
-            self.m.devices.elsewhere(value, w)
+            self.m.placement.elsewhere(value, w)
         width = obj.attrs.get("<width>")
         if isinstance(width, Const) and width.value > 1 and isinstance(value, Ref):
             w.write(value.id).size = "many"

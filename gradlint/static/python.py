@@ -59,6 +59,7 @@ class Python:
     def iterate(self, value: Value, w: World, ctx: Context, site: Site) -> Items:
         """What iterating over ``value`` gives."""
         value = w.resolve(value)
+        value = self.m.attributes.listed(value, w) or value
         obj = w.get(value, Object)
         if isinstance(obj, Sequence) and obj.tail is None and len(obj.items) <= MAX_UNROLLED:
             return Items([w.resolve(item) for item in obj.items], self.never)
@@ -209,6 +210,8 @@ class Python:
             return self._member(owner, index, w, ctx, site)
         if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
             return self.m.attributes.get(owner, index.value, w, ctx, site)
+        if isinstance(index, Const) and isinstance(index.value, str) and (holder := dict_of(owner)) is not None:
+            return self.m.attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             return Unknown(("item", owner.key, key), "", owner.deps)

@@ -476,7 +476,7 @@ class Tensors:
         if new.device == "cuda":
             new.moved_at = site if op.device != "inputs" else next((t.moved_at for t in tensors if t.moved_at), site)
             if op.device != "cuda" and layer_device != "cuda":
-                new.device_if_tensor = self.m.devices.unproven(tensors)
+                new.device_if_tensor = self.m.placement.unproven(tensors)
         gradients = [t.gradient_of for t in tensors if t.gradient_of]
         new.gradient_of = frozenset().union(*gradients) if gradients else frozenset()
         if op.view and first is not None:
