@@ -28,7 +28,7 @@ class Entries:
     def __init__(self, machine: Interpreter, triggers: Triggers) -> None:
         self.m = machine
         self.triggers = triggers
-        self._evaluated = False  #: the object whose methods are executed was put into evaluation mode when it was built
+        self._idle = False  #: the object whose methods are executed was put into evaluation mode when it was built
         self.alone: set[FunctionUnit] = set()  #: functions and methods that were executed because nothing called them
 
     def module(self, module: Module) -> None:
@@ -71,12 +71,7 @@ class Entries:
 
         Some may be called once more: those of which something has not been executed.
         """
-        methods = [
-            method
-            for method in unit.methods.values()
-            if (method not in self.m.called or method in again)
-            and self.triggers.any(self.m.reach.features_of_method(method, unit))
-        ]
+        methods = self._due(unit, again)
         built = unit in self.m.built
         if built and not methods:
             return
@@ -89,28 +84,26 @@ class Entries:
             return
         if self.m.definitions.kind(cls) == "function":
             self.m.functions.examine(cls, world.copy(), ctx)
-        self._evaluated = False
+        self._idle = False
         ends = self._built(self.m.calls.instantiate(cls, Arguments(open=True), world, ctx, unit.here))
         for end, instance in ends:
             obj = end.get(instance, Instance)
             if obj is not None and obj.kind in ("module", "lightning"):
-                self._evaluated = self._evaluated or obj.training is False
+                self._idle = self._idle or obj.training is False
                 for ref in self.m.modules.walk(instance, end):
                     end.write(ref.id).training = None
         due: list[FunctionUnit] = []
-        for method in sorted(methods, key=lambda m: (m.name.startswith("_"), m.row)):
+        for method in methods:
             if (method in self.m.called and method not in again) or method.name == "__init__":
                 continue
-            due.append(method)
             if method not in self.m.called:
                 self.alone.add(method)
+            if method not in again:
+                due.append(method)
             for end, instance in ends:
-                world = end.copy()
-                if method in again:  # whoever called it may have brought the object into another state
-                    world.grad = None if method in self.m.unrecorded else world.grad
-                    self._unsettle(instance, world)
+                here = end if method not in again else self._unsettled(method, instance, end)
                 with self.m.flow.partly(len(ends) == 1):
-                    self._method(method, cls, instance, world, ctx.at("method", method), built=built)
+                    self._method(method, cls, instance, here, ctx.at("method", method), built=built)
         for end, instance in ends:
             self._all_filled(due, cls, instance, end, ctx)
 
@@ -142,8 +135,23 @@ class Entries:
             finally:
                 self.m.witness.repeated = False
 
-    def _unsettle(self, instance: Ref, w: World) -> None:
-        """Forget the mode and the device of the models that an object holds, and whether they are trained."""
+    def _due(self, unit: ClassUnit, again: Container[Unit]) -> list[FunctionUnit]:
+        """The methods that a rule may report anything of and that nothing has called, or that are called again."""
+        due = [
+            method
+            for method in unit.methods.values()
+            if (method not in self.m.called or method in again)
+            and self.triggers.any(self.m.reach.features_of_method(method, unit))
+        ]
+        return sorted(due, key=lambda method: (method.name.startswith("_"), method.row))
+
+    def _unsettled(self, method: FunctionUnit, instance: Ref, end: World) -> World:
+        """Whoever called a method may have brought its object into another state than that in which it was built.
+
+        Not known are the mode and the device of the models it holds, whether they are trained, and the gradient mode.
+        """
+        w = end.copy()
+        w.grad = None if method in self.m.unrecorded else w.grad
         obj = w.get(instance, Instance)
         for value in [instance, *map(w.resolve, obj.attrs.values())] if obj is not None else ():
             held = w.get(value, Instance)
@@ -155,6 +163,7 @@ class Entries:
             for key in self.m.modules.groups(value, w):
                 group: Group = w.write(key)
                 group.requires_grad, group.told = None, True
+        return w
 
     def _built(self, results: Iterable[tuple[World, Value]]) -> list[tuple[World, Ref]]:
         """The ways an object may have been built: apart where it has a model of its own or one that it was given."""
@@ -237,7 +246,7 @@ class Entries:
         self._history_unknown(world)
         results = self._results(function, world, ctx, receiver)
         module = world.get(receiver, Instance) if receiver is not None and function.unit.name == "forward" else None
-        if module is not None and module.kind == "module" and not self._evaluated:
+        if module is not None and module.kind == "module" and not self._idle:
             self.m.memory.handed_on(results, ctx, function.unit.here)
         escaped: set[int] = set()
         for end, value in results:

@@ -265,6 +265,7 @@ class _Join:
                 x.presumed,
                 x.weights,
                 stale_at,
+                x.idle or y.idle,
             )
         if isinstance(x, Tensor) and isinstance(y, Tensor):
             return join_tensors(x, y)

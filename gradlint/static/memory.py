@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from gradlint import events
 from gradlint.facts import TRUE, known, unknown
-from gradlint.static.ledger import Ledger
 from gradlint.static.ops import Op
 from gradlint.static.torch_table import METHODS
 from gradlint.static.values import Instance, Ref, Segment, Tensor, Unknown, Value
@@ -35,8 +34,6 @@ class Memory:
         self._saved: set[int] = set()  #: storages that some backward pass needed, in any world
         self._from_numpy: set[int] = set()
         self._amended: set[Site] = set()
-        #: changes that are not made in evaluation only
-        self._in_training: Ledger[Site, bool] = machine.ledgers.open()
 
     def root(self, key: int, w: World) -> int:
         """The tensor whose storage the tensor ``key`` uses."""
@@ -136,12 +133,10 @@ class Memory:
         """What uses this storage and is needed by a backward pass is lost to it."""
         if root not in self._saved:
             return
-        if not _is_evaluation(w):
-            self._in_training[site] = True
         for key, segment in list(w.heap.items()):
             if isinstance(segment, Segment) and root in segment.saved and _is_intact(segment):
                 new: Segment = w.write(key)
-                new.spoilt_at, new.spoilt_by = site, how
+                new.spoilt_at, new.spoilt_by, new.idle = site, how, _is_evaluation(w)
 
     def walked(self, root: Tensor, w: World, ctx: Context, site: Site, *, alone: bool = False) -> None:
         """A backward pass needs what was saved: report what was changed since (alone: and not for an evaluation)."""
@@ -149,7 +144,7 @@ class Memory:
             segment = w.find(key)
             if not isinstance(segment, Segment) or segment.spoilt_at is None or segment.freed is not False:
                 continue
-            if alone and segment.spoilt_at not in self._in_training:
+            if alone and segment.idle:
                 continue
             result = Ref(segment.result) if segment.result is not None else None
             made = w.get(result, Tensor) if result is not None else None
@@ -181,7 +176,7 @@ class Memory:
 
     def _is_spoilt(self, tensor: Tensor, w: World) -> bool:
         segments = (w.find(key) for key in tensor.segments)
-        return any(isinstance(segment, Segment) and segment.spoilt_at in self._in_training for segment in segments)
+        return any(isinstance(s, Segment) and s.spoilt_at is not None and not s.idle for s in segments)
 
     # --- numpy arrays
 

@@ -270,6 +270,7 @@ class Segment(Object):
     presumed: bool = False  #: the graph of something unknown, which may hold nothing
     weights: frozenset[int] = frozenset()  #: the parameter groups whose values its backward needs
     stale_at: Site | None = None  #: where a step changed one of them
+    idle: bool = False  #: they were changed where a module is not in training mode
     owner: object = None
 
 
