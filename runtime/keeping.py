@@ -139,8 +139,8 @@ def _tensors_in(item: Any) -> Iterator[torch.Tensor]:
     """The tensors of an item of a list: itself, or those of a list, tuple or dict of them."""
     if isinstance(item, torch.Tensor):
         yield item
-    elif isinstance(item, (list, tuple, dict)):
-        parts = item if isinstance(item, (list, tuple)) else list(item.values())
+    elif type(item) in (list, tuple, dict):  # of others even a look may do something
+        parts = list(item.values()) if type(item) is dict else item
         yield from (part for part in parts[:PARTS] if isinstance(part, torch.Tensor))
 
 

@@ -17,10 +17,11 @@ from gradlint.static.world import World
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
-_RAW = re.compile(
-    r"forward|feature|backbone|encod|decoder|extract|embed|logit|hidden|head|layer|block|conv|^fc|trunk|stem|body"
+_PART = re.compile(
+    r"^forward(_|$)|(^|_)(features?|backbone|encoder|decoder|embeddings?|embedder|extractor|head|neck|trunk|stem|body|fc|"
+    r"conv|layers?|blocks?)\d*$"
 )
-"""Methods and parts of models that are likely to hand out what they compute as it is, on the device of the model."""
+"""Names of parts of models, which give what they compute as it is; a verb may stand for what moves its result."""
 
 
 class Placement:
@@ -37,7 +38,7 @@ class Placement:
 
     def called(self, result: Unknown, callee: Value, method: str, args: Arguments, w: World) -> Value:
         """``result`` of what cannot be followed: that of a part or a method of such a module may be a tensor there."""
-        if not isinstance(callee, Unknown) or not _RAW.search(method or callee.hint):
+        if not isinstance(callee, Unknown) or not _PART.search(method or callee.hint):
             return result
         owner = owner_of(callee)
         module = w.get(owner, Instance) if owner is not None else None
