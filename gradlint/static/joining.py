@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeVar
 
 from gradlint.static.values import (
@@ -37,17 +37,11 @@ T = TypeVar("T")
 
 def disagreements(a: World, b: World) -> list[tuple[int, Object, Object]]:
     """The objects that both worlds have, each as it is in the one and in the other, where that is not the same."""
-    here, there = a.heap.get, b.heap.get
-    found = []
-    for key in a.parted(b)[1]:
-        x, y = here(key), there(key)
-        if x is y:
-            continue
-        x, y = x or a.shared.get(key), y or a.shared.get(key)
-        if x is not None and y is not None:
-            found.append((key, x, y))
-    found.sort(key=_KEY)
-    return found
+    here, there, shared = a.heap.get, b.heap.get, a.shared.get
+    differing = [(key, x, y) for key in a.parted(b)[1] if (x := here(key)) is not (y := there(key))]
+    differing.sort(key=_KEY)
+    found = ((key, x or shared(key), y or shared(key)) for key, x, y in differing)
+    return [(key, x, y) for key, x, y in found if x is not None and y is not None]
 
 
 def _is_choice(key: Hashable) -> bool:
@@ -415,11 +409,11 @@ def _dict_weight(x: dict[Any, Value], y: dict[Any, Value]) -> int:
     return sum(_value_weight(value, y.get(key)) for key, value in x.items())
 
 
-_TENSOR_FACTS = ("requires_grad", "device", "activation", "integral", "data_of", "is_parameter", "size")
+_TENSOR_FACTS = attrgetter("requires_grad", "device", "activation", "integral", "data_of", "is_parameter", "size")
 
 
 def _tensor_weight(x: Tensor, y: Tensor) -> int:
-    return 20 if any(getattr(x, fact) != getattr(y, fact) for fact in _TENSOR_FACTS) else 0
+    return 0 if x is y or _TENSOR_FACTS(x) == _TENSOR_FACTS(y) else 20
 
 
 _UNSETTLED = (Unknown, Choice)
@@ -428,13 +422,14 @@ _UNSETTLED = (Unknown, Choice)
 
 def _frame_weight(x: Frame, y: Frame, a: World, b: World) -> int:
     total = 0
+    other = y.vars.get
+    here, there = a.bound, b.bound
     for name, value in x.vars.items():
-        theirs = y.vars.get(name)
-        if theirs is None:
-            continue
-        if theirs is value and (
-            type(value) not in _UNSETTLED or (value.key not in a.bound and value.key not in b.bound)  # type: ignore[union-attr]
-        ):
+        theirs = other(name)
+        if theirs is value:
+            if type(value) not in _UNSETTLED or (value.key not in here and value.key not in there):  # type: ignore[union-attr]
+                continue
+        elif theirs is None:
             continue
         mine, theirs = a.resolve(value), b.resolve(theirs)
         if mine == theirs:

@@ -152,43 +152,44 @@ def _states(tokens: dict[str, Any]) -> Hashable:
     return tuple((key, frozenset((t.state, t.lineage) for t in tokens[key])) for key in sorted(tokens) if tokens[key])
 
 
-def _pointers(value: Value, w: World) -> Iterator[int]:
-    """The objects a value points to directly."""
-    value = w.resolve(value)
-    if isinstance(value, Ref):
-        yield value.id
-    elif isinstance(value, (Function, Lambda)):
-        yield value.frame
-        if isinstance(value, Function) and value.owner is not None:
-            yield from _pointers(value.owner, w)
-    elif isinstance(value, Class):
-        yield value.scope
-        yield value.frame
-        for base in value.bases:
-            yield from _pointers(base, w)
-    elif isinstance(value, Bound):
-        yield from _pointers(value.receiver, w)
-        if value.function is not None:
-            yield from _pointers(value.function, w)
-    elif isinstance(value, Super):
-        yield from _pointers(value.receiver, w)
-    elif isinstance(value, Partial):
-        for part in (value.function, *value.args, *(v for _, v in value.kwargs)):
-            yield from _pointers(part, w)
-    elif isinstance(value, Choice):
-        for alternative in value.alternatives:
-            yield from _pointers(alternative, w)
-    elif isinstance(value, Unknown):
-        yield from value.deps
+def _pointers(values: Iterable[Value | None], w: World) -> Iterator[int]:
+    """The objects that values point to directly."""
+    for value in values:
+        kind = type(value)
+        if kind is Const or value is None:
+            continue
+        if kind is Ref:
+            yield value.id  # type: ignore[union-attr]
+            continue
+        value = w.resolve(value)
+        if isinstance(value, Ref):
+            yield value.id
+        elif isinstance(value, Unknown):
+            yield from value.deps
+        elif isinstance(value, (Function, Lambda)):
+            yield value.frame
+            if isinstance(value, Function):
+                yield from _pointers([value.owner], w)
+        elif isinstance(value, Class):
+            yield value.scope
+            yield value.frame
+            yield from _pointers(value.bases, w)
+        elif isinstance(value, Bound):
+            yield from _pointers([value.receiver, value.function], w)
+        elif isinstance(value, Super):
+            yield from _pointers([value.receiver], w)
+        elif isinstance(value, Partial):
+            yield from _pointers([value.function, *value.args, *(v for _, v in value.kwargs)], w)
+        elif isinstance(value, Choice):
+            yield from _pointers(value.alternatives, w)
 
 
 def _contents(obj: Object, w: World) -> Iterator[int]:
     """The objects an object points to directly."""
-    values: list[Value] = []
     if isinstance(obj, Frame):
-        values += obj.vars.values()
         if obj.parent is not None:
             yield obj.parent
+        yield from _pointers(obj.vars.values(), w)
     elif isinstance(obj, Tensor):
         yield from obj.groups | obj.deps | obj.segments | obj.reaches | obj.gradient_of
         yield from obj.sources
@@ -201,15 +202,11 @@ def _contents(obj: Object, w: World) -> Iterator[int]:
             yield obj.result
     elif isinstance(obj, Instance):
         yield from obj.groups
-        values += [*obj.attrs.values(), *obj.args, *(hook.function for hook in obj.hooks)]
+        yield from _pointers([*obj.attrs.values(), *obj.args, *(hook.function for hook in obj.hooks)], w)
     elif isinstance(obj, Sequence):
-        values += obj.items
-        values += [obj.tail] if obj.tail is not None else []
+        yield from _pointers([*obj.items, obj.tail], w)
     elif isinstance(obj, Mapping):
-        values += [*obj.items, *obj.items.values()]
-        values += [obj.tail] if obj.tail is not None else []
-    for value in values:
-        yield from _pointers(value, w)
+        yield from _pointers([*obj.items, *obj.items.values(), obj.tail], w)
 
 
 def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Object]]:
@@ -221,9 +218,7 @@ def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Ob
     seen: set[int] = set()
     # What has not been written to since cannot point to anything younger.
     queue = [*roots, *(key for key, obj in world.heap.items() if key <= since and obj.stamp > since)]
-    for name, value in world.bound.items():
-        if newest(name) <= since:
-            queue += _pointers(value, world)
+    queue += _pointers([value for name, value in world.bound.items() if newest(name) <= since], world)
     while queue:
         key = queue.pop()
         if key not in seen:
