@@ -12,11 +12,15 @@ from gradlint.static.values import (
     SOME_METHOD,
     WALKED,
     Choice,
+    Class,
     Conditions,
     Const,
+    External,
     Frame,
+    Function,
     Group,
     Instance,
+    Lambda,
     Mapping,
     Object,
     Ref,
@@ -30,8 +34,10 @@ from gradlint.static.values import (
 from gradlint.static.world import History, World, fresh
 
 MAX_ALTERNATIVES = 4
+MAX_DEFINITIONS = 8  #: the same where all are classes and functions, as in a registry
 _MAX_CONDITIONS = 6  #: that are remembered of one alternative
 _KEY = itemgetter(0)
+_DEFINED = frozenset([Class, Function, Lambda, External])
 T = TypeVar("T")
 
 
@@ -76,7 +82,8 @@ def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | N
                     continue
             kept.append(value)
         alternatives = tuple(kept)
-    return alternatives if len(alternatives) <= MAX_ALTERNATIVES else None
+    most = MAX_DEFINITIONS if all(type(value) in _DEFINED for value in alternatives) else MAX_ALTERNATIVES
+    return alternatives if len(alternatives) <= most else None
 
 
 def _owned(values: Iterable[Value], w: World) -> set[int]:
