@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gradlint.static.values import (
     Bound,
+    Choice,
     Frame,
     Group,
     Instance,
@@ -17,7 +18,7 @@ from gradlint.static.values import (
     Tensor,
     Value,
 )
-from gradlint.static.world import World
+from gradlint.static.world import World, fresh
 
 
 def clone(value: Value, w: World) -> Value:
@@ -26,6 +27,14 @@ def clone(value: Value, w: World) -> Value:
 
     def copy(value: Value) -> Value:
         value = w.resolve(value)
+        if isinstance(value, Bound):  # a method of an object is one of its copy then
+            return replace(value, receiver=copy(value.receiver))
+        if isinstance(value, Partial):
+            kwargs = tuple((name, copy(v)) for name, v in value.kwargs)
+            return replace(value, function=copy(value.function), args=tuple(map(copy, value.args)), kwargs=kwargs)
+        if isinstance(value, Choice):
+            alternatives = tuple(map(copy, value.alternatives))
+            return value if alternatives == value.alternatives else replace(value, key=fresh(), alternatives=alternatives)
         if not isinstance(value, Ref):
             return value
         if value.id in memo:
@@ -45,7 +54,7 @@ def clone(value: Value, w: World) -> Value:
             new.tokens = {}
         if isinstance(new, Instance):
             new.attrs = {name: copy(v) for name, v in new.attrs.items()}
-            new.hooks = tuple(hook._replace(function=bound(hook.function)) for hook in new.hooks)
+            new.hooks = tuple(hook._replace(function=copy(hook.function)) for hook in new.hooks)
         elif isinstance(new, Sequence):
             new.items = [copy(v) for v in new.items]
             new.tail = copy(new.tail) if new.tail is not None else None
@@ -53,16 +62,6 @@ def clone(value: Value, w: World) -> Value:
             new.items = {k: copy(v) for k, v in new.items.items()}
             new.tail = copy(new.tail) if new.tail is not None else None
         return ref
-
-    def bound(function: Value) -> Value:
-        """A function of an object is one of its copy then."""
-        if isinstance(function, Bound):
-            return replace(function, receiver=copy(function.receiver))
-        if isinstance(function, Partial):
-            args = tuple(map(copy, function.args))
-            kwargs = tuple((name, copy(v)) for name, v in function.kwargs)
-            return replace(function, function=bound(function.function), args=args, kwargs=kwargs)
-        return function
 
     def group(key: int) -> int:
         ref = copy(Ref(key))
