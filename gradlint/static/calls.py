@@ -274,7 +274,7 @@ class Calls:
         if fn.grad is not None:
             w.grad = fn.grad
         since = fresh()
-        results = self._generator(unit, w, here) if unit.is_generator else self._body(unit, w, here)
+        results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
         outside = self._around(fn, here)
         for world, value in results:
             self.m.kinds.annotated(value, unit.node.returns, world, outside)
@@ -318,7 +318,8 @@ class Calls:
                 del world.heap[key]
         world.heap.pop(kept.id, None)
 
-    def _body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
+    def body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
+        """Execute the body of a function, whose arguments are bound."""
         self.m.budget.begins(unit)
         body = unit.node.body.body
         if not self.m.witness.muted:
@@ -333,7 +334,7 @@ class Calls:
     def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
         yields: list[tuple[Value, Site]] = []
         here = replace(here, yields=yields)
-        results = self._body(unit, w, here)
+        results = self.body(unit, w, here)
         if not results:
             return results
         world, _ = join_results(results)
@@ -498,51 +499,3 @@ class Calls:
             given = args.get(position, name) or self.m.definitions.attribute(cls, name, w)
             items.append(given or Unknown(("field", fresh()), name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))
-
-    # --- context managers
-
-    def enter(self, manager: Value, body: Callable[[World, Value], None], w: World, ctx: Context) -> list[World]:
-        """Run a with-body inside a context manager; returns the worlds in which the statement ends."""
-        if isinstance(manager, Partial) and isinstance(manager.function, Function):
-            fn = manager.function
-            if fn.kind == "context":
-                return self._generator_manager(fn, manager, body, w, ctx)
-        obj = w.get(manager, Instance)
-        if obj is not None and obj.cls is not None:
-            enter = self.m.definitions.attribute(obj.cls, "__enter__", w)
-            leave = self.m.definitions.attribute(obj.cls, "__exit__", w)
-            site = ctx.unit.here
-            value: Value = manager
-            if isinstance(enter, Function):
-                value = self.joined(self.function(enter, Arguments(), w, ctx, site, manager), w)
-            body(w, value)
-            if isinstance(leave, Function):
-                exits = Arguments([NONE, NONE, NONE])
-                return [world for world, _ in self.function(leave, exits, w, ctx, site, manager)]
-            return [w]
-        body(w, manager)
-        return [w]
-
-    def _generator_manager(
-        self, fn: Function, manager: Partial, body: Callable[[World, Value], None], w: World, ctx: Context
-    ) -> list[World]:
-        unit = fn.unit
-        frame = w.new(Frame({}, fn.frame))
-        receiver = manager.args[0] if fn.owner is not None and manager.args else None
-        here = Context(
-            unit.module,
-            unit,
-            frame.id,
-            ctx.at("with", unit).key,
-            ctx.depth + 1,
-            ctx,
-            fn,
-            fn.owner,
-            receiver,
-            ctx.in_forward,
-            ctx.peeled,
-            on_yield=body,
-        )
-        self.m.enters(unit)
-        self.bind(fn, Arguments(list(manager.args), dict(manager.kwargs)), w, here)
-        return [world for world, _ in self._body(unit, w, here)]

@@ -33,8 +33,8 @@ def clone(value: Value, w: World) -> Value:
             kwargs = tuple((name, copy(v)) for name, v in value.kwargs)
             return replace(value, function=copy(value.function), args=tuple(map(copy, value.args)), kwargs=kwargs)
         if isinstance(value, Choice):
-            alternatives = tuple(map(copy, value.alternatives))
-            return value if alternatives == value.alternatives else replace(value, key=fresh(), alternatives=alternatives)
+            copies = tuple(map(copy, value.alternatives))
+            return value if copies == value.alternatives else replace(value, key=fresh(), alternatives=copies)
         if not isinstance(value, Ref):
             return value
         if value.id in memo:

@@ -38,7 +38,7 @@ class Context:
     iteration: int = 0  #: the number at which the innermost iteration of a loop began; 0 outside of loops
     loop: Hashable = None  #: the innermost loop, as it was entered here
     yields: list[tuple[Value, Site]] | None = None
-    on_yield: Callable[[World, Value], None] | None = None
+    on_yield: Callable[[World, Value], object] | None = None
 
     def site(self, node: cst.CSTNode) -> Site:
         """The place of a node of the unit that is being executed."""

@@ -11,11 +11,10 @@ import libcst as cst
 from gradlint.static.budget import MAX_WORLDS
 from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
-from gradlint.static.joining import join, reduce
+from gradlint.static.joining import reduce
 from gradlint.static.outcome import Outcome, Results
 from gradlint.static.values import (
     NONE,
-    Choice,
     Const,
     Instance,
     Ref,
@@ -36,7 +35,7 @@ class Flow:
         self.whole = True  #: no other worlds will come to what is being executed
         self._compound: dict[type, Callable[..., Outcome]] = {
             cst.If: self._if,
-            cst.With: self._with,
+            cst.With: machine.managers.run,
             cst.Try: self._try,
             cst.TryStar: self._try,
             cst.Match: self._match,
@@ -316,65 +315,7 @@ class Flow:
         out.normal.append(w)
         return out
 
-    # --- with and try
-
-    def _with(self, node: cst.With, w: World, ctx: Context) -> Outcome:
-        return self._with_items(list(node.items), node, w, ctx)
-
-    def _with_items(self, items: list[cst.WithItem], node: cst.With, w: World, ctx: Context) -> Outcome:
-        if not items:
-            return self.block(node.body.body, [w], ctx)
-        item = items[0]
-        before = w.grad
-        manager = w.resolve(self.m.eval(item.item, w, ctx))
-        if isinstance(manager, Choice):
-            out = Outcome()
-            for alternative, world in w.ways(manager):
-                with self.partly():
-                    branch = self._with_manager(alternative, before, items, node, world, ctx)
-                out.normal += branch.normal
-                out.absorb(branch)
-            return out
-        return self._with_manager(manager, before, items, node, w, ctx)
-
-    def _with_manager(
-        self, manager: Value, before: bool | None, items: list[cst.WithItem], node: cst.With, w: World, ctx: Context
-    ) -> Outcome:
-        item = items[0]
-        inner = Outcome()
-
-        def body(world: World, value: Value) -> None:
-            if item.asname is not None:
-                self.bind(item.asname.name, value, world, ctx, item.asname.name)
-            result = self._with_items(items[1:], node, world, ctx)
-            inner.absorb(result)
-            if result.normal:
-                end = result.normal[0]
-                for other in result.normal[1:]:
-                    end = join(end, other)
-                world.become(end)
-            else:
-                world.assumed["dead"] = True
-
-        obj = w.get(manager, Instance)
-        if obj is not None and obj.kind == "gradmode":
-            w.grad = obj.grad
-            body(w, manager)
-            ends = [w]
-            for world in [w, *inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
-                world.grad = before
-        elif obj is not None and obj.kind == "hook":
-            body(w, manager)
-            ends = [w]
-            for world in [w, *inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
-                self.m.hooks.removed(obj, world)
-        else:
-            with self.partly():  # a generator may yield at several places
-                ends = self.m.calls.enter(manager, body, w, ctx)
-            for world in [*inner.breaks, *inner.continues, *(world for world, _ in inner.returns)]:
-                world.grad = before
-        inner.normal = [end for end in ends if not end.assumed.pop("dead", False)]
-        return inner
+    # --- try
 
     def _try(self, node: cst.Try, w: World, ctx: Context) -> Outcome:
         entry = w.copy()

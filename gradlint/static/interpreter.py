@@ -37,6 +37,7 @@ from gradlint.static.layer_containers import LayerContainers
 from gradlint.static.ledger import Ledgers
 from gradlint.static.legacy import Legacy
 from gradlint.static.loops import Loops
+from gradlint.static.managers import Managers
 from gradlint.static.memory import Memory
 from gradlint.static.methods import Methods
 from gradlint.static.modes import Modes
@@ -90,6 +91,7 @@ class Interpreter:
         self.expressions = Expressions(self)
         self.modes = Modes(self)
         self.loops = Loops(self)
+        self.managers = Managers(self)
         self.flow = Flow(self)
         self.attributes = Attributes(self)
         self.late = LateAttributes(self)

@@ -21,6 +21,11 @@ class Outcome:
     continues: list[World] = field(default_factory=list)
     returns: Results = field(default_factory=list)
 
+    @property
+    def exits(self) -> list[World]:
+        """The worlds in which it was left, apart from its normal end."""
+        return [*self.breaks, *self.continues, *(world for world, _ in self.returns)]
+
     def absorb(self, other: Outcome) -> None:
         """Take over the ways ``other`` was left, apart from its normal end."""
         self.breaks += other.breaks
