@@ -12,6 +12,7 @@ import libcst as cst
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import join_results, reduce_results
 from gradlint.static.outcome import MAX_EXITS, Results
+from gradlint.static.provenance import from_module
 from gradlint.static.sameness import forget
 from gradlint.static.torch_table import MODULE_METHODS
 from gradlint.static.units import FunctionUnit
@@ -99,6 +100,7 @@ class Calls:
                 items = self.m.python.iterate(value, w, ctx, ctx.site(arg.value))
                 if items.known is None:
                     sequence = w.get(value, Sequence)
+                    args.rest = value if not args.open else None
                     args.open, args.last = True, sequence.ending if sequence is not None else None
                     if sequence is not None and sequence.tail is not None:
                         args.unpacked += [*sequence.items, sequence.tail]
@@ -116,7 +118,7 @@ class Calls:
                 args.keywords[arg.keyword.value] = value
             else:
                 args.positional.append(value)
-                args.last = value if args.open else None
+                args.last, args.rest = value if args.open else None, None
         return args
 
     def _super(self, node: cst.Call, w: World, ctx: Context) -> Value:
@@ -178,7 +180,7 @@ class Calls:
         if isinstance(callee, Lambda):
             return self._lambda(callee, args, w, ctx, site)
         if isinstance(callee, Partial):
-            merged = Arguments([*callee.args, *args.positional], {**dict(callee.kwargs), **args.keywords}, args.open)
+            merged = replace(args.behind(*callee.args), keywords={**dict(callee.kwargs), **args.keywords})
             before, w.module_checked = w.module_checked, w.module_checked or callee.checked
             results = self.call(callee.function, merged, w, ctx, site)
             for world, _ in results:
@@ -247,9 +249,9 @@ class Calls:
             # Called through the class: ``Base.__init__(self, …)``.
             first = w.resolve(args.positional[0])
             if w.get(first, Instance) is not None:
-                receiver, args = first, Arguments(args.positional[1:], args.keywords, args.open)
+                receiver, args = first, replace(args, positional=args.positional[1:])
         if receiver is not None and fn.kind != "static":
-            args = Arguments([receiver, *args.positional], args.keywords, args.open)
+            args = args.behind(receiver)
         far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
         if far or self._tires(unit, args, w) or not unit.is_readable:
             return [(w, self.m.escapes.call(fn, args, w, ctx, site))]
@@ -370,17 +372,18 @@ class Calls:
         variables = w.write(here.frame).vars
         keywords = dict(args.keywords)
         position = 0
+        given = args.positional + self._unpacked(params, args, w, here)
         for param in (*params.posonly_params, *params.params):
             name = param.name.value
-            if position < len(args.positional):
-                variables[name] = args.positional[position]
+            if position < len(given):
+                variables[name] = given[position]
             elif name in keywords:
                 variables[name] = keywords.pop(name)
             else:
                 variables[name] = self._default(fn, param, args.open, w, here)
             position += 1
         if isinstance(params.star_arg, cst.Param):
-            rest = args.positional[position:]
+            rest = given[position:]
             tail = Unknown(("args", fresh())) if args.open else None
             sequence = Sequence(list(rest), [None] * len(rest), tail, None, False)
             variables[params.star_arg.name.value] = w.new(sequence)
@@ -397,6 +400,17 @@ class Calls:
         outside = self._around(fn, here)
         for param in (*params.posonly_params, *params.params, *params.kwonly_params):
             self.m.kinds.annotated(variables[param.name.value], param.annotation, w, outside)
+
+    def _unpacked(self, params: cst.Parameters, args: Arguments, w: World, here: Context) -> list[Value]:
+        """What parameters without a default are given of a last ``*values`` of which the number is not known."""
+        if args.rest is None:
+            return []
+        left = [*params.posonly_params, *params.params][len(args.positional) :]
+        count = 0
+        while count < len(left) and left[count].default is None and left[count].name.value not in args.keywords:
+            count += 1
+        values = self.m.python.unpack(args.rest, count, [False] * count, w, here)
+        return [] if any(isinstance(value, Unknown) and not from_module(value) for value in values) else values
 
     def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
         name = param.name.value

@@ -89,12 +89,17 @@ class Arguments:
     open: bool = False  #: there may be more, through an unknown ``*args`` or ``**kwargs``
     last: Value | None = None  #: the last positional one, where there may be more before it
     unpacked: list[Value] = field(default_factory=list)  #: positional ones of which the number is not known
+    rest: Value | None = None  #: what these are unpacked from, if they come last
 
     def get(self, position: int, name: str = "") -> Value | None:
         """The argument at ``position`` or by ``name``, None when it is not given (or not known to be)."""
         if name and name in self.keywords:
             return self.keywords[name]
         return self.positional[position] if 0 <= position < len(self.positional) else None
+
+    def behind(self, *first: Value) -> Arguments:
+        """The same arguments behind others."""
+        return replace(self, positional=[*first, *self.positional])
 
     def __iter__(self) -> Iterator[Value]:
         yield from self.positional

@@ -92,6 +92,10 @@ class Entries:
                 self._idle = self._idle or obj.training is False
                 for ref in self.m.modules.walk(instance, end):
                     end.write(ref.id).training = None
+        for method in self._inherited(unit, cls) if not built else ():
+            for end, instance in ends:
+                with self.m.flow.partly(len(ends) == 1):
+                    self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=False)
         due: list[FunctionUnit] = []
         for method in methods:
             if (method in self.m.called and method not in again) or method.name == "__init__":
@@ -144,6 +148,19 @@ class Entries:
             and self.triggers.any(self.m.reach.features_of_method(method, unit))
         ]
         return sorted(due, key=lambda method: (method.name.startswith("_"), method.row))
+
+    def _inherited(self, unit: ClassUnit, cls: Class) -> Iterator[FunctionUnit]:
+        """The methods that a class inherits and that call some which it defines itself."""
+        methods = self.m.definitions.methods(cls)
+        for name, method in methods.items() if len(methods) > len(unit.methods) else ():
+            if name in unit.methods or (name.startswith("_") and name != "__call__"):
+                continue
+            own = [methods[other] for other in sorted(reached_from(methods, [name]) & unit.methods.keys())]
+            features = self.m.reach.features_of_method(method, unit)
+            for other in own:
+                features |= self.m.reach.features_of_call(other)
+            if own and self.triggers.any(features):
+                yield method
 
     def _unsettled(self, method: FunctionUnit, instance: Ref, end: World) -> World:
         """Whoever called a method may have brought its object into another state than that in which it was built.
