@@ -73,7 +73,7 @@ class Modules:
         """An instance of a class of ``torch.nn``."""
         obj = Instance(name=name, kind="module", layer=layer, made_at=site)
         place = (site, ctx.key, name, *self._shape(args, w))
-        if layer.parameters:
+        if self._has_parameters(layer, args, w):
             obj.groups = frozenset([w.new(Group(True, made_at=site), (place, "group")).id])
         inplace = w.resolve(args.keywords.get("inplace", NONE))
         if inplace == Const(True):
@@ -92,6 +92,10 @@ class Modules:
         if device is not None:
             obj.device = device_of(w.resolve(device), w)
         return ref
+
+    def _has_parameters(self, layer: Layer, args: Arguments, w: World) -> bool:
+        said = w.resolve((args.get(*layer.affine) if layer.affine is not None else None) or NONE)
+        return bool(said.value) if isinstance(said, Const) and said != NONE else layer.parameters
 
     def _shape(self, args: Arguments, w: World) -> Iterator[Hashable]:
         """What tells containers of one place apart: which modules they hold."""
@@ -487,9 +491,9 @@ class Modules:
             self.m.memory.alias(value, args.positional[0], w)
         if obj.device != "cpu" and obj.device != "cuda" and isinstance(value, Ref):
             tensor = w.get(value, Tensor)
-            if tensor is not None and tensor.device != "cuda" and layer.parameters:
+            if tensor is not None and tensor.device != "cuda" and obj.groups:
                 w.write(value.id).device = None
-        if layer.parameters and obj.device == "cpu":
+        if obj.groups and obj.device == "cpu":
             self.m.placement.elsewhere(value, w)
         width = obj.attrs.get("<width>")
         if isinstance(width, Const) and width.value > 1 and isinstance(value, Ref):

@@ -50,6 +50,7 @@ class Layer:
     """A class of ``torch.nn``: what building one gives and what calling one does."""
 
     parameters: bool = False  #: it has trainable parameters
+    affine: tuple[int, str] | None = None  #: the position and name of the argument that says so
     op: Op = Op()  #: what calling it does to its first input
     mode_dependent: bool = False  #: it behaves differently in training and evaluation (dropout, batch norm)
     dropout: bool = False

@@ -49,11 +49,19 @@ _NN: Final = merged(
         dropout=True,
     ),
     # normalisation
-    layers("BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm", _NORMS, parameters=True, mode_dependent=True),
+    layers(
+        "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm",
+        _NORMS,
+        parameters=True,
+        affine=(3, "affine"),
+        mode_dependent=True,
+    ),
     layers("LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d", _NORMS, parameters=True, mode_dependent=True),
-    layers("InstanceNorm1d InstanceNorm2d InstanceNorm3d", _NORMS),  # affine and track_running_stats are off by default
+    # affine and track_running_stats are off by default
+    layers("InstanceNorm1d InstanceNorm2d InstanceNorm3d", _NORMS, affine=(3, "affine")),
     layers("LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d", _NORMS),
-    layers("GroupNorm LayerNorm RMSNorm", _NORMS, parameters=True),
+    layers("GroupNorm", _NORMS, parameters=True, affine=(3, "affine")),
+    layers("LayerNorm RMSNorm", _NORMS, parameters=True, affine=(2, "elementwise_affine")),
     layers("LocalResponseNorm CrossMapLRN2d", _NORMS),
     # pooling and resampling
     _like("AdaptiveAvgPool1d:adaptive_avg_pool1d AdaptiveAvgPool2d:adaptive_avg_pool2d"),
