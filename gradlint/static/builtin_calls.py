@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gradlint.static.cloning import clone
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _NAMED_TUPLE = "collections.namedtuple()"  #: what collections.namedtuple returns
-Handler = Callable[[Arguments, World, Context, "Site"], Value]
+Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
 
 
 class BuiltinCalls:
@@ -66,6 +67,8 @@ class BuiltinCalls:
             "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
             "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
             "builtins.sum": self._sum,
+            "builtins.max": partial(self._extreme, max),
+            "builtins.min": partial(self._extreme, min),
             "builtins.len": lambda a, w, c, s: self.m.python.length(w.resolve(a.get(0) or NONE), w),
             "builtins.vars": self._vars,
             "builtins.getattr": self._getattr,
@@ -285,6 +288,21 @@ class BuiltinCalls:
             return self.m.tensors.apply(total, Arguments(list(tensors)), w, ctx, site)
         deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
         return Unknown(("sum", fresh()), deps=deps)
+
+    def _extreme(
+        self, pick: Callable[[list[float]], float], args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value | None:
+        """``max(numbers)``, ``min(a, b)``, ``max(losses)``: one of them, and which one where they are known."""
+        if args.open or not args.positional or "default" in args.keywords:
+            return None
+        given = w.new(Sequence(list(args.positional))) if len(args.positional) > 1 else args.positional[0]
+        items = self._items(given, w, ctx, site)[0] or []
+        values = [value.value for value in map(w.resolve, items) if isinstance(value, Const)]
+        numbers = [value for value in values if isinstance(value, (int, float))]
+        if items and len(numbers) == len(items):
+            return Unknown(("call", fresh())) if "key" in args.keywords else Const(pick(numbers))
+        one = self.m.python.element(given, w, ctx)
+        return one if w.get(one, Tensor) is not None else None
 
     def _getattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)

@@ -114,8 +114,9 @@ class Externals:
         if name in FOREIGN_PATHS:
             return Unknown((FOREIGN, fresh()))
         handler = self._torch.get(name) or self.m.builtins.handlers.get(name)
-        if handler is not None:
-            return handler(args, w, ctx, site)
+        value = handler(args, w, ctx, site) if handler is not None else None
+        if value is not None:
+            return value
         if name.endswith(".__init__") and args.positional:
             self.m.construction.initialized(w.resolve(args.positional[0]), w, ctx, site)
         if name in GRAD_MODES:

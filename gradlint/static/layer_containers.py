@@ -113,6 +113,10 @@ class LayerContainers:
 
     def get_item(self, obj: Instance, index: Index, w: World, site: Site) -> Value | None:
         """``container[0]``, ``container["head"]``, ``container[1:]``; None if nothing is known of what it holds."""
+        if index is None:  # a slice of which the bounds are not known
+            some = Instance(name=obj.name, kind="module", layer=obj.layer, attrs=dict(obj.attrs), made_at=site)
+            _forget_ending(some)
+            return w.new(some)
         names = _members(obj)
         closed = not is_open(obj)
         if isinstance(index, Const) and not isinstance(index.value, bool):
