@@ -169,6 +169,7 @@ class Interpreter:
         """An entry point is done: let go of what was noted of its values, and of trees, if there are too many."""
         self.coverage.settle()
         self.ledgers.trim()
+        self.loops.trim()
         if self.project.trees.trim():
             forget_keys()
             self.witness.trim()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -16,16 +16,21 @@ class Ledger(dict[K, V]):
     def __init__(self) -> None:
         super().__init__()
         self._lasting: set[K] = set()
+        self._trimmed = 0  #: how many notes were left when it was trimmed: the first ones, all of them lasting
 
     def keep(self, since: int) -> None:
         """What was noted when there were more than ``since`` notes is of a module, which outlives the entry point."""
-        self._lasting.update(islice(self, since, None))
+        self._lasting.update(self._behind(since))
 
     def trim(self) -> None:
         """The entry point is done: drop all that nothing can ask for any more."""
-        if len(self) > len(self._lasting):
-            for key in [key for key in self if key not in self._lasting]:
-                del self[key]
+        for key in [key for key in self._behind(self._trimmed) if key not in self._lasting]:
+            del self[key]
+        self._trimmed = len(self)
+
+    def _behind(self, count: int) -> Iterator[K]:
+        """The keys of all notes but the first ones, the last first: the first ones may be many."""
+        return islice(reversed(self), len(self) - count)
 
 
 class Ledgers:

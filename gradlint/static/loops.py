@@ -29,6 +29,10 @@ class Loops:
         self._counting: dict[Hashable, tuple[dict[int, Group], int]] = {}
         """By what a loop is given in an iteration: the parameters that it has not touched yet, and its number."""
 
+    def trim(self) -> None:
+        """An entry point is done, which may have ended within loops."""
+        self._counting.clear()
+
     def over(self, node: cst.For, worlds: list[World], ctx: Context) -> Outcome:
         """``for``: item by item where the items are known, otherwise until nothing new can happen."""
         out = Outcome()
