@@ -261,20 +261,25 @@ class _Analyzer:
 
     def _referenced(self, modules: list[Module], pending: list[DefinitionUnit]) -> set[Unit]:
         """Functions that other code mentions: of their own file, or of one that mentions theirs."""
-        named: dict[str, list[FunctionUnit]] = {}
+        at_home: dict[tuple[Module, str], list[FunctionUnit]] = {}
+        abroad: dict[str, dict[str, list[FunctionUnit]]] = {}  # by their names, and those of their files
         for unit in pending:
             if isinstance(unit, FunctionUnit):
-                named.setdefault(unit.name, []).append(unit)
+                at_home.setdefault((unit.module, unit.name), []).append(unit)
+                for file in _names_of(unit.module):
+                    abroad.setdefault(unit.name, {}).setdefault(file, []).append(unit)
         found: set[Unit] = set()
+        known: set[tuple[str, str]] = set()
         for module in modules:
             parts = list(leaves(module.units))
             words = frozenset[str]().union(*(part.words for part in parts))
             for leaf in parts:
                 own = leaf.name if isinstance(leaf, FunctionUnit) else None
-                for name in named.keys() & leaf.words - {own}:
-                    found.update(
-                        f for f in named[name] if f.module is module or not words.isdisjoint(_names_of(f.module))
-                    )
+                for name in abroad.keys() & leaf.words - {own}:
+                    found.update(at_home.get((module, name), ()))
+                    met = {(name, file) for file in abroad[name].keys() & words} - known
+                    found.update(*(abroad[name][file] for _, file in met))
+                    known |= met
         return found
 
     def _superseded(self, findings: list[Finding]) -> list[Finding]:

@@ -19,9 +19,18 @@ import time
 from pathlib import Path
 
 NETWORK = """
+import logging
+import os
+
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+
+logger = logging.getLogger(__name__)
+ROOT = os.environ.get("ROOT", ".")
+FOLDERS = {name: os.path.join(ROOT, name) for name in ("data", "runs", "weights")}
+SCALES = [os.cpu_count() * width for width in (1, 2, 4)]
 
 
 class Net(nn.Module):
