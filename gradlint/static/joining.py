@@ -361,6 +361,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         cut=x.cut if y.cut is not None else None,
         vague=x.vague or y.vague,
         presumed=x.presumed and y.presumed,
+        outright=x.outright and y.outright,
         base=_same(x.base, y.base),
         picked=x.picked or y.picked,
         retains=_same(x.retains, y.retains),

@@ -459,7 +459,7 @@ class Modules:
             new.device_if_tensor = None
             new.device = "cuda" if new.on_device_as_one else None
             new.open = True
-            new.presumed = new.requires_grad is None and w.grad is True
+            new.presumed = new.outright = new.requires_grad is None and w.grad is True
         for head in (obj.attrs[name] for name in heads(obj.name) if name in obj.attrs):
             if w.get(w.resolve(head), Instance) is not None:
                 return self.m.calls.call(head, Arguments([value]), w, ctx.at(site, "head"), site)

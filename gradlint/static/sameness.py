@@ -141,6 +141,7 @@ class _Signature:
             obj.cut is None,
             obj.asked_at is None,
             obj.presumed,
+            obj.outright,
             obj.retains,
             obj.stale_at,
             any(getattr(find(s), "spoilt_at", None) is not None for s in obj.segments),

@@ -149,6 +149,7 @@ class Tensors:
                 deps=value.deps,
                 open=carries_graph(value),
                 presumed=from_module(value),
+                outright=from_module(value, parts=False),
                 cut=self.m.cuts.of(value, w),
                 vague=self.m.cuts.carries(value, w),
             )
@@ -461,6 +462,7 @@ class Tensors:
             if requires_grad is None:
                 new.doubtful = new.segments
                 new.presumed = w.grad is True and any(self.presumed(v, w) for v in inputs)
+                new.outright = new.presumed and any(t.outright for t in tensors)
                 new.sources = tuple(v.id for v in inputs if isinstance(v, Ref) and self.requires_grad(v, w) is None)
         new.scaled = any(t.scaled for t in tensors)
         new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))
@@ -631,7 +633,7 @@ class Tensors:
             new.is_parameter = False
             if w.grad is False:
                 new.requires_grad = False
-        new.size, new.shape = None, None
+        new.size, new.shape, new.outright = None, None, False
         if tensor.on_device_as_one:
             new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False
         new.base = self.m.memory.root(value.id, w) if isinstance(value, Ref) else None

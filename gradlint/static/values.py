@@ -326,6 +326,7 @@ class Tensor(Object):
     reaches: frozenset[int] = frozenset()  #: presumed segments its backward walks
     cut: Cut | None = None  #: where what it was computed from lost its graph; None if something may carry one
     presumed: bool = False  #: came out of something that looks like a module: it requires grad if anything does
+    outright: bool = False  #: all that came out of it, or computed from that: no part, which need be no such tensor
     base: int | None = None  #: the tensor whose storage it shares
     stale_at: Site | None = None  #: where a numpy array that shares its storage was changed
     retains: bool | None = False  #: ``retain_grad()`` was called
