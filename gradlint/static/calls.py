@@ -493,11 +493,11 @@ class Calls:
 
     def _fill(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         fields = self.m.definitions.annotated_fields(cls)
-        for position, (name, (annotation, here)) in enumerate(fields.items()):
+        for position, (name, (field, here)) in enumerate(fields.items()):
             given = args.get(position, name)
             if given is None and args.open:
                 given = Unknown(("field", fresh()), name)
-                self.m.kinds.annotated(given, annotation, w, here)
+                self.m.kinds.annotated(given, field.annotation, w, here)
             elif given is None:
                 given = self.m.definitions.attribute(cls, name, w)
                 if isinstance(given, Partial) and given.function == External("dataclasses.field"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
@@ -40,11 +40,31 @@ _KINDS = {
 _WITHOUT_INIT = frozenset(["builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"])
 
 
+_PLAIN = frozenset(["Any", "None", "bool", "bytes", "complex", "dict", "float", "int", "list", "set", "str", "tuple"])
+"""Classes that tell nothing when an annotation names them."""
+
+
+class Field(NamedTuple):
+    """An annotated name in the body of a class."""
+
+    name: str
+    part: Unit
+    telling: bool  #: the annotation may name a class of torch or of the project
+
+    @property
+    def annotation(self) -> cst.Annotation | None:
+        """Its annotation, for which the statement is parsed; None where it tells nothing."""
+        if not self.telling:
+            return None
+        return next((annotation for name, annotation in _annotated(self.part) if name == self.name), None)
+
+
 class Definitions:
     """Turns definitions into values."""
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._fields: dict[ClassUnit, list[Field]] = {}
 
     # --- defining
 
@@ -259,14 +279,20 @@ class Definitions:
             or any(base.endswith("ModelOutput") for base in self.external_bases(cls))
         )
 
-    def annotated_fields(self, cls: Class) -> dict[str, tuple[cst.Annotation, Context]]:
+    def annotated_fields(self, cls: Class) -> dict[str, tuple[Field, Context]]:
         """The annotated names in the bodies of the class and its bases, in order, and where their annotations stand."""
-        found: dict[str, tuple[cst.Annotation, Context]] = {}
-        for here in reversed(list(self.mro(cls))):
-            for part in here.unit.body:
-                for name, annotation in _annotated(part):
-                    found[name] = annotation, Context(part.module, part, here.scope)
-        return found
+        return {
+            field.name: (field, Context(field.part.module, field.part, here.scope))
+            for here in reversed(list(self.mro(cls)))
+            for field in self._fields_of(here.unit)
+        }
+
+    def _fields_of(self, unit: ClassUnit) -> list[Field]:
+        known = self._fields.get(unit)
+        if known is None:
+            annotated = ((name, part, said) for part in unit.body for name, said in _annotated(part))
+            known = self._fields[unit] = [Field(name, part, _may_tell(said)) for name, part, said in annotated]
+        return known
 
 
 def _words(node: cst.CSTNode) -> str:
@@ -275,6 +301,14 @@ def _words(node: cst.CSTNode) -> str:
     if isinstance(node, cst.Attribute):
         return node.attr.value
     return node.value if isinstance(node, cst.Name) else ""
+
+
+def _may_tell(annotation: cst.Annotation) -> bool:
+    """Whether an annotation may name a class of torch or of the project, and nothing else."""
+    said = annotation.annotation
+    if isinstance(said, cst.Name):
+        return said.value not in _PLAIN
+    return isinstance(said, (cst.Attribute, cst.SimpleString))
 
 
 def _annotated(unit: Unit) -> Iterator[tuple[str, cst.Annotation]]:
