@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.cloning import clone
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.provenance import COPY, COUNTED, FIGURE, beginning
+from gradlint.static.provenance import COPY, COUNTED, beginning
 from gradlint.static.torch_table import any_of, begins_parameter
 from gradlint.static.values import (
     NONE,
@@ -407,7 +407,7 @@ class BuiltinCalls:
             return value
         self.m.evaluation.measured([value], False, w, ctx)
         self.m.uses.escaped([value], w)
-        return self.m.cuts.note(Unknown((FIGURE, fresh())), [value], "number", w, site)
+        return self.m.cuts.note(self.m.tensors.figure([value], w), [value], "number", w, site)
 
     def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if not args.positional:

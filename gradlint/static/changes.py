@@ -62,9 +62,7 @@ class Changes:
         if tensor is None:
             return
         used = self.m.tensors.tensors_in(values, w)
-        gradient_of: frozenset[int] = frozenset().union(
-            *(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t is not None)
-        )
+        gradient_of = self.m.tensors.gradient_of(used, w)
         if tensor.is_gradient:
             self._gradient_changed(how, tensor, values, w, ctx, site)
             return
@@ -129,7 +127,7 @@ class Changes:
             new.activation = "none"
         if not tensor.groups and tensor.data_of is None:
             kept = frozenset[int]() if how in OVERWRITING else tensor.gradient_of
-            new.gradient_of = kept.union(*(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t is not None))
+            new.gradient_of = kept | self.m.tensors.gradient_of(used, w)
         grad_enabled = w.grad
         if tensor.groups or grad_enabled is False:
             return
@@ -269,7 +267,7 @@ class Changes:
             if tensor is None:
                 return
             used = self.m.tensors.tensors_in([value], w)
-            gradient_of = frozenset().union(*(t.gradient_of for t in (w.get(v, Tensor) for v in used) if t))
+            gradient_of = self.m.tensors.gradient_of(used, w)
             self._stepped(tensor.groups & gradient_of, w, ctx, site)
             self._data_written(owner.id, ".data =", None, w, ctx, site)
             self._changed(owner.id, tensor, [], "copy_", w)

@@ -126,6 +126,21 @@ def _is_figure(key: Hashable) -> bool:
     return key[0] in _FIGURES
 
 
+def figured_from(value: Value) -> frozenset[int]:
+    """The parameter groups from whose gradients a number was computed."""
+    return _figured_from(value.key) if isinstance(value, Unknown) else frozenset()
+
+
+def _figured_from(key: Hashable) -> frozenset[int]:
+    if not isinstance(key, tuple) or len(key) < 3:
+        return frozenset()
+    if key[0] == FIGURE and isinstance(key[2], frozenset):
+        return key[2]
+    if key[0] in ("binary", "unary"):
+        return frozenset[int]().union(*map(_figured_from, key[2:]))
+    return _figured_from(key[1]) if key[0] == "item" else frozenset()
+
+
 NOTHING = "nothing"
 """Marks what is made of None as if it were a tensor, which raises: no world gets that far."""
 

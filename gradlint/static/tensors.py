@@ -10,7 +10,16 @@ from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.provenance import FIGURE, carries_graph, from_module, is_data, is_figure, is_loaded, is_number
+from gradlint.static.provenance import (
+    FIGURE,
+    carries_graph,
+    figured_from,
+    from_module,
+    is_data,
+    is_figure,
+    is_loaded,
+    is_number,
+)
 from gradlint.static.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS
 from gradlint.static.values import (
     NONE,
@@ -314,6 +323,21 @@ class Tensors:
             return tensor.deps
         return value.deps if isinstance(value, Unknown) else frozenset()
 
+    def gradient_of(self, values: Iterable[Value], w: World) -> frozenset[int]:
+        """The parameter groups from whose gradients tensors and numbers were computed."""
+        gradients = []
+        for value in map(w.resolve, values):
+            tensor = w.get(value, Tensor)
+            groups = tensor.gradient_of if tensor is not None else figured_from(value)
+            if groups:
+                gradients.append(groups)
+        return frozenset[int]().union(*gradients)
+
+    def figure(self, values: Iterable[Value], w: World) -> Unknown:
+        """A number that was taken from these values."""
+        gradient_of = self.gradient_of(values, w)
+        return Unknown((FIGURE, fresh(), gradient_of) if gradient_of else (FIGURE, fresh()))
+
     # --- operations
 
     def apply(
@@ -333,7 +357,7 @@ class Tensors:
         self.m.evaluation.applied(op, inputs, w, ctx)
         self.m.uses.applied(op, inputs, self._has_dim(args), w, site)
         if op.result == "number":
-            return self.m.cuts.note(Unknown((FIGURE, fresh())), inputs, "number", w, site)
+            return self.m.cuts.note(self.figure(inputs, w), inputs, "number", w, site)
         if op.result == "none":
             return NONE
         if op.result == "array":
@@ -479,8 +503,7 @@ class Tensors:
             new.moved_at = site if op.device != "inputs" else next((t.moved_at for t in tensors if t.moved_at), site)
             if op.device != "cuda" and layer_device != "cuda":
                 new.device_if_tensor = self.m.placement.unproven(tensors)
-        gradients = [t.gradient_of for t in tensors if t.gradient_of]
-        new.gradient_of = frozenset().union(*gradients) if gradients else frozenset()
+        new.gradient_of = self.gradient_of(inputs, w)
         if op.view and first is not None:
             if isinstance(inputs[0], Ref) and op is not _DATA:
                 new.base = self.m.memory.root(inputs[0].id, w)

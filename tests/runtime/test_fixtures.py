@@ -33,6 +33,9 @@ OTHERWISE = {
     "train_mode_not_restored-unknown model validated in the middle of an epoch": "nothing calls the function",
     "missing_zero_grad-update by hand through data": "the guard sees the steps of optimizers only",
     "missing_zero_grad-update by hand under no_grad": "the guard sees the steps of optimizers only",
+    "missing_zero_grad-update by hand with numbers taken from the gradients": (
+        "the guard sees the steps of optimizers only"
+    ),
     "unregistered_parameter-random numbers as a weight": "the guard does not know where numbers come from",
     "unregistered_parameter-a plain tensor beside a buffer": "the guard does not know where numbers come from",
     "loss_under_no_grad-a leaf squared under no_grad": "the guard watches models and losses there, not every operation",
