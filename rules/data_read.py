@@ -45,8 +45,6 @@ class DataRead(Rule):
 
     @on(events.DataRead)
     def read(self, event: events.DataRead) -> Iterator[Violation]:
-        if not event.tensor.requires_grad.known:
-            return
         yield Violation(
             f".data of {event.tensor.named('a tensor')} shares its memory unchecked: .detach() is checked by autograd",
             at=event.site,

@@ -100,6 +100,8 @@ class Changes:
     def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
         """The values of a tensor change through its ``.data``; a leaf that is trained is a parameter."""
         view = self.m.tensors.view_of(Ref(key), w)
+        if taken_at is not None and not view.requires_grad.known:  # changed, and not read
+            self.m.witness.withdraw(events.DataRead, taken_at)
         tensor = w.find(key if how == ".data =" else self.m.memory.root(key, w))
         if isinstance(tensor, Tensor) and (tensor.is_parameter or tensor.groups & self.trained):
             view = replace(view, is_parameter=TRUE)
@@ -174,7 +176,7 @@ class Changes:
     def attribute(self, owner: Ref, tensor: Tensor, name: str, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.name``."""
         if name == "data":
-            if not (tensor.structured and tensor.requires_grad is not True):
+            if self._is_tensor(owner, tensor, w):
                 self.m.witness.send(events.DataRead(site=site, tensor=self.m.tensors.view_of(owner, w)), w, ctx)
             new = self.m.tensors.result(_DATA, [owner], Arguments([owner]), w, site, frozenset(), None)
             if tensor.is_gradient:
@@ -203,6 +205,12 @@ class Changes:
         if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS:
             return self.m.tensors.view(owner, w, site)
         return Bound(owner, name)
+
+    def _is_tensor(self, owner: Ref, tensor: Tensor, w: World) -> bool:
+        """Whether a value is certain to be a tensor: a parameter may be one by its name alone."""
+        if tensor.structured:
+            return tensor.requires_grad is True
+        return tensor.is_parameter is not True or self.m.tensors.requires_grad(owner, w) is not None
 
     def gradient(self, owner: Ref, tensor: Tensor, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.grad``: an input whose gradient is read has a reason to require grad."""

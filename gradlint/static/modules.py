@@ -542,6 +542,8 @@ class Modules:
         prediction = args.get(loss.input, "input")
         target = args.get(loss.target, "target") if loss.target >= 0 else None
         tensors = self.m.tensors
+        for value in (prediction, target):
+            tensors.must_be_tensor(value, w)
         event = events.LossCalled(
             site=site,
             loss=name,

@@ -172,6 +172,15 @@ class Tensors:
         w.bound[value.key] = ref
         return ref
 
+    def must_be_tensor(self, value: Value | None, w: World) -> None:
+        """A value was given to what takes tensors only: from now on in this world, it is one."""
+        value = w.resolve(value) if value is not None else NONE
+        tensor = w.get(value, Tensor)
+        if isinstance(value, Unknown) and is_data(value):
+            self.from_unknown(value, w)
+        elif tensor is not None and tensor.structured and isinstance(value, Ref):
+            w.write(value.id).structured = False
+
     def settled(self, value: Value, w: World) -> Value:
         """A value that a tensor operation is given: what a module returned is a tensor from now on."""
         if isinstance(value, Unknown) and from_module(value):
