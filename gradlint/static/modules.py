@@ -509,18 +509,21 @@ class Modules:
         return w.new(Sequence([first, other], [None, None], None, None, False))
 
     def _fed(self, name: str, given: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
-        """Tell the rules of inputs and targets that are leaves and require grad."""
+        """Tell the rules of inputs and targets that are leaves, or views of them, and require grad."""
         if not self.m.witness.listened(events.InputFed) or HOOKED in w.bound:
             return
         fed: set[int] = set()
         for value in given:
             tensor = w.get(w.resolve(value), Tensor)
-            if tensor is None or tensor.is_parameter is not False or not tensor.is_leaf:
+            if tensor is None or tensor.is_parameter is not False:
                 continue
             if tensor.base is not None and tensor.requires_grad is False:  # a view made without gradients
                 continue
-            if self.m.tensors.requires_grad(value, w):
-                fed |= tensor.groups
+            leaf = tensor if tensor.is_leaf or tensor.base is None else w.find(self.m.memory.root(tensor.base, w))
+            if not isinstance(leaf, Tensor) or leaf.is_parameter is not False or not leaf.is_leaf:
+                continue
+            if self.m.tensors.requires_grad(value, w) and (leaf is tensor or tensor.deps <= leaf.groups):
+                fed |= leaf.groups
         if fed:
             touches = dict.fromkeys(sorted(fed), True)
             self.m.witness.send(events.InputFed(site=site, touches=touches, module=name), w, ctx)  # type: ignore[arg-type]
