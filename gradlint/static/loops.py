@@ -13,12 +13,15 @@ from gradlint.static.context import Context
 from gradlint.static.joining import disagreements, join_groups, parameters_apart, parameters_of_many, reduce
 from gradlint.static.nodes import children
 from gradlint.static.outcome import MAX_EXITS, Outcome
-from gradlint.static.sameness import forget, signature
-from gradlint.static.values import Choice, Const, Frame, Group, Ref, Sequence, Unknown, Value
+from gradlint.static.sameness import forget, newest, signature
+from gradlint.static.values import WALKED, Choice, Const, Frame, Group, Ref, Sequence, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
+
+_CUT_SHORT = "cut short"
+"""With a loop: what a world is bound to in which ``continue`` has left every iteration of it."""
 
 
 class Loops:
@@ -179,6 +182,7 @@ class Loops:
         periodic = all(world.periodic for world in worlds)
         different = {key for world in worlds[1:] for key, _, _ in disagreements(worlds[0], world)}
         rounds = self.m.budget.iterations()
+        walked = {key for world in worlds for key in _walks(world)}
         for number in itertools.count():
             aside = self.m.budget.aside
             here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh(), loop=(id(node), ctx.key))
@@ -187,6 +191,7 @@ class Loops:
             body = self.m.flow.block(node.body.body, worlds, here)
             out.breaks += body.breaks
             out.returns += body.returns
+            self._cut_short(node, body, number)
             at_once = at_once if number else body.breaks
             worlds = []
             for world in self.m.flow.fewer(body.normal + body.continues):
@@ -205,11 +210,38 @@ class Loops:
                 break
         if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
             ends = []  # those who take what a generator yields stop when they like
+        ends = self._not_in_vain(node, ends, walked, since)
         out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
         ends = reduce(ends, MAX_EXITS)
         if not out.breaks:
             self.m.stepping.left((id(node), ctx.key), ends, ctx)
         return self._leave(node, ends, out, ctx)
+
+    def _cut_short(self, node: cst.For | cst.While, body: Outcome, number: int) -> None:
+        """Mark the worlds in which every iteration so far was left by ``continue``."""
+        for world in body.continues if number == 0 else ():
+            world.bound[_CUT_SHORT, node] = Const(True)
+        for world in body.normal:
+            world.bound.pop((_CUT_SHORT, node), None)
+
+    def _not_in_vain(
+        self, node: cst.For | cst.While, ends: list[World], walked: set[Hashable], since: int
+    ) -> list[World]:
+        """A loop that makes backward passes makes one, where it is for the items alone to cut iterations short.
+
+        Args:
+            node: the loop.
+            ends: the worlds in which it came to its end.
+            walked: the backward passes made before.
+            since: a number of :func:`~gradlint.static.world.fresh`, taken before its first iteration.
+        """
+        trained = [_settled(world, since) for world in ends if not _walks(world) <= walked]
+        kept = []
+        for world in ends:
+            short = world.bound.pop((_CUT_SHORT, node), None) is not None and _walks(world) <= walked
+            if not (short and any(held <= _settled(world, since) for held in trained)):
+                kept.append(world)
+        return kept
 
     def _under_way(self, breaks: list[World], at_once: list[World], ends: list[World], ctx: Context) -> list[World]:
         """The worlds that leave a loop by ``break``, but for those that leave it before it has bound its variables."""
@@ -239,6 +271,16 @@ class Loops:
             out.normal, left, out.breaks = ends, out.breaks, []
         out.normal = reduce(out.normal + left, MAX_EXITS)
         return out
+
+
+def _walks(world: World) -> set[Hashable]:
+    """Where backward passes were made."""
+    return {key for key in world.bound if isinstance(key, tuple) and key[0] == WALKED}
+
+
+def _settled(world: World, since: int) -> set[tuple[Hashable, bool]]:
+    """What is assumed of things that were there at a time."""
+    return {(key, holds) for key, holds in world.assumed.items() if newest(key) <= since}
 
 
 def _assigned(node: cst.CSTNode) -> Iterator[str]:
