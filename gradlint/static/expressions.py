@@ -16,6 +16,7 @@ from gradlint.static.literals import Literal, value_of
 from gradlint.static.modes import mode_of
 from gradlint.static.outcome import Results
 from gradlint.static.provenance import is_later
+from gradlint.static.slices import place_of
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -203,7 +204,10 @@ class Expressions:
 
     def _subscript(self, node: cst.Subscript, w: World, ctx: Context) -> Value:
         owner = self.m.eval(node.value, w, ctx)
-        return w.resolve(self.m.python.get_item(owner, self.index(node, w, ctx), w, ctx, ctx.site(node)))
+        part = w.resolve(self.m.python.get_item(owner, self.index(node, w, ctx), w, ctx, ctx.site(node)))
+        if isinstance(part, Unknown):
+            self.m.memory.sliced(part, w.resolve(owner), node, w)
+        return part
 
     def index(self, node: cst.Subscript, w: World, ctx: Context) -> Value | slice | None:
         """The index of a subscript: a value, a slice of constants, or None where there is more to it."""
@@ -482,7 +486,7 @@ class Expressions:
                 self.m.changes.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
                 return
             if self.m.memory.shares(owner):
-                self.m.memory.array_changed(owner, w, ctx, ctx.site(node))
+                self.m.memory.array_changed(owner, w, ctx, ctx.site(node), at=place_of(node.target))
                 return
         if symbol in ("+", "-"):
             self.m.graphs.summed(current, value, w, ctx, ctx.site(node))

@@ -14,6 +14,7 @@ from gradlint.static.memory import overwriting
 from gradlint.static.modes import mode_of
 from gradlint.static.ops import Conversion, Dropout, Op
 from gradlint.static.outcome import Results
+from gradlint.static.provenance import NUMPYS
 from gradlint.static.serialization import FOREIGN
 from gradlint.static.torch_table import (
     AUTOCASTS,
@@ -196,7 +197,8 @@ class Externals:
         if is_harmless(name):
             self.m.uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
-            return made_by(name, w) or Unknown(("number", fresh()), mode_of(*args))
+            key = ("number", fresh(), NUMPYS) if name.startswith("numpy.") else ("number", fresh())
+            return made_by(name, w) or Unknown(key, mode_of(*args))
         return self.m.escapes.call(External(name), args, w, ctx, site)
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:

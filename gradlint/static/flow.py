@@ -13,6 +13,7 @@ from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
 from gradlint.static.joining import reduce
 from gradlint.static.outcome import Outcome, Results
+from gradlint.static.slices import place_of
 from gradlint.static.values import (
     NONE,
     Const,
@@ -208,7 +209,7 @@ class Flow:
         elif isinstance(target, cst.Subscript):
             owner = self.m.eval(target.value, w, ctx)
             index = self.m.expressions.index(target, w, ctx)
-            self.m.python.set_item(owner, index, value, w, ctx, ctx.site(node))
+            self.m.python.set_item(owner, index, value, w, ctx, ctx.site(node), place_of(target))
         elif isinstance(target, (cst.Tuple, cst.List)):
             starred = [isinstance(element, cst.StarredElement) for element in target.elements]
             values = self.m.python.unpack(value, len(starred), starred, w, ctx)

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 from gradlint import events
 from gradlint.facts import TRUE, known, unknown
 from gradlint.static.ops import Op
+from gradlint.static.provenance import is_numpys
+from gradlint.static.slices import WHOLE, Place, place_of
 from gradlint.static.torch_table import METHODS
 from gradlint.static.values import Instance, Ref, Segment, Tensor, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from gradlint.finding import Site
     from gradlint.static.context import Context
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
     from gradlint.static.outcome import Results
 
 _UNCHECKED = frozenset(["share_memory_", "requires_grad_", "set_", "resize_", "resize_as_", "apply_"])
@@ -31,6 +36,10 @@ class Memory:
         self._arrays: dict[
             Hashable, tuple[int, ...]
         ] = {}  #: tensors by the identity of the arrays that share with them
+        self._slices: Ledger[Hashable, tuple[Hashable, Place]] = machine.ledgers.open()
+        """By the identity of a part of an array: that array, and which part."""
+        self._parts: dict[Hashable, tuple[tuple[Place, int], ...]] = {}
+        """By the identity of an array: tensors that share a part of it with it, and which."""
         self._saved: set[int] = set()  #: storages that some backward pass needed, in any world
         self._from_numpy: set[int] = set()
         self._amended: set[Site] = set()
@@ -186,23 +195,47 @@ class Memory:
         if key is not None and isinstance(tensor, Ref):
             if from_numpy:
                 self._from_numpy.add(tensor.id)
-            self._arrays[key] = (*self._arrays.get(key, ()), self.root(tensor.id, w))
+            root = self.root(tensor.id, w)
+            self._arrays[key] = (*self._arrays.get(key, ()), root)
+            if key in self._slices:
+                whole, place = self._slices[key]
+                self._parts[whole] = (*self._parts.get(whole, ()), (place, root))
+
+    def sliced(self, part: Value, array: Value, node: cst.Subscript, w: World) -> None:
+        """``part`` is ``array[…]``, which shares its storage if the array is one of numpy."""
+        place = place_of(node) if is_numpys(array) or self.is_array(array, w) else None
+        key, whole = _identity(part), _identity(array)
+        if place is not None and key is not None:
+            self._slices[key] = whole, place
 
     def shares(self, array: Value) -> bool:
         """Whether a value is an array that shares its storage with a tensor."""
         key = _identity(array)
-        return key is not None and key in self._arrays
+        return key is not None and (key in self._arrays or key in self._parts)
 
     def is_array(self, value: Value, w: World) -> bool:
         """Whether a value is a numpy array, as far as that is known."""
         obj = w.get(value, Instance)
         return (obj is not None and obj.kind == "array") or self.shares(value)
 
-    def array_changed(self, array: Value, w: World, ctx: Context, site: Site, amended: bool = False) -> None:
-        """An array is changed in place (``amended``: from what it held), and with it the tensors that share it."""
+    def array_changed(
+        self, array: Value, w: World, ctx: Context, site: Site, amended: bool = False, at: Place | None = WHOLE
+    ) -> None:
+        """An array is changed in place, and with it the tensors that share it.
+
+        Args:
+            array: the array.
+            w: the world.
+            ctx: where.
+            site: the place.
+            amended: it is changed from what it held.
+            at: the part that is changed; None where that is not known.
+        """
         if amended:
             self._amended.add(site)
-        for key in self._arrays.get(_identity(array), ()):
+        identity = _identity(array)
+        parts = [key for place, key in self._parts.get(identity, ()) if at in (WHOLE, place)]
+        for key in (*self._arrays.get(identity, ()), *parts):
             tensor = w.find(key)
             if not isinstance(tensor, Tensor):
                 continue

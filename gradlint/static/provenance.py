@@ -11,6 +11,7 @@ from gradlint.static.values import Const, Ref, Unknown, Value
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
 FIGURE = "figure"  #: the kind of what a tensor or a conversion gives that is a number, or several
 LATER = "counted on"  #: the kind of such a number after the first iteration: it is not zero
+NUMPYS = "of numpy"  #: what the key of a result of a function of numpy ends with
 COPY = "copy"  #: the kind of a deep copy, of what its key says last
 
 
@@ -78,6 +79,11 @@ def is_data(value: Unknown) -> bool:
             return False
         key = key[-1] if key[0] in ("element", COPY) else key[1]
     return False
+
+
+def is_numpys(value: Value) -> bool:
+    """Whether a value is what a function of numpy returned."""
+    return isinstance(value, Unknown) and isinstance(value.key, tuple) and value.key[-1] == NUMPYS
 
 
 def is_number(value: Unknown) -> bool:

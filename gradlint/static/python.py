@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import MAX_ALTERNATIVES
 from gradlint.static.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
+from gradlint.static.slices import Place
 from gradlint.static.torch_table import STRINGS, any_of
 from gradlint.static.values import (
     NONE,
@@ -317,8 +318,10 @@ class Python:
             return value
         return self.m.choices.by_key(value, obj.items, index, w)
 
-    def set_item(self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
-        """``owner[index] = value``."""
+    def set_item(
+        self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site, place: Place | None = None
+    ) -> None:
+        """``owner[index] = value``; ``place`` is the part of an array that the index takes."""
         owner = w.resolve(owner)
         obj = w.get(owner, Object)
         assert owner is not None
@@ -328,7 +331,7 @@ class Python:
         if isinstance(obj, Tensor):
             self.m.changes.in_place("[]=", owner, [value], w, ctx, site)
         elif self.m.memory.shares(owner):
-            self.m.memory.array_changed(owner, w, ctx, site)
+            self.m.memory.array_changed(owner, w, ctx, site, at=place)
         elif isinstance(obj, Sequence) and isinstance(owner, Ref):
             new = w.write(owner.id)
             if (
