@@ -576,6 +576,7 @@ class DeprecatedUsed(Event):
     name: str
     instead: str
     detached: Fact[bool] = field(default_factory=unknown)  #: a graph is cut by it
+    taken_at: Site | None = None  #: where the ``.data`` was taken that is indexed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,8 @@ class DataRead(Rule):
     ```
 
     ## Stays silent on
-    Attributes merely named `data`; `torch.utils.data` under any name; where data-mutation or
-    parameter-data-mutation reports the same `.data`; gradients that are changed through it (`p.grad.data.zero_()`).
+    Attributes merely named `data`; `torch.utils.data` under any name; where data-mutation, parameter-data-mutation
+    or deprecated-variable reports the same `.data`; gradients that are changed through it (`p.grad.data.zero_()`).
 
     ## References
     - [torch.Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html)

@@ -48,13 +48,20 @@ class DeprecatedVariable(Rule):
     name = "deprecated-variable"
     severity = Severity.STYLE
     fix = "safe"
+    supersedes = ("GL102",)
     remedy = "use tensors as they are, torch.no_grad() for evaluation, and .item() for numbers"
 
     @on(DeprecatedUsed)
     def used(self, event: DeprecatedUsed) -> Iterator[Violation]:
         why = _WHY.get(event.kind)
         if why is not None:
-            yield Violation(f"`{event.name}` {why}", at=event.site, remedy=f"use {event.instead}", mend=_mend(event))
+            yield Violation(
+                f"`{event.name}` {why}",
+                at=event.site,
+                cause=event.taken_at or event.site,
+                remedy=f"use {event.instead}",
+                mend=_mend(event),
+            )
 
 
 def _mend(event: DeprecatedUsed) -> Mend | None:

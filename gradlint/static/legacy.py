@@ -58,7 +58,7 @@ class Legacy:
         if tensor.data_of is not None and tensor.size == "one" and index == Const(0):
             base = w.find(tensor.data_of)
             if isinstance(base, Tensor) and base.is_leaf is not True:
-                self._send("index", ".data[0]", ".item()", w, ctx, site)
+                self._send("index", ".data[0]", ".item()", w, ctx, site, taken_at=tensor.data_at)
 
     def _send(
         self,
@@ -69,10 +69,13 @@ class Legacy:
         ctx: Context,
         site: Site,
         detached: Fact[bool] | None = None,
+        taken_at: Site | None = None,
     ) -> None:
         if detached is None:
             detached = unknown()
-        event = events.DeprecatedUsed(site=site, kind=kind, name=name, instead=instead, detached=detached)
+        event = events.DeprecatedUsed(
+            site=site, kind=kind, name=name, instead=instead, detached=detached, taken_at=taken_at
+        )
         self.m.witness.send(event, w, ctx)
 
     # --- the logarithm of a softmax
