@@ -220,15 +220,18 @@ class Graphs:
             return
         for key in segments:
             self._retained.setdefault(key, set()).add(site)
+            if isinstance(w.find(key), Segment):
+                w.write(key).retained_at |= {site}
         self.m.witness.send(events.GraphRetained(site=site), w, ctx)
 
     def walks(self, root: Value, w: World) -> None:
         """A backward pass walks from ``root``: what was retained of its graph was needed."""
         kept: dict[Site, int] = {}
         for key in self.reached(root, w):
-            sites = self._retained.get(key, set())
-            while sites:
-                self.m.witness.withdraw(events.GraphRetained, sites.pop())
+            segment = w.find(key)
+            retained = self._retained.get(key, set())
+            for site in retained & segment.retained_at if isinstance(segment, Segment) else retained:
+                self.m.witness.withdraw(events.GraphRetained, site)
             if key in self._kept_in:
                 site, iteration = self._kept_in[key]
                 if kept.setdefault(site, iteration) != iteration:  # of several iterations: it is all that was kept

@@ -267,6 +267,7 @@ class _Join:
                 x.weights,
                 stale_at,
                 x.idle or y.idle,
+                x.retained_at | y.retained_at,
             )
         if isinstance(x, Tensor) and isinstance(y, Tensor):
             return join_tensors(x, y)

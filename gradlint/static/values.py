@@ -271,6 +271,7 @@ class Segment(Object):
     weights: frozenset[int] = frozenset()  #: the parameter groups whose values its backward needs
     stale_at: Site | None = None  #: where a step changed one of them
     idle: bool = False  #: they were changed where a module is not in training mode
+    retained_at: frozenset[Site] = frozenset()  #: the backward passes that retained it
     owner: object = None
 
 
