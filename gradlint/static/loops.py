@@ -20,9 +20,6 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
-_CUT_SHORT = "cut short"
-"""With a loop: what a world is bound to in which ``continue`` has left every iteration of it."""
-
 
 class Loops:
     """Executes loops.  Every method takes worlds it may change and tells how execution may go on."""
@@ -191,7 +188,8 @@ class Loops:
             body = self.m.flow.block(node.body.body, worlds, here)
             out.breaks += body.breaks
             out.returns += body.returns
-            self._cut_short(node, body, number)
+            if number == 0:
+                body.continues = self._not_in_vain(body, walked, since)
             at_once = at_once if number else body.breaks
             worlds = []
             for world in self.m.flow.fewer(body.normal + body.continues):
@@ -210,38 +208,28 @@ class Loops:
                 break
         if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
             ends = []  # those who take what a generator yields stop when they like
-        ends = self._not_in_vain(node, ends, walked, since)
         out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
         ends = reduce(ends, MAX_EXITS)
         if not out.breaks:
             self.m.stepping.left((id(node), ctx.key), ends, ctx)
         return self._leave(node, ends, out, ctx)
 
-    def _cut_short(self, node: cst.For | cst.While, body: Outcome, number: int) -> None:
-        """Mark the worlds in which every iteration so far was left by ``continue``."""
-        for world in body.continues if number == 0 else ():
-            world.bound[_CUT_SHORT, node] = Const(True)
-        for world in body.normal:
-            world.bound.pop((_CUT_SHORT, node), None)
+    def _not_in_vain(self, body: Outcome, walked: set[Hashable], since: int) -> list[World]:
+        """The worlds in which ``continue`` ends the first iteration.
 
-    def _not_in_vain(
-        self, node: cst.For | cst.While, ends: list[World], walked: set[Hashable], since: int
-    ) -> list[World]:
-        """A loop that makes backward passes makes one, where it is for the items alone to cut iterations short.
+        A loop that makes backward passes makes one in the first, unless more than the item itself cuts it short.
 
         Args:
-            node: the loop.
-            ends: the worlds in which it came to its end.
+            body: the ends of the first iteration.
             walked: the backward passes made before.
-            since: a number of :func:`~gradlint.static.world.fresh`, taken before its first iteration.
+            since: a number of :func:`~gradlint.static.world.fresh`, taken before it.
         """
+        ends = [*body.normal, *body.continues]
         trained = [_settled(world, since) for world in ends if not _walks(world) <= walked]
-        kept = []
-        for world in ends:
-            short = world.bound.pop((_CUT_SHORT, node), None) is not None and _walks(world) <= walked
-            if not (short and any(held <= _settled(world, since) for held in trained)):
-                kept.append(world)
-        return kept
+        if not trained:
+            return body.continues
+        needed = set.intersection(*trained)
+        return [w for w in body.continues if not (_walks(w) <= walked and needed <= _settled(w, since))]
 
     def _under_way(self, breaks: list[World], at_once: list[World], ends: list[World], ctx: Context) -> list[World]:
         """The worlds that leave a loop by ``break``, but for those that leave it before it has bound its variables."""
