@@ -18,6 +18,7 @@ from gradlint.static.torch_table import (
     LOSSES,
     MODULE_BASES,
     OPTIMIZERS,
+    TEST_BASES,
 )
 from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Unit
 from gradlint.static.values import NONE, Class, External, Frame, Function, Instance, Unknown, Value
@@ -269,6 +270,10 @@ class Definitions:
             if base in ("typing.NamedTuple", "builtins.dict", "builtins.Exception") or base.startswith("enum."):
                 return base.rpartition(".")[2].lower()
         return ""
+
+    def is_test(self, cls: Class) -> bool:
+        """Whether the class holds tests."""
+        return not TEST_BASES.isdisjoint(self.external_bases(cls))
 
     def is_dataclass(self, cls: Class) -> bool:
         """Whether the class gets its ``__init__`` from its annotated fields."""

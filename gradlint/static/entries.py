@@ -12,7 +12,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.escapes import reachable
 from gradlint.static.joining import join, reduce
 from gradlint.static.reach import reached_from
-from gradlint.static.torch_table import CLEARING, is_called_without_grad
+from gradlint.static.torch_table import CLEARING, TEST_SETUPS, is_called_without_grad, is_test
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
 from gradlint.static.values import NONE, Class, Const, Frame, Function, Group, Instance, Ref, Unknown, Value
@@ -92,8 +92,11 @@ class Entries:
                 self._idle = self._idle or obj.training is False
                 for ref in self.m.modules.walk(instance, end):
                     end.write(ref.id).training = None
-        for method in self._inherited(unit, cls) if not built else ():
-            for end, instance in ends:
+        inherited = list(self._inherited(unit, cls)) if not built else []
+        tests = any(self._is_test(method, cls) for method in (*inherited, *methods))
+        prepared = self._prepared(cls, ends, ctx) if tests else ends
+        for method in inherited:
+            for end, instance in prepared if self._is_test(method, cls) else ends:
                 with self.m.flow.partly(len(ends) == 1):
                     self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=False)
         due: list[FunctionUnit] = []
@@ -104,7 +107,7 @@ class Entries:
                 self.alone.add(method)
             if method not in again:
                 due.append(method)
-            for end, instance in ends:
+            for end, instance in prepared if self._is_test(method, cls) else ends:
                 here = end if method not in again else self._unsettled(method, instance, end)
                 with self.m.flow.partly(len(ends) == 1):
                     self._method(method, cls, instance, here, ctx.at("method", method), built=built)
@@ -132,7 +135,7 @@ class Entries:
             self._repeat(function, trial, ctx, instance)
             return
         self._call(function, trial, ctx, instance)
-        if not built and self._trains_alone(method, cls):
+        if not built and not self._is_test(method, cls) and self._trains_alone(method, cls):
             self.m.witness.repeated = True
             try:
                 self._repeat(function, end.copy(), ctx, instance)
@@ -192,6 +195,26 @@ class Entries:
             known = ends.get(given)
             ends[given] = (world, value) if known is None else (join(known[0], world), value)
         return list(ends.values())
+
+    def _is_test(self, method: FunctionUnit, cls: Class) -> bool:
+        """Whether a framework calls a method as a test, on an object of its own."""
+        return is_test(method.name) and self.m.definitions.is_test(cls)
+
+    def _prepared(self, cls: Class, ends: list[tuple[World, Ref]], ctx: Context) -> list[tuple[World, Ref]]:
+        """The ways an object may be there where a test begins: what the framework calls before has run."""
+        prepared = []
+        for before, instance in ends:
+            world = before.copy()
+            for name in TEST_SETUPS:
+                function = self.m.definitions.attribute(cls, name, world)
+                if isinstance(function, Function):
+                    receiver = cls if function.kind == "class" else instance
+                    here, site = ctx.at("before", function.unit), function.unit.here
+                    with self.m.flow.partly(len(ends) == 1):
+                        results = self.m.calls.function(function, Arguments(), world, here, site, receiver)
+                    self.m.calls.joined(results, world)
+            prepared.append((world, instance))
+        return prepared
 
     def _all_filled(self, methods: list[FunctionUnit], cls: Class, instance: Ref, end: World, ctx: Context) -> None:
         """Call the methods that convert anything once more, when others may have filled what they convert."""

@@ -21,6 +21,7 @@ from gradlint.static.torch_table import (
     CLIPS,
     DEPRECATED_INITS,
     DROPOUTS,
+    EXPECTING,
     FOREIGN_PATHS,
     FRAMEWORKS,
     FUNCTIONS,
@@ -173,6 +174,8 @@ class Externals:
             )
         if name in LOADERS:
             return w.new(Instance(name=name, kind="loader", args=tuple(args.positional)), (site, ctx.key, name))
+        if name in EXPECTING:
+            return w.new(Instance(name=name, kind="expecting"))
         if name in AUTOCASTS:
             return Unknown(("autocast", fresh()))
         if name in INITS or name in DEPRECATED_INITS:

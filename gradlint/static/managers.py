@@ -71,6 +71,8 @@ class Managers:
             out = self._around(partial(self._generator, manager.function, manager), body, w, ctx)
         elif obj is not None and obj.cls is not None:
             out = self._around(partial(self._object, manager, obj.cls), body, w, ctx)
+        elif kind == "expecting":
+            out = self._raising(manager, body, w)
         else:
             if obj is not None and kind == "gradmode":
                 w.grad = obj.grad
@@ -81,6 +83,17 @@ class Managers:
         if obj is not None and kind == "hook":
             for world in [*out.normal, *exits]:
                 self.m.hooks.removed(obj, world)
+        return out
+
+    def _raising(self, manager: Value, body: Callable[[World, Value], Outcome], w: World) -> Outcome:
+        """Run a body that is meant to raise: nothing is told of it, and how far it comes is not known."""
+        before = w.copy()
+        muted, self.m.witness.muted = self.m.witness.muted, True
+        try:
+            out = body(w, manager)
+        finally:
+            self.m.witness.muted = muted
+        out.normal = [reduce(join, out.normal, before)]
         return out
 
     # --- those of the project

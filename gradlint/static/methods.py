@@ -13,7 +13,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
 from gradlint.static.provenance import FIGURE, NOTHING, dict_of, from_module, made_of_none
-from gradlint.static.torch_table import ARRAY_METHODS, METHODS, MODULE_METHODS, TELLING_METHODS
+from gradlint.static.torch_table import ARRAY_METHODS, EXPECTING_METHODS, METHODS, MODULE_METHODS, TELLING_METHODS
 from gradlint.static.values import (
     HOOKED,
     NONE,
@@ -345,6 +345,8 @@ class Methods:
                 if name not in ("item", "tolist")
                 else Unknown((FIGURE, fresh()))
             )
+        if name in EXPECTING_METHODS and obj.cls is not None and self.m.definitions.is_test(obj.cls):
+            return w.new(Instance(name=name, kind="expecting"))
         if name in ("backward", "step", "zero_grad") or obj.cls is not None:
             return self.unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
         return self.m.escapes.call(receiver, args, w, ctx, site)

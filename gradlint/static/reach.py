@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.chains import Chain, assigned_in, chains_in
 from gradlint.static.discards import returns_new
+from gradlint.static.torch_table import TEST_SETUPS
 from gradlint.static.triggers import ASIDE, Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
 
@@ -295,7 +296,7 @@ class _Scope:
     def of_building(self, unit: ClassUnit) -> Feature:
         """What an object of a class may hold, once it is built: its bases are looked at as a whole."""
         found = self.mentions(unit) & (Feature.MODULE | Feature.PLAIN | Feature.BUILT)
-        for name in ("__init__", "__post_init__"):
+        for name in ("__init__", "__post_init__", *TEST_SETUPS):
             if name in unit.methods:
                 found |= self._reach.features_of_call(unit.methods[name])
         bases = _BASES.search(unit.text)

@@ -61,6 +61,8 @@ from gradlint.static.torch_training import (
     DISTRIBUTION_STATISTICS,
     DIVERGENCES,
     DOWNLOADS,
+    EXPECTING,
+    EXPECTING_METHODS,
     FOREIGN_PATHS,
     FRAMEWORKS,
     FUNCTION_BASES,
@@ -81,9 +83,12 @@ from gradlint.static.torch_training import (
     RANDOM_FILLS,
     SCALERS,
     SCHEDULERS,
+    TEST_BASES,
+    TEST_SETUPS,
     WALKS,
     builds_distribution,
     is_called_without_grad,
+    is_test,
 )
 
 __all__ = [
@@ -104,6 +109,8 @@ __all__ = [
     "DIVERGENCES",
     "DOWNLOADS",
     "DROPOUTS",
+    "EXPECTING",
+    "EXPECTING_METHODS",
     "FOREIGN_PATHS",
     "FRAMEWORKS",
     "FUNCTIONS",
@@ -142,6 +149,8 @@ __all__ = [
     "SPECIAL_METHODS",
     "STRINGS",
     "TELLING_METHODS",
+    "TEST_BASES",
+    "TEST_SETUPS",
     "WALKS",
     "any_of",
     "begins_parameter",
@@ -156,5 +165,6 @@ __all__ = [
     "is_estimator",
     "is_harmless",
     "is_part",
+    "is_test",
     "names_parameter",
 ]

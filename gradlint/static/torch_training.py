@@ -127,6 +127,29 @@ LIGHTNING_BASES: Final = names(
 )
 """Base classes of modules whose loop the framework runs."""
 
+TEST_BASES: Final = names(
+    "",
+    "unittest.TestCase unittest.case.TestCase unittest.IsolatedAsyncioTestCase absl.testing.absltest.TestCase "
+    "absl.testing.parameterized.TestCase torch.testing._internal.common_utils.TestCase",
+)
+"""Base classes of tests: before each of their methods that are tests, the framework calls others."""
+
+TEST_SETUPS: Final = ("setUpClass", "setUp", "asyncSetUp")
+"""These others, in the order in which they are called; the first one of the class."""
+
+
+def is_test(method: str) -> bool:
+    """Whether a method of such a class is a test, by its name."""
+    return method.startswith("test") or method == "runTest"
+
+
+EXPECTING: Final = frozenset(["pytest.raises"])
+"""Calls that give a context manager whose body is meant to raise."""
+
+EXPECTING_METHODS: Final = frozenset(["assertRaises", "assertRaisesRegex"])
+"""The same of methods of tests."""
+
+
 MODULE_BASES: Final = (
     names(
         "torch.nn",
