@@ -42,7 +42,7 @@ class Discards:
         tensor = w.get(receiver, Tensor)
         if tensor is None and not isinstance(receiver, Unknown):
             return
-        certain = tensor is not None and not tensor.structured
+        certain = not tensor.structured if tensor is not None else self.m.batches.is_tensor(receiver, w, ctx)
         if not certain and (name in _MOVES or not self.m.tensors.presumed(receiver, w)):
             return
         view = self.m.tensors.presumed_view(receiver, w)

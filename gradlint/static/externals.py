@@ -173,7 +173,7 @@ class Externals:
                 (site, ctx.key, name),
             )
         if name in LOADERS:
-            return w.new(Instance(name=name, kind="loader", args=tuple(args.positional)), (site, ctx.key, name))
+            return self.m.batches.loader(name, args, w, ctx, site)
         if name in EXPECTING:
             return w.new(Instance(name=name, kind="expecting"))
         if name in AUTOCASTS:
@@ -200,8 +200,9 @@ class Externals:
         if is_harmless(name):
             self.m.uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
-            key = ("number", fresh(), NUMPYS) if name.startswith("numpy.") else ("number", fresh())
-            return made_by(name, w) or Unknown(key, mode_of(*args))
+            if name.startswith("numpy."):
+                return made_by(name, w) or Unknown(("number", fresh(), NUMPYS), mode_of(*args))
+            return made_by(name, w) or self.m.batches.given(name, args, mode_of(*args), w)
         return self.m.escapes.call(External(name), args, w, ctx, site)
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.attributes import Attributes
+from gradlint.static.batches import Batches
 from gradlint.static.budget import Budget
 from gradlint.static.builtin_calls import BuiltinCalls
 from gradlint.static.calls import Calls
@@ -100,6 +101,7 @@ class Interpreter:
         self.dispatch = Dispatch(self)
         self.escapes = Escapes(self)
         self.python = Python(self)
+        self.batches = Batches(self)
         self.calls = Calls(self)
         self.tensors = Tensors(self)
         self.changes = Changes(self)

@@ -116,8 +116,8 @@ class Python:
         if isinstance(obj, Tensor):
             return self.m.tensors.view(value, w)
         if isinstance(obj, Instance):
-            if obj.kind == "loader":
-                return self.m.tensors.batch(obj, w, ctx)
+            if obj.kind == "loader" and isinstance(value, Ref):
+                return self.m.batches.batch(value)
             if obj.cls is not None:
                 found = self.m.modules.iterated(value, obj, w, ctx)
                 if found is not None:
@@ -138,7 +138,8 @@ class Python:
             return Choice(fresh(), value.alternatives)
         value = w.resolve(value)
         if isinstance(value, Unknown):
-            return Unknown(("element", fresh(), value.key), value.hint, value.deps)
+            another = self.m.batches.another(value)
+            return another or Unknown(("element", fresh(), value.key), value.hint, value.deps)
         obj = w.get(value, Sequence)
         if obj is not None and not obj.mutable:
             items = [self.renew(item, w) for item in obj.items]

@@ -187,10 +187,6 @@ class Tensors:
             return self.from_unknown(value, w, structured=True)
         return value
 
-    def batch(self, loader: Instance, w: World, ctx: Context) -> Value:
-        """What a data loader gives: unknown, but it carries no graph."""
-        return Unknown(("batch", fresh()), "batch")
-
     # --- knowing
 
     def requires_grad(self, value: Value, w: World) -> bool | None:

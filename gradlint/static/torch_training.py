@@ -201,6 +201,23 @@ LOADERS: Final = names("torch.utils.data", "DataLoader") | names(
 )
 """Classes whose batches are data."""
 
+STACKING_LOADER: Final = "torch.utils.data.DataLoader"
+"""The one of them that stacks tensors, arrays and numbers to tensors, if it is not told otherwise."""
+
+TENSOR_DATASET: Final = "torch.utils.data.TensorDataset"
+"""The data set whose items hold tensors and nothing else."""
+
+LIBRARY_DATASETS: Final = ("torchvision.datasets.",)
+"""The beginnings of names of data sets: what their items hold is stacked, unless a transform makes something else of it."""
+
+LIBRARY_TRANSFORMS: Final = ("torchvision.transforms.",)
+"""The same of what changes such items, and gives none of another kind."""
+
+COLLECTING_TRANSFORMS: Final = names(
+    "torchvision.transforms", "Compose RandomApply RandomChoice RandomOrder v2.Compose v2.RandomApply v2.RandomChoice"
+) | names("torchvision.transforms", "v2.RandomOrder")
+"""Those of them that apply others."""
+
 FRAMEWORKS: Final[dict[str, str]] = {
     "accelerate.Accelerator": "accelerate",
     "deepspeed.initialize": "deepspeed",
