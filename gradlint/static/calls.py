@@ -270,6 +270,7 @@ class Calls:
             ctx.peeled,
             ctx.iteration,
             ctx.loop,
+            ctx.around,
         )
         self.bind(fn, args, w, here)
         before, checked, periodic = w.grad, w.module_checked, w.periodic

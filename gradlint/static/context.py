@@ -37,12 +37,18 @@ class Context:
     peeled: int = 0  #: the number at which an iteration began that stands for any number of them; 0 outside of such
     iteration: int = 0  #: the number at which the innermost iteration of a loop began; 0 outside of loops
     loop: Hashable = None  #: the innermost loop, as it was entered here
+    around: tuple[int, ...] = ()  #: the numbers at which the iterations began that this one stands in, outermost first
     yields: list[tuple[Value, Site]] | None = None
     on_yield: Callable[[World, Value], object] | None = None
 
     def site(self, node: cst.CSTNode) -> Site:
         """The place of a node of the unit that is being executed."""
         return self.unit.site(node)
+
+    def iterating(self, loop: Hashable) -> Context:
+        """This context in another iteration of a loop that stands here."""
+        around = (*self.around, self.iteration) if self.iteration else self.around
+        return replace(self, iteration=fresh(), loop=loop, around=around)
 
     def frames(self) -> Iterator[int]:
         """The frames on the call stack, innermost first."""

@@ -14,6 +14,7 @@ from gradlint.static.context import Context
 from gradlint.static.joining import reduce
 from gradlint.static.outcome import Outcome, Results
 from gradlint.static.slices import place_of
+from gradlint.static.totals import adds_to, running_total
 from gradlint.static.values import (
     NONE,
     Const,
@@ -147,11 +148,12 @@ class Flow:
 
     def _assign(self, node: cst.Assign, w: World, ctx: Context) -> list[World]:
         results = self.value(node.value, w, ctx)
-        total = _running_total(node)
+        total = running_total(node)
         for world, value in results:
             if total is not None and ctx.iteration:
                 held = self.m.eval(total, world, ctx)
-                self.m.graphs.summed(held, value, world, ctx, ctx.site(node), _adds_to(total, node.value))
+                whole = adds_to(total, node.value)
+                self.m.graphs.summed(held, value, world, ctx, ctx.site(node), whole)
                 self.m.graphs.totalled(held, value, world, ctx)
             for target in node.targets:
                 self.bind(target.target, value, world, ctx, node)
@@ -368,47 +370,6 @@ class Flow:
             return True
         elements = [e.value for e in kind.elements] if isinstance(kind, cst.Tuple) else [kind]
         return all(isinstance(e, cst.Name) and e.value in (*names, "Exception") for e in elements)
-
-
-def _running_total(node: cst.Assign) -> cst.BaseExpression | None:
-    """``total`` in ``total = total + loss``, ``average`` in ``average = 0.9 * average + 0.1 * loss``."""
-    target = node.targets[0].target
-    if len(node.targets) != 1 or type(target) not in (cst.Name, cst.Attribute, cst.Subscript):
-        return None
-    return target if _is_sum_with(target, node.value) else None
-
-
-def _adds_to(total: cst.BaseExpression, value: cst.BaseExpression) -> bool:
-    """Whether a value is ``total``, as it is, and something more."""
-    while type(value) is cst.BinaryOperation and isinstance(value.operator, (cst.Add, cst.Subtract)):
-        if total.deep_equals(value.left) or total.deep_equals(value.right):
-            return True
-        value = value.left
-    return False
-
-
-def _is_sum_with(total: cst.BaseExpression, value: cst.BaseExpression) -> bool:
-    """Whether a value is, or may be, a sum of which one term is ``total`` or a multiple of it."""
-    if type(value) is cst.IfExp:
-        return _is_sum_with(total, value.body) or _is_sum_with(total, value.orelse)
-    if type(value) is not cst.BinaryOperation:
-        return False
-    if type(value.operator) in (cst.Add, cst.Subtract):
-        return any(_is_multiple(total, term) or _is_sum_with(total, term) for term in (value.left, value.right))
-    return any(_is_sum_with(total, factor) for factor in _factors(value))
-
-
-def _is_multiple(total: cst.BaseExpression, term: cst.BaseExpression) -> bool:
-    if type(term) is cst.BinaryOperation:
-        return any(_is_multiple(total, factor) for factor in _factors(term))
-    return type(term) is type(total) and total.deep_equals(term)
-
-
-def _factors(value: cst.BinaryOperation) -> list[cst.BaseExpression]:
-    """What a product or quotient is proportional to."""
-    if type(value.operator) is cst.Multiply:
-        return [value.left, value.right]
-    return [value.left] if type(value.operator) is cst.Divide else []
 
 
 def _ends_program(body: cst.BaseSuite | cst.If) -> bool:

@@ -296,8 +296,8 @@ class Graphs:
                 segment = w.find(key)
                 if key >= ctx.iteration or not isinstance(segment, Segment) or not segment.freed:
                     continue
-                if segment.stamp < begun:  # what is added came with it
-                    continue
+                if segment.stamp < begun and not any(max(begun, key) < start for start in ctx.around):
+                    continue  # what is added came with it, and the total is one of an iteration around
                 if not segment.presumed or key in self._proven:
                     freed_at = segment.freed_at
                     break

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -136,7 +135,7 @@ class Loops:
         out = Outcome()
         worlds = [w]
         for number, value in enumerate(values):
-            here = replace(ctx.at(id(node), number), iteration=fresh(), loop=(id(node), ctx.key))
+            here = ctx.at(id(node), number).iterating((id(node), ctx.key))
             for world in worlds:
                 if self.m.tensors.several(value, world):
                     self._lose_count(node, world, here)
@@ -182,7 +181,7 @@ class Loops:
         walked = {key for world in worlds for key in _walks(world)}
         for number in itertools.count():
             aside = self.m.budget.aside
-            here = replace(ctx.at(id(node), number, peeled=True), iteration=fresh(), loop=(id(node), ctx.key))
+            here = ctx.at(id(node), number, peeled=True).iterating((id(node), ctx.key))
             for world in worlds:
                 start(world, here, number)
             body = self.m.flow.block(node.body.body, worlds, here)

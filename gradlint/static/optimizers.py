@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -82,7 +81,7 @@ class Optimizers:
         for number in range(2 if several else 1):
             here = ctx.at(site, number, peeled=several)
             if several:
-                here = replace(here, iteration=fresh(), loop=(site, ctx.key))
+                here = here.iterating((site, ctx.key))
             result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
             self._apply(obj, w, here, site)
         return result

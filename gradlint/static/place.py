@@ -12,6 +12,7 @@ import libcst as cst
 from gradlint.static.positions import Span, Tree
 from gradlint.static.sites import NodeSite
 from gradlint.static.spelling import binds, imports
+from gradlint.static.totals import lookup_of
 
 N = TypeVar("N", bound=cst.CSTNode)
 _ROLE = re.compile(r"(, )?\{([\w. ]+)\}")
@@ -98,7 +99,7 @@ class Place:
             len(assign.targets) == 1
             and isinstance(total, cst.BinaryOperation)
             and isinstance(total.operator, cst.Add)
-            and total.left.deep_equals(target)
+            and (total.left.deep_equals(target) or lookup_of(target, total.left) is total.left)
         ):
             return total.right
         raise CannotError
