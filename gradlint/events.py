@@ -244,8 +244,9 @@ class ValueKept(Event):
 
     value: Tensor
     where: str  #: "sum", "list", or "parts" for a list of lists, tuples or dicts that hold it
-    spent: Fact[bool] = field(default_factory=unknown)  #: a value kept since an earlier iteration has a freed graph
-    walked_at: Site | None = None  #: where that graph was freed
+    spent: Fact[bool] = field(default_factory=unknown)
+    """A value kept since an earlier iteration has a graph that was walked, and was freed or is not walked again."""
+    walked_at: Site | None = None  #: where that graph was walked
     keeper: str = ""  #: how the source spells the variable that keeps them
 
 

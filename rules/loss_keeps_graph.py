@@ -15,7 +15,7 @@ class LossKeepsGraph(Rule):
 
     ## What it does
     Finds sums and lists that grow with the iterations of a loop and hold values whose graphs a backward pass has
-    already walked and freed: they can never be walked again, but they are kept.
+    already walked: they were freed and cannot be walked again, or nothing walks them again, but they are kept.
 
     ## Why is this bad
     The total refers to the graph of every loss added to it, and through it to tensors of every batch. Memory grows

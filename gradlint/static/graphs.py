@@ -52,6 +52,8 @@ class Graphs:
         self._retained: Ledger[int, set[Site]] = machine.ledgers.open()  #: where backward passes retained a segment
         self._kept_in: Ledger[int, tuple[Site, int]] = machine.ledgers.open()
         """By a segment, where its graph was kept, and when."""
+        self._kept_whole: Ledger[int, set[Site]] = machine.ledgers.open()
+        """By a segment that was walked and retained, where it was kept as if nothing would walk it again."""
         self._proven: Ledger[int, None] = machine.ledgers.open()
         """Presumed segments of what was walked, or came from a module by its name."""
         self._behind: Ledger[int, frozenset[int]] = machine.ledgers.open()
@@ -232,6 +234,8 @@ class Graphs:
             retained = self._retained.get(key, set())
             for site in retained & segment.retained_at if isinstance(segment, Segment) else retained:
                 self.m.witness.withdraw(events.GraphRetained, site)
+            while self._kept_whole.get(key):
+                self.m.witness.withdraw(events.ValueKept, self._kept_whole[key].pop())
             if key in self._kept_in:
                 site, iteration = self._kept_in[key]
                 if kept.setdefault(site, iteration) != iteration:  # of several iterations: it is all that was kept
@@ -285,7 +289,7 @@ class Graphs:
     def _kept(self, held: list[Value], value: Value, where: str, w: World, ctx: Context, site: Site) -> None:
         if not self.m.witness.listened(events.ValueKept):
             return
-        freed_at = None
+        walked_at = None
         for old in held:
             if not self._carries(old, w):
                 continue
@@ -294,19 +298,23 @@ class Graphs:
             begun = tensor.begun if tensor is not None else 0
             for key in sorted(self.reached(old, w) - doubtful):
                 segment = w.find(key)
-                if key >= ctx.iteration or not isinstance(segment, Segment) or not segment.freed:
+                if key >= ctx.iteration or not isinstance(segment, Segment):
+                    continue
+                if not segment.freed and segment.walked_at is None:
                     continue
                 if segment.stamp < begun and not any(max(begun, key) < start for start in ctx.around):
                     continue  # what is added came with it, and the total is one of an iteration around
                 if not segment.presumed or key in self._proven:
-                    freed_at = segment.freed_at
+                    if not segment.freed:
+                        self._kept_whole.setdefault(key, set()).add(site)
+                    walked_at = segment.freed_at if segment.freed else segment.walked_at
                     break
         event = events.ValueKept(
             site=site,
             value=self.m.tensors.view_of(value, w),
             where=where,
-            spent=known(freed_at is not None),
-            walked_at=freed_at,
+            spent=known(walked_at is not None),
+            walked_at=walked_at,
         )
         for part in self.m.tensors.tensors_in([value], w):
             self._kept_in |= dict.fromkeys(self.reached(part, w), (site, ctx.iteration))

@@ -258,6 +258,7 @@ class _Join:
             return Segment(
                 freed,
                 x.freed_at or y.freed_at,
+                x.walked_at if y.walked_at is not None else None,
                 x.result,
                 x.saved,
                 x.perhaps_saved | y.perhaps_saved,

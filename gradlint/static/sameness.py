@@ -145,6 +145,7 @@ class _Signature:
             obj.retains,
             obj.stale_at,
             any(getattr(find(s), "spoilt_at", None) is not None for s in obj.segments),
+            any(getattr(find(s), "walked_at", None) is not None for s in obj.segments),
             _states(obj.tokens),
         )
 

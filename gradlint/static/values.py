@@ -262,6 +262,7 @@ class Segment(Object):
 
     freed: bool | None = False
     freed_at: Site | None = None
+    walked_at: Site | None = None  #: where a backward pass walked it, and was told to retain it
     result: int | None = None  #: the tensor that the operation returned
     saved: frozenset[int] = frozenset()  #: the tensors whose storage its backward needs
     perhaps_saved: frozenset[int] = frozenset()  #: those whose storage it may need
