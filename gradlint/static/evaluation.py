@@ -56,10 +56,11 @@ class Evaluation:
         """``module.train(mode)``, or ``eval()`` with False."""
         modules = self.m.modules
         flag = bool(mode.value) if isinstance(mode, Const) else None
+        asked = mode.asked if isinstance(mode, Const) else 0  # a mode that was saved is restored, not asked for
         for here in modules.walk(ref, w):
             module: Instance = w.write(here.id)
             module.training, module.mode_at = flag, site
-            module.mode_asked = fresh() if flag is not None else 0
+            module.mode_asked = fresh() if asked is None else asked
         obj = w.get(ref, Instance)
         if obj is None:
             return

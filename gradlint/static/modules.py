@@ -302,7 +302,9 @@ class Modules:
             if name == "_forward_hooks":
                 self.m.hooks.forgotten(owner, w)
             if name == "training":
-                return Unknown(("training", owner), "training") if obj.training is None else Const(obj.training)
+                if obj.training is None:
+                    return Unknown(("training", owner), "training")
+                return Const(obj.training, asked=obj.mode_asked)
             if names_parameter(name) and obj.groups and (obj.layer is not None or obj.opaque):
                 parameter = self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device)
                 w.write(owner.id).attrs[name] = parameter

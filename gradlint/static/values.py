@@ -27,6 +27,8 @@ class Const:
     """A Python constant: None, a bool, number, string, bytes, or Ellipsis."""
 
     value: Any
+    asked: int | None = None
+    """Of a mode that was read off a module: the number at which that was last set; see :attr:`Instance.mode_asked`."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Const) and type(self.value) is type(other.value) and bool(self.value == other.value)

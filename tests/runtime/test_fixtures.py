@@ -25,6 +25,9 @@ OTHERWISE = {
     "eval_mode_missing-tested in the mode it was trained in": "one call may belong to the training",
     "eval_mode_missing-a model just loaded": "one call that is compared with nothing is no evaluation yet",
     "eval_mode_missing-some layers of a model that was trained": "what is compared with nothing is no evaluation",
+    "eval_mode_missing-tested in training mode, which another test has saved and restored": (
+        "to the guard, a mode that is restored was asked for"
+    ),
     "numpy_on_grad-actions drawn by the output of a policy": "the error is raised in a compiled frame of numpy",
     "dropout_without_training-layer built in the forward pass": "in training mode, such a layer looks like any other",
     "dropout_without_training-built in the forward pass and told": "such a layer may be meant to drop",
