@@ -66,6 +66,7 @@ class Definitions:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._fields: dict[ClassUnit, list[Field]] = {}
+        self._records: dict[Unit, bool] = {}  #: classes of which it is known whether they hold fields
 
     # --- defining
 
@@ -283,6 +284,15 @@ class Definitions:
             or "NamedTuple" in {b.rpartition(".")[2] for b in self.external_bases(cls)}
             or any(base.endswith("ModelOutput") for base in self.external_bases(cls))
         )
+
+    def is_record(self, obj: Instance) -> bool:
+        """Whether an object is of a class of the project that holds fields, as a dataclass does."""
+        if obj.cls is None or obj.kind:
+            return False
+        known = self._records.get(obj.cls.unit)
+        if known is None:
+            known = self._records[obj.cls.unit] = self.is_dataclass(obj.cls)
+        return known
 
     def annotated_fields(self, cls: Class) -> dict[str, tuple[Field, Context]]:
         """The annotated names in the bodies of the class and its bases, in order, and where their annotations stand."""

@@ -211,6 +211,8 @@ class Evaluation:
                 queue += [w.resolve(v) for v in (*obj.items, *([obj.tail] if obj.tail is not None else []))]
             elif isinstance(obj, Mapping):
                 queue += [w.resolve(v) for v in (*obj.items.values(), *([obj.tail] if obj.tail is not None else []))]
+            elif isinstance(obj, Instance) and self.m.definitions.is_record(obj):
+                queue += [w.resolve(v) for v in obj.attrs.values()]
 
     def _withdraw(self, keys: Iterable[int]) -> None:
         for key in keys:

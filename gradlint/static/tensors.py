@@ -161,6 +161,7 @@ class Tensors:
                 outright=from_module(value, parts=False),
                 cut=self.m.cuts.of(value, w),
                 vague=self.m.cuts.carries(value, w),
+                calls=self.m.graphs.calls(value.key, w),
             )
         )
         tensor = w.write(ref.id)
@@ -306,7 +307,7 @@ class Tensors:
         return False if maybe or tensor.open else None
 
     def tensors_in(self, values: Iterable[Value], w: World, depth: int = 2) -> list[Value]:
-        """The tensors and unknown values among ``values``, also those in lists, tuples and dicts."""
+        """The tensors and unknown values among ``values``, also those in lists, tuples, dicts and records."""
         found: list[Value] = []
         for value in values:
             value = w.resolve(value)
@@ -316,9 +317,12 @@ class Tensors:
             elif isinstance(obj, (Sequence, Mapping)) and depth:
                 inner = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
                 found += self.tensors_in([*inner, *([obj.tail] if obj.tail is not None else [])], w, depth - 1)
-            elif isinstance(obj, Instance) and obj.kind == "distribution" and depth:
+            elif isinstance(obj, Instance) and depth and self._has_fields(obj):
                 found += self.tensors_in(obj.attrs.values(), w, depth - 1)
         return found
+
+    def _has_fields(self, obj: Instance) -> bool:
+        return obj.kind == "distribution" or self.m.definitions.is_record(obj)
 
     def deps(self, value: Value, w: World) -> frozenset[int]:
         """The parameter groups a value may depend on."""
