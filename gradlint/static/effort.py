@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gradlint.static.reach import Reach
     from gradlint.static.units import DefinitionUnit, Module
 
-PER_LINE = 3  #: statements executed for a line of a file
+PER_LINE = 4  #: statements executed for a line of a file
 PER_FILE = 500  #: the same for a file, however short
 PER_OWN_LINE = 4  #: statements executed for a line of a definition, where its file has used up what it has
 PER_DEFINITION = 300  #: the same for a definition, however short

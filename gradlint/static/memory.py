@@ -38,7 +38,7 @@ class Memory:
         ] = {}  #: tensors by the identity of the arrays that share with them
         self._slices: Ledger[Hashable, tuple[Hashable, Place]] = machine.ledgers.open()
         """By the identity of a part of an array: that array, and which part."""
-        self._parts: dict[Hashable, tuple[tuple[Place, int], ...]] = {}
+        self._parts: Ledger[Hashable, tuple[tuple[Place, int], ...]] = machine.ledgers.open()
         """By the identity of an array: tensors that share a part of it with it, and which."""
         self._saved: set[int] = set()  #: storages that some backward pass needed, in any world
         self._from_numpy: set[int] = set()
