@@ -285,7 +285,7 @@ class BuiltinCalls:
             if len(values) == 1 and known_items is not None:
                 return w.resolve(values[0])
             total = Op(saves="", size="broadcast", activation="combines")
-            return self.m.tensors.apply(total, Arguments(list(tensors)), w, ctx, site)
+            return self.m.operations.apply(total, Arguments(list(tensors)), w, ctx, site)
         deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
         return Unknown(("sum", fresh()), deps=deps)
 

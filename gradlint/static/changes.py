@@ -10,9 +10,9 @@ from gradlint import events
 from gradlint.facts import TRUE, Fact, known, unknown
 from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
+from gradlint.static.operations import operation_of
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module, is_any, looks_like_parameter, may_be_input
-from gradlint.static.tensors import operation_of
 from gradlint.static.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SPECIAL_METHODS
 from gradlint.static.values import (
     NONE,
@@ -38,11 +38,6 @@ _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
 _RESHAPING = frozenset(
     ["unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "as_strided_"]
 )
-
-
-def fact(value: bool | str | None) -> Fact[object]:
-    """A three-valued property as rules see it."""
-    return unknown() if value is None else known(value)
 
 
 class Changes:
@@ -123,7 +118,7 @@ class Changes:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
             self._put_in(new, put_in if put_in is not None else Tensor())
         elif operation_of(how).activation in ("combines", "scales"):
-            logits = self.m.tensors.combined_logits(operation_of(how), [Ref(key), *used], w)
+            logits = self.m.operations.combined_logits(operation_of(how), [Ref(key), *used], w)
             new.activation = "none" if logits is None else "logits"
         elif how != "requires_grad_":
             new.activation = "none"
@@ -178,7 +173,7 @@ class Changes:
         if name == "data":
             if self._is_tensor(owner, tensor, w):
                 self.m.witness.send(events.DataRead(site=site, tensor=self.m.tensors.view_of(owner, w)), w, ctx)
-            new = self.m.tensors.result(_DATA, [owner], Arguments([owner]), w, site, frozenset(), None)
+            new = self.m.operations.result(_DATA, [owner], Arguments([owner]), w, site, frozenset(), None)
             if tensor.is_gradient:
                 new.is_gradient, new.gradient_of, new.data_at = True, tensor.gradient_of, site
             else:
@@ -199,7 +194,7 @@ class Changes:
             return self.m.tensors.view(owner, w, site)
         op = ATTRIBUTES.get(name)
         if op is not None:
-            return self.m.tensors.apply(op, Arguments([owner]), w, ctx, site)
+            return self.m.operations.apply(op, Arguments([owner]), w, ctx, site)
         if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
             return Unknown(("attribute", owner, name), name)
         if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS:

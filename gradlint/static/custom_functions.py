@@ -78,7 +78,7 @@ class CustomFunctions:
         forward = self._own(cls, "forward", w)
         if forward is not None:
             self.m.called.add(forward.unit)
-        result = self.m.tensors.apply(_APPLIED, args, w, ctx, site)
+        result = self.m.operations.apply(_APPLIED, args, w, ctx, site)
         tensor = w.get(result, Tensor)
         if forward is None or tensor is None:
             return result

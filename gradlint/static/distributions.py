@@ -36,7 +36,7 @@ class Distributions:
     def built(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """What ``name(…)`` of ``torch.distributions`` gives; None if it is no distribution."""
         if name in DIVERGENCES:
-            return self.m.tensors.apply(_COMPUTED, args, w, ctx, site)
+            return self.m.operations.apply(_COMPUTED, args, w, ctx, site)
         if not builds_distribution(name):
             return None
         attrs = {f"<{key}>": value for key, value in (*enumerate(args.positional), *args.keywords.items())}
@@ -53,10 +53,10 @@ class Distributions:
         own = self.parameters(obj)
         if name in DISTRIBUTION_MEASURES:
             given = args if not name.startswith("rsample") else Arguments()
-            return self.m.tensors.apply(_COMPUTED, Arguments([*own, *given]), w, ctx, site)
+            return self.m.operations.apply(_COMPUTED, Arguments([*own, *given]), w, ctx, site)
         if name in DISTRIBUTION_DRAWS:
             op = _DRAWN_INDEX if obj.name in INDEX_DISTRIBUTIONS else _DRAWN
-            return self.m.tensors.apply(op, Arguments(own), w, ctx, site)
+            return self.m.operations.apply(op, Arguments(own), w, ctx, site)
         if name == "expand":
             return owner
         return self.m.escapes.call(owner, args, w, ctx, site, method=name)
@@ -69,7 +69,7 @@ class Distributions:
         if given is not None and name in DISTRIBUTION_STATISTICS:
             return w.resolve(given)
         if name in DISTRIBUTION_STATISTICS:
-            return self.m.tensors.apply(_COMPUTED, Arguments(self.parameters(obj)), w, ctx, site)
+            return self.m.operations.apply(_COMPUTED, Arguments(self.parameters(obj)), w, ctx, site)
         if name in DISTRIBUTION_FACTS:
             return Unknown(("attribute", owner, name), name)
         return Bound(owner, name)

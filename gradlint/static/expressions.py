@@ -242,7 +242,7 @@ class Expressions:
             return self._fold(symbol, left, right)
         left, right = self.m.tensors.settled(left, w), self.m.tensors.settled(right, w)
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
-            return self.m.tensors.arithmetic(symbol, left, right, w, ctx, ctx.site(node))
+            return self.m.operations.arithmetic(symbol, left, right, w, ctx, ctx.site(node))
         if w.get(left, Object) is not None or w.get(right, Object) is not None:
             return self.m.python.operate(symbol, left, right, w, ctx)
         deps = _deps(left) | _deps(right)
@@ -269,7 +269,7 @@ class Expressions:
         if isinstance(value, Const) and isinstance(value.value, (int, float)):
             return Const(-value.value) if isinstance(node.operator, cst.Minus) else value
         if w.get(value, Tensor) is not None:
-            return self.m.tensors.arithmetic("neg", value, NONE, w, ctx, ctx.site(node))
+            return self.m.operations.arithmetic("neg", value, NONE, w, ctx, ctx.site(node))
         return Unknown(("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
 
     def _boolean(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
@@ -311,7 +311,7 @@ class Expressions:
             except TypeError:
                 return Unknown(("comparison", fresh()))
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
-            return self.m.tensors.compare(left, right, w, ctx, ctx.site(node))
+            return self.m.operations.compare(left, right, w, ctx, ctx.site(node))
         if symbol in ("==", "!="):
             same = self._equal(left, right, w)
             if same is not None:

@@ -235,7 +235,7 @@ class Externals:
             self.m.changes.in_place(name.rpartition(".")[2] + "_", args.positional[0], [], w, ctx, site)
             op = overwriting(op)
         given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
-        value = self.m.tensors.apply(op, given, w, ctx, site)
+        value = self.m.operations.apply(op, given, w, ctx, site)
         self.m.placement.proven(value, w)
         self.m.shapes.applied(name.rpartition(".")[2], op, given, value, w)
         self.m.plain.made(name, given, value, w)
@@ -360,7 +360,7 @@ class Externals:
             if flag is False and isinstance(value, Unknown):
                 return value
             leaf = self.m.tensors.leaf(w, site, requires_grad=flag, device=None)
-            self.m.tensors.copied(leaf, [value], w, site)
+            self.m.operations.copied(leaf, [value], w, site)
             return leaf
         new = self.m.tensors.leaf(
             w,
@@ -371,7 +371,7 @@ class Externals:
             integral=tensor.integral,
             activation=tensor.activation,
         )
-        self.m.tensors.copied(new, [value], w, site)
+        self.m.operations.copied(new, [value], w, site)
         return new
 
     def _parameter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -419,7 +419,7 @@ class Externals:
                 self.m.evaluation.trained(value, w)
                 self.m.memory.walked(root, w, ctx, site)
                 self.m.passes.free(root, flag, w, site)
-        result = self.m.tensors.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
+        result = self.m.operations.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
         if isinstance(result, Ref) and w.get(result, Tensor) is not None:
             new: Tensor = w.write(result.id)
             new.gradient_of = groups
@@ -461,11 +461,11 @@ class Externals:
 
     def _vector(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         groups = self.m.modules.groups_in(args.get(0) or NONE, w)
-        return self.m.tensors.apply(Op(), Arguments(), w, ctx, site, parameters=groups)
+        return self.m.operations.apply(Op(), Arguments(), w, ctx, site, parameters=groups)
 
     def _pack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         given = [value for value in (args.get(0, "input") or args.get(0, "sequences"),) if value is not None]
-        return self.m.tensors.packed(self.m.tensors.apply(_PACK, Arguments(given), w, ctx, site), w, site)
+        return self.m.operations.packed(self.m.operations.apply(_PACK, Arguments(given), w, ctx, site), w, site)
 
     def _together(self, names: tuple[str, ...], args: Arguments, w: World) -> Value:
         """What a call gives back that passes on several of its arguments."""

@@ -79,7 +79,7 @@ class Hooks:
             if hook.inside:  # what a part is given, and gives, is not what the model does
                 inputs = [Unknown(("input", site))]
                 groups = self.m.modules.groups(module, world)
-                output = self.m.tensors.apply(_OUTPUT, args, world, ctx, site, parameters=groups)
+                output = self.m.operations.apply(_OUTPUT, args, world, ctx, site, parameters=groups)
             given = world.new(Sequence(inputs, [None] * len(inputs), mutable=False))
             for end, returned in self.m.calls.call(hook.function, Arguments([module, given, output]), world, ctx, site):
                 results.append((end, value if hook.inside or end.resolve(returned) == NONE else returned))

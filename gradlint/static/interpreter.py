@@ -45,6 +45,7 @@ from gradlint.static.modes import Modes
 from gradlint.static.module_methods import ModuleMethods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
+from gradlint.static.operations import Operations
 from gradlint.static.optimizers import Optimizers
 from gradlint.static.outcome import Outcome
 from gradlint.static.ownership import Ownership
@@ -104,6 +105,7 @@ class Interpreter:
         self.batches = Batches(self)
         self.calls = Calls(self)
         self.tensors = Tensors(self)
+        self.operations = Operations(self)
         self.changes = Changes(self)
         self.graphs = Graphs(self)
         self.evaluation = Evaluation(self)

@@ -210,7 +210,9 @@ class LayerContainers:
         """``sequential(x)``: through one layer after the other, as far as they are known."""
         if not is_open(obj):
             return self._chain(obj.attrs, args, w, ctx, site)
-        value = self.m.tensors.apply(_UNKNOWN_LAYERS, args, w, ctx, site, parameters=self.m.modules.groups(callee, w))
+        value = self.m.operations.apply(
+            _UNKNOWN_LAYERS, args, w, ctx, site, parameters=self.m.modules.groups(callee, w)
+        )
         self._through_more(value, w)
         last = _ending(obj)
         return [(w, value)] if last is None else self._chain({_LAST: last}, Arguments([value]), w, ctx, site)

@@ -211,7 +211,7 @@ class Methods:
             self.m.changes.in_place(name, receiver, [] if op.likens else list(args), w, ctx, site)
             return receiver
         if name in ("argmax", "max", "topk", "sort") and op.result == "pair_by_dim":
-            pair = tensors.apply(op, given, w, ctx, site)
+            pair = self.m.operations.apply(op, given, w, ctx, site)
             if w.get(pair, Sequence) is not None:
                 self.m.placement.proven(pair, w)
             self.m.shapes.applied(name, op, given, pair, w)
@@ -221,7 +221,7 @@ class Methods:
             if tensor.size == "samples":
                 view = replace(view, scalar=unknown())  # who takes one number is likely to have one sample
             self.m.witness.send(events.NumberTaken(site=site, tensor=view), w, ctx)
-        result = tensors.apply(op, given, w, ctx, site)
+        result = self.m.operations.apply(op, given, w, ctx, site)
         if name not in ARRAY_METHODS:
             self.m.placement.proven(result, w)
         self.m.shapes.applied(name, op, given, result, w)
@@ -301,7 +301,7 @@ class Methods:
         if name == "__init__":
             return self._super_init(receiver.receiver, obj, args, w, ctx, site)
         if name == "forward" and obj.layer is not None:
-            return self.m.tensors.apply(obj.layer.op, args, w, ctx, site, parameters=obj.groups)
+            return self.m.operations.apply(obj.layer.op, args, w, ctx, site, parameters=obj.groups)
         if name == "forward" and obj.loss is not None:
             return self.m.modules.loss(obj.loss.name, obj.loss, obj, args, w, ctx, site)
         return self._instance(receiver.receiver, obj, name, args, w, ctx, site)
@@ -436,7 +436,7 @@ class Methods:
                 return self.m.cuts.note(Unknown((kind, fresh())), [receiver], how, w, site)
             return Unknown(("result" if carried(receiver) else "number", fresh()), deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
-        value = self.m.tensors.apply(op, given, w, ctx, site)
+        value = self.m.operations.apply(op, given, w, ctx, site)
         if name not in ARRAY_METHODS:
             self.m.placement.proven(value, w)
         if isinstance(value, Ref) and w.get(value, Tensor) is not None:

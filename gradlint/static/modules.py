@@ -452,7 +452,7 @@ class Modules:
             return self.m.calls.call(obj.attrs.get("module", NONE), args, w, ctx, site)
         if layer is not None:
             return [(w, self._layer(obj, layer, args, w, ctx, site))]
-        value = self.m.tensors.apply(_OPAQUE, args, w, ctx, site, parameters=self.groups(callee, w))
+        value = self.m.operations.apply(_OPAQUE, args, w, ctx, site, parameters=self.groups(callee, w))
         tensor = w.get(value, Tensor)
         if tensor is not None and isinstance(value, Ref):
             new: Tensor = w.write(value.id)
@@ -488,7 +488,7 @@ class Modules:
         if overwrites:
             self.m.changes.in_place(f"{obj.name.rpartition('.')[2].lower()}_", args.positional[0], [], w, ctx, site)
             op = overwriting(op)
-        value = self.m.tensors.apply(op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
+        value = self.m.operations.apply(op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
         if overwrites:
             self.m.memory.alias(value, args.positional[0], w)
         if obj.device != "cpu" and obj.device != "cuda" and isinstance(value, Ref):
@@ -507,7 +507,7 @@ class Modules:
             w.write(other.id).structured = True
         given = w.get(w.resolve(args.get(0, "input") or NONE), Sequence)
         packed = layer.returns == "recurrent" and given is not None and given.fields == PACKED_FIELDS
-        first = self.m.tensors.packed(value, w, site) if packed else value
+        first = self.m.operations.packed(value, w, site) if packed else value
         return w.new(Sequence([first, other], [None, None], None, None, False))
 
     def _fed(self, name: str, given: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
@@ -567,7 +567,7 @@ class Modules:
         size = "one" if reduction is None or reduction in (Const("mean"), Const("sum")) else "unknown"
         if reduction == Const("none"):
             size = "many"
-        value = tensors.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
+        value = self.m.operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self.m.cuts.loss(value, prediction, target, w)
         return value
 

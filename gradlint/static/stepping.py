@@ -156,7 +156,7 @@ class Stepping:
     def _scaled(self, value: Value, on: bool, w: World, ctx: Context, site: Site) -> Value:
         if isinstance(value, Unknown):
             value = self.m.tensors.from_unknown(value, w)
-        result = self.m.tensors.apply(_SCALE, Arguments([value]), w, ctx, site)
+        result = self.m.operations.apply(_SCALE, Arguments([value]), w, ctx, site)
         if on and isinstance(result, Ref) and w.get(result, Tensor) is not None:
             w.write(result.id).scaled = True
         return result
