@@ -380,6 +380,8 @@ class BuiltinCalls:
         if isinstance(obj, Tensor):
             if name == "torch.Tensor":
                 return True
+            if isinstance(kind, Class):
+                return False if self._is_plain(kind) and not (obj.structured or obj.supposed) else None
             return False if name.startswith("builtins.") and not obj.structured else None
         if isinstance(obj, Sequence):
             if name in ("builtins.list", "builtins.tuple"):
@@ -388,6 +390,11 @@ class BuiltinCalls:
         if isinstance(obj, Mapping):
             return name in ("builtins.dict", "collections.OrderedDict", "collections.abc.Mapping")
         return None
+
+    def _is_plain(self, cls: Class) -> bool:
+        """Whether no tensor is of a class: all of its bases are of the project."""
+        bases = [base for here in self.m.definitions.mro(cls) for base in here.bases]
+        return all(isinstance(base, Class) or base == External("builtins.object") for base in bases)
 
     def _type(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(0) or NONE)

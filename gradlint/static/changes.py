@@ -194,7 +194,9 @@ class Changes:
             return self.m.tensors.view(owner, w, site)
         op = ATTRIBUTES.get(name)
         if op is not None:
-            return self.m.operations.apply(op, Arguments([owner]), w, ctx, site)
+            value = self.m.operations.apply(op, Arguments([owner]), w, ctx, site)
+            self.m.tensors.suppose(value, [owner], w)
+            return value
         if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
             return Unknown(("attribute", owner, name), name)
         if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS:
@@ -205,7 +207,8 @@ class Changes:
         """Whether a value is certain to be a tensor: a parameter may be one by its name alone."""
         if tensor.structured:
             return tensor.requires_grad is True
-        return tensor.is_parameter is not True or self.m.tensors.requires_grad(owner, w) is not None
+        supposed = tensor.supposed or tensor.is_parameter is True
+        return not supposed or self.m.tensors.requires_grad(owner, w) is not None
 
     def gradient(self, owner: Ref, tensor: Tensor, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.grad``: an input whose gradient is read has a reason to require grad."""

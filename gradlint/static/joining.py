@@ -356,6 +356,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         gradient_of=x.gradient_of & y.gradient_of,
         is_gradient=x.is_gradient and y.is_gradient,
         structured=x.structured or y.structured,
+        supposed=x.supposed or y.supposed,
         on_device_as_one=x.on_device_as_one or y.on_device_as_one,
         device_if_tensor=_same(x.device_if_tensor or x.device, y.device_if_tensor or y.device)
         if x.device_if_tensor or y.device_if_tensor

@@ -215,6 +215,7 @@ class Methods:
             if w.get(pair, Sequence) is not None:
                 self.m.placement.proven(pair, w)
             self.m.shapes.applied(name, op, given, pair, w)
+            tensors.suppose(pair, [receiver], w)
             return pair
         if name == "item":
             view = tensors.view_of(receiver, w)
@@ -228,6 +229,7 @@ class Methods:
         self.m.cuts.rounded(name, result, w, site)
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
             self._same_storage(receiver, tensor, result, op, w)
+        tensors.suppose(result, [receiver], w)
         return result
 
     def _same_storage(self, receiver: Ref, tensor: Tensor, result: Value, op: Op, w: World) -> None:

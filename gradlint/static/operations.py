@@ -334,6 +334,7 @@ class Operations:
         if symbol == "/" and w.get(w.resolve(left), Tensor) is None:
             op = replace(op, activation="clears")
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
+        self.m.tensors.suppose(result, [left, right], w)
         tensor = w.get(result, Tensor)
         if (
             tensor is not None

@@ -16,6 +16,7 @@ from gradlint.static.provenance import (
     is_data,
     is_figure,
     is_loaded,
+    is_number,
 )
 from gradlint.static.values import (
     NONE,
@@ -155,14 +156,30 @@ class Tensors:
         tensor = w.get(value, Tensor)
         if isinstance(value, Unknown) and is_data(value):
             self.from_unknown(value, w)
-        elif tensor is not None and tensor.structured and isinstance(value, Ref):
-            w.write(value.id).structured = False
+        elif tensor is not None and (tensor.structured or tensor.supposed) and isinstance(value, Ref):
+            new: Tensor = w.write(value.id)
+            new.structured = new.supposed = False
 
     def settled(self, value: Value, w: World) -> Value:
         """A value that a tensor operation is given: what a module returned is a tensor from now on."""
         if isinstance(value, Unknown) and from_module(value):
             return self.from_unknown(value, w, structured=True)
         return value
+
+    def suppose(self, result: Value, operands: Iterable[Value], w: World) -> None:
+        """An operator or method gave ``result``: a tensor if all its operands that are no numbers are tensors."""
+        if all(self._is_operand(w.resolve(value), w) for value in operands):
+            return
+        pair = w.get(result, Sequence)
+        for value in [result] if pair is None else pair.items:
+            if isinstance(value, Ref) and w.get(value, Tensor) is not None:
+                w.write(value.id).supposed = True
+
+    def _is_operand(self, value: Value, w: World) -> bool:
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return not (tensor.structured or tensor.supposed)
+        return isinstance(value, Const) or (isinstance(value, Unknown) and is_number(value))
 
     # --- knowing
 

@@ -319,6 +319,7 @@ class Tensor(Object):
     gradient_of: frozenset[int] = frozenset()  #: computed from the gradients of these groups
     is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
     structured: bool = False  #: may be a tuple, dict or output object of tensors like this
+    supposed: bool = False  #: made by operators or methods of what may be no tensor: it need be none either
     on_device_as_one: bool = False  #: where such an object would have its tensors is not known, unlike ``device``
     device_if_tensor: str | None = None
     """Of what is, or was computed from, a part of what a module gave: it need be no tensor; where it is if it is one.
