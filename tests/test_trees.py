@@ -109,6 +109,54 @@ def test_ledgers_keep_what_modules_noted() -> None:
     assert notes == {"in a module": 2}
 
 
+class Note:
+    """Counts how often it is looked up."""
+
+    def __init__(self) -> None:
+        self.looked_up = 0
+
+    def __hash__(self) -> int:
+        self.looked_up += 1
+        return id(self)
+
+
+def test_letting_go_does_not_look_at_what_stays() -> None:
+    ledgers = Ledgers()
+    notes: dict[object, int] = ledgers.open()
+    sizes = ledgers.sizes()
+    lasting = [Note() for _ in range(10)]
+    notes.update(dict.fromkeys(lasting, 1))
+    ledgers.keep(sizes)
+    ledgers.trim()
+    before = [note.looked_up for note in lasting]
+    notes["of an entry point"] = 2
+    ledgers.trim()
+    assert [note.looked_up for note in lasting] == before
+    assert len(notes) == len(lasting)
+
+
+def test_the_fields_of_a_class_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = "".join(f"def f{n}(c: Config, x):\n    return x.numpy(), c.net(x).numpy()\n\n\n" for n in range(8))
+    fields = "".join(f"    width_{n}: int = {n}\n" for n in range(20))
+    path = tmp_path / "config.py"
+    path.write_text(
+        "from dataclasses import dataclass\n\nfrom torch import nn\n\n\n"
+        f"@dataclass\nclass Config:\n    net: nn.Linear\n{fields}\n\n{functions}"
+    )
+    parsed: list[str] = []
+    parse = cst.parse_module
+
+    def counted(text: str) -> cst.Module:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(trees, "MAX_CHARACTERS", 0)
+    monkeypatch.setattr(cst, "parse_module", counted)
+    check(path)
+    assert sum("width_7: int" in text and "width_8" not in text for text in parsed) <= 2  # once executed, once read
+    assert sum("net: nn.Linear" in text for text in parsed) > 2
+
+
 def check(*paths: Path) -> list[Finding]:
     """The findings in files, in order."""
     report = Engine(Configuration(isolated=True), Choice(select=("ALL",)), jobs=1).check(paths, paths)

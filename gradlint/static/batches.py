@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.torch_table import (
+    ARBITRARY_TRANSFORMS,
+    COLLATE,
     COLLECTING_TRANSFORMS,
     LIBRARY_DATASETS,
     LIBRARY_TRANSFORMS,
     STACKING_LOADER,
     TENSOR_DATASET,
+    TRANSFORMING,
 )
 from gradlint.static.values import (
     NONE,
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
 
 _DATASET, _COLLATE = "<dataset>", "<collate_fn>"
 _MAX_STEPS = 300  #: statements executed to make an item of a data set, at most
-_TRANSFORMING = ("transform", "target_transform", "transforms")
 
 
 class Batches:
@@ -49,7 +51,7 @@ class Batches:
         attrs: dict[str, Value] = {}
         if name == STACKING_LOADER and (dataset := args.get(0, "dataset")) is not None:
             unknown = Unknown(("collate_fn", fresh()))
-            attrs = {_DATASET: dataset, _COLLATE: unknown if args.open else args.get(6, "collate_fn") or NONE}
+            attrs = {_DATASET: dataset, _COLLATE: unknown if args.open else args.get(*COLLATE) or NONE}
         loader = Instance(name=name, kind="loader", args=tuple(args.positional), attrs=attrs)
         return w.new(loader, (site, ctx.key, name))
 
@@ -65,13 +67,13 @@ class Batches:
         if name in COLLECTING_TRANSFORMS:
             return all(self._is_transform(value, w) for value in args)
         if name.startswith(LIBRARY_TRANSFORMS):
-            return not name.endswith("Lambda")
+            return name not in ARBITRARY_TRANSFORMS
         if name == TENSOR_DATASET:
             return True
         if not name.startswith(LIBRARY_DATASETS):
             return False
         further = [value for value in args.positional[1:] if not isinstance(w.resolve(value), Const)]
-        further += [args.keywords[key] for key in _TRANSFORMING if key in args.keywords]
+        further += [args.keywords[key] for key in TRANSFORMING if key in args.keywords]
         return all(self._is_transform(value, w) for value in further)
 
     def _is_transform(self, value: Value, w: World) -> bool:

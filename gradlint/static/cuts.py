@@ -29,7 +29,7 @@ _FREE = names(
 """Kinds of unknown values that are no tensors with a graph."""
 _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 _LOADER = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")
-MODULE_NAME = re.compile(
+_MODULE = re.compile(
     r"(^|_)(model|net|network|encoder|decoder|backbone|teacher|student|generator|discriminator|critic|actor|policy|"
     r"head|trunk|classifier|embedder|extractor|mlp|rnn|lstm|gru|cell|lin|linear|fc|conv|layer|block|unet|cnn)"
     r"(_[a-z0-9]{1,2}|\d*)$|^(net|model)[A-Z_]"
@@ -171,7 +171,7 @@ class Cuts:
 
     def forward(self, name: str, result: Unknown, args: Iterable[Value], w: World, site: Site) -> Unknown:
         """The result of calling something unknown; one that has the name of a module or loss is presumed to be one."""
-        if not (MODULE_NAME.search(name) or (w.grad is False and _LOSS.search(name))) or not list(args):
+        if not (_MODULE.search(name) or (w.grad is False and _LOSS.search(name))) or not list(args):
             return result
         if w.grad is False:
             cut = Unknown(("cut", result.key), result.hint)

@@ -93,10 +93,10 @@ class Entries:
                 for ref in self.m.modules.walk(instance, end):
                     end.write(ref.id).training = None
         inherited = list(self._inherited(unit, cls)) if not built else []
-        tests = any(self._is_test(method, cls) for method in (*inherited, *methods))
-        prepared = self._prepared(cls, ends, ctx) if tests else ends
+        tests = [method for method in (*inherited, *methods) if self._is_test(method, cls)]
+        starts = dict.fromkeys(tests, self._prepared(cls, ends, ctx)) if tests else {}
         for method in inherited:
-            for end, instance in prepared if self._is_test(method, cls) else ends:
+            for end, instance in starts.get(method, ends):
                 with self.m.flow.partly(len(ends) == 1):
                     self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=False)
         due: list[FunctionUnit] = []
@@ -107,7 +107,7 @@ class Entries:
                 self.alone.add(method)
             if method not in again:
                 due.append(method)
-            for end, instance in prepared if self._is_test(method, cls) else ends:
+            for end, instance in starts.get(method, ends):
                 here = end if method not in again else self._unsettled(method, instance, end)
                 with self.m.flow.partly(len(ends) == 1):
                     self._method(method, cls, instance, here, ctx.at("method", method), built=built)

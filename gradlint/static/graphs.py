@@ -215,15 +215,20 @@ class Graphs:
 
     def retained(self, root: Value, w: World, ctx: Context, site: Site) -> None:
         """A backward pass with ``retain_graph=True``, and not with ``create_graph``, walked from ``root``."""
-        segments = self._held(self.reached(root, w))
+        reached = self.reached(root, w)
+        segments = self._held(reached)
+        for key in segments:
+            segment = w.find(key)
+            if isinstance(segment, Segment):
+                new: Segment = w.write(key)
+                new.retained_at |= {site}
+                new.walked_at = site if key in reached and not new.freed else new.walked_at
         if not segments or _GIVEN in segments:
             # The graph of a value that was given may be walked again by the giver.
             self.m.witness.withdraw(events.GraphRetained, site)
             return
         for key in segments:
             self._retained.setdefault(key, set()).add(site)
-            if isinstance(w.find(key), Segment):
-                w.write(key).retained_at |= {site}
         self.m.witness.send(events.GraphRetained(site=site), w, ctx)
 
     def walks(self, root: Value, w: World) -> None:

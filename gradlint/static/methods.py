@@ -20,7 +20,6 @@ from gradlint.static.values import (
     Class,
     Const,
     External,
-    Group,
     Instance,
     Mapping,
     Ref,
@@ -275,24 +274,12 @@ class Methods:
             return
         grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
         view = self.m.placement.certain(self.m.tensors.view_of(value, w, kept_at=kept_at), value, role == "receiver", w)
-        if self.m.tensors.is_weight(value, w) or (role == "receiver" and self._is_output(value, w, ctx)):
+        if self.m.tensors.is_weight(value, w) or (role == "receiver" and self.m.tensors.is_output(value, w)):
             view = replace(view, requires_grad=known(True))
         event = events.ConvertedToNumpy(
             site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role, within=within
         )
         self.m.witness.send(event, w, ctx, alternative=which)
-
-    def _is_output(self, value: Value, w: World, ctx: Context) -> bool:
-        """Whether a value was computed by a model that is given, and that nothing at hand freezes, with its graph.
-
-        Other libraries have models, too, and arrays with a method ``numpy``.
-        """
-        tensor = w.get(value, Tensor)
-        if w.grad is not True or tensor is None or not tensor.outright or tensor.integral:
-            return False
-        if not all(isinstance(group := w.find(key), Group) and group.opaque and not group.told for key in tensor.deps):
-            return False
-        return not self.m.reach.scope(ctx.module).foreign.has_other_models
 
     # --- modules, optimizers and other instances
 

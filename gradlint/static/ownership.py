@@ -63,18 +63,17 @@ class Ownership:
 
     def held(self, w: World) -> frozenset[int]:
         """The parameter groups that optimizers hold."""
-        everything = ({**w.shared, **w.heap} if w.shared else w.heap).values()
-        return frozenset[int]().union(*(o.groups for o in everything if type(o) is Instance and o.kind == "optimizer"))
+        everything = {**w.shared, **w.heap}.values()
+        return frozenset[int]().union(
+            *(o.groups for o in everything if isinstance(o, Instance) and o.kind == "optimizer")
+        )
 
     def _late(self, obj: Instance, own: list[Group], w: World) -> Group | None:
         """Parameters that a backward pass has reached, that no optimizer owns, and that came too late for this one."""
-        owned: frozenset[int] | None = None
+        everything, owned = {**w.shared, **w.heap}, self.held(w)
         reached = any(group.prepared is not False for group in own)
-        for key, group in ({**w.shared, **w.heap} if w.shared else w.heap).items():
-            if type(group) is not Group or not group.prepared or not group.requires_grad:
-                continue
-            owned = self.held(w) if owned is None else owned
-            if key in owned:
+        for key, group in everything.items():
+            if not isinstance(group, Group) or key in owned or not group.prepared or not group.requires_grad:
                 continue
             # A copy may be a network of its own; it is trained in vain where the original is not trained at all.
             if group.placed > obj.born and group.beside & obj.groups and not (group.copied and reached):

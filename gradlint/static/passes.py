@@ -90,7 +90,6 @@ class Passes:
         self.m.evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
             self.m.graphs.retained(root, w, ctx, site)
-            self._retain(tensor, w, site)
         self.free(tensor, retain, w, site)
 
     def reached_before(self, groups: Iterable[int], w: World, ctx: Context) -> None:
@@ -100,13 +99,6 @@ class Passes:
         if isinstance(walk, Const) and new:
             event = events.Backward(site=walk.value, root=events.Tensor(), touches=dict.fromkeys(new, True))
             self.m.witness.advance(event, w, ctx)
-
-    def _retain(self, tensor: Tensor, w: World, site: Site) -> None:
-        """Note that the graph of a tensor was walked, and is there still."""
-        for key in tensor.segments | tensor.reaches:
-            segment = w.find(key)
-            if isinstance(segment, Segment) and not segment.freed:
-                w.write(key).walked_at = site
 
     def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
         """Free the graph of a tensor, unless it is retained."""

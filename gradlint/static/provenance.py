@@ -48,10 +48,10 @@ def _beginning(key: Hashable) -> str:
     return _beginning(key[2]).partition("%")[0] if key[:2] == ("binary", "%") else ""
 
 
-def from_module(value: Unknown, *, parts: bool = True) -> bool:
-    """Whether an unknown value came out of a call of something that has the name of a module, be it as a part."""
+def from_module(value: Unknown) -> bool:
+    """Whether an unknown value came out of a call of something that has the name of a module."""
     key: Hashable = value.key
-    while parts and isinstance(key, tuple) and key[0] == "item" and len(key) == 3:
+    while isinstance(key, tuple) and key[0] == "item" and len(key) == 3:
         key = key[1]
     return isinstance(key, tuple) and len(key) == 3 and key[0] == "call" and key[2] == "forward"
 

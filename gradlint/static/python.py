@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 MAX_UNROLLED = 12
 MAX_KNOWN = 64  #: items of a list or dict that are told apart, where they are added one by one
 Index = Value | slice | None
-_INTEGERS = re.compile(r"(^|_)(labels?|ids?|index|indices|classes|counts?|lengths?)$")
-"""The names under which the outputs of models have integers, which carry no graph."""
 
 
 @dataclass(slots=True)
@@ -192,11 +189,8 @@ class Python:
         obj = w.get(owner, Object)
         if isinstance(obj, Tensor):
             self.m.legacy.indexed(obj, index, w, ctx, site)
-            part = self.m.tensors.view(owner, w, site)
-            named = index.value if isinstance(index, Const) else None
-            if isinstance(named, str) and isinstance(part, Ref) and _INTEGERS.search(named):
-                new: Tensor = w.write(part.id)
-                new.requires_grad, new.is_leaf, new.presumed = None, None, False
+            name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
+            part = self.m.tensors.view(owner, w, site, name)
             self.m.shapes.taken(obj, index, part, w)
             return part
         if isinstance(obj, Sequence):

@@ -18,6 +18,7 @@ from gradlint.static.provenance import (
     is_loaded,
     is_number,
 )
+from gradlint.static.torch_table import names_integers
 from gradlint.static.values import (
     NONE,
     Choice,
@@ -135,7 +136,6 @@ class Tensors:
                 deps=value.deps,
                 open=carries_graph(value),
                 presumed=from_module(value),
-                outright=from_module(value, parts=False),
                 cut=self.m.cuts.of(value, w),
                 vague=self.m.cuts.carries(value, w),
                 calls=self.m.graphs.calls(value.key, w),
@@ -217,8 +217,21 @@ class Tensors:
             return False
         if not tensor.groups:
             return any(self.is_weight(Ref(key), w) for key in tensor.sources)
-        groups = [w.find(key) for key in tensor.groups]
-        return all(isinstance(group, Group) and group.opaque and not group.told for group in groups)
+        return self._is_given(tensor.groups, w)
+
+    def is_output(self, value: Value, w: World) -> bool:
+        """Whether a value is, or comes from, all that such a model returned, with its graph.
+
+        A model is what is used as one, or annotated as one.
+        """
+        tensor = w.get(w.resolve(value), Tensor)
+        if w.grad is not True or tensor is None or not tensor.outright or tensor.integral:
+            return False
+        return self._is_given(tensor.deps, w)
+
+    def _is_given(self, groups: frozenset[int], w: World) -> bool:
+        found = [w.find(key) for key in groups]
+        return bool(found) and all(isinstance(group, Group) and group.opaque and not group.told for group in found)
 
     def mode(self, w: World) -> Fact[bool]:
         """Whether gradients are enabled."""
@@ -343,8 +356,8 @@ class Tensors:
 
     # --- parts
 
-    def view(self, value: Value, w: World, site: Site | None = None) -> Value:
-        """A part of a tensor, or the next one like it."""
+    def view(self, value: Value, w: World, site: Site | None = None, name: str = "") -> Value:
+        """A part of a tensor, or the next one like it; what an output holds under a ``name`` may be of another type."""
         tensor = w.get(value, Tensor)
         if tensor is None:
             return Unknown(("view", fresh()))
@@ -354,6 +367,8 @@ class Tensors:
             new.is_parameter = False
             if w.grad is False:
                 new.requires_grad = False
+        if names_integers(name):
+            new.requires_grad, new.is_leaf, new.presumed = None, None, False
         new.size, new.shape, new.outright = None, None, False
         if tensor.on_device_as_one:
             new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -72,6 +73,14 @@ PARTS: Final = frozenset(
 def is_part(name: str, attribute: str) -> bool:
     """Whether a model that ``name`` (canonical) builds keeps a module under ``attribute``, if anything."""
     return attribute in PARTS and name.startswith(_CLASSIFIERS)
+
+
+_INTEGERS: Final = re.compile(r"(^|_)(labels?|ids?|index|indices|classes|counts?|lengths?)$")
+
+
+def names_integers(name: str) -> bool:
+    """Whether the outputs of models have integers under this name, which carry no graph."""
+    return _INTEGERS.search(name) is not None
 
 
 def heads(name: str) -> tuple[str, ...]:

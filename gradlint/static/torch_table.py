@@ -44,14 +44,17 @@ from gradlint.static.torch_libraries import (
     is_estimator,
     is_harmless,
     is_part,
+    names_integers,
 )
 from gradlint.static.torch_names import ALIASES, canonical
 from gradlint.static.torch_operations import INTEGRAL_TYPES
 from gradlint.static.torch_training import (
+    ARBITRARY_TRANSFORMS,
     AUTOCASTS,
     BATCH_STEPS,
     CLEARING,
     CLIPS,
+    COLLATE,
     COLLECTING_TRANSFORMS,
     DATASET_BASES,
     DEPRECATED_INITS,
@@ -90,6 +93,7 @@ from gradlint.static.torch_training import (
     TENSOR_DATASET,
     TEST_BASES,
     TEST_SETUPS,
+    TRANSFORMING,
     WALKS,
     builds_distribution,
     is_called_without_grad,
@@ -98,12 +102,14 @@ from gradlint.static.torch_training import (
 
 __all__ = [
     "ALIASES",
+    "ARBITRARY_TRANSFORMS",
     "ARRAY_METHODS",
     "ATTRIBUTES",
     "AUTOCASTS",
     "BATCH_STEPS",
     "CLEARING",
     "CLIPS",
+    "COLLATE",
     "COLLECTING_TRANSFORMS",
     "DATASET_BASES",
     "DEPRECATED_INITS",
@@ -161,6 +167,7 @@ __all__ = [
     "TENSOR_DATASET",
     "TEST_BASES",
     "TEST_SETUPS",
+    "TRANSFORMING",
     "WALKS",
     "any_of",
     "begins_parameter",
@@ -176,5 +183,6 @@ __all__ = [
     "is_harmless",
     "is_part",
     "is_test",
+    "names_integers",
     "names_parameter",
 ]

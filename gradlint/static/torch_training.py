@@ -204,6 +204,9 @@ LOADERS: Final = names("torch.utils.data", "DataLoader") | names(
 STACKING_LOADER: Final = "torch.utils.data.DataLoader"
 """The one of them that stacks tensors, arrays and numbers to tensors, if it is not told otherwise."""
 
+COLLATE: Final = (6, "collate_fn")
+"""The position and name of the argument that tells it otherwise."""
+
 TENSOR_DATASET: Final = "torch.utils.data.TensorDataset"
 """The data set whose items hold tensors and nothing else."""
 
@@ -212,6 +215,12 @@ LIBRARY_DATASETS: Final = ("torchvision.datasets.",)
 
 LIBRARY_TRANSFORMS: Final = ("torchvision.transforms.",)
 """The same of what changes such items, and gives none of another kind."""
+
+TRANSFORMING: Final = ("transform", "target_transform", "transforms")
+"""The arguments of such data sets that are transforms."""
+
+ARBITRARY_TRANSFORMS: Final = names("torchvision.transforms", "Lambda v2.Lambda transforms.Lambda")
+"""Those of the transforms that call any function."""
 
 COLLECTING_TRANSFORMS: Final = names(
     "torchvision.transforms", "Compose RandomApply RandomChoice RandomOrder v2.Compose v2.RandomApply v2.RandomChoice"

@@ -17,7 +17,6 @@ from gradlint.protocol import Protocol, Violating
 from gradlint.rule import Rule
 from gradlint.static import EVENTS
 from gradlint.static.chains import Chain, chains_in
-from gradlint.static.cuts import MODULE_NAME
 from gradlint.static.methods import OPTIMIZER_NAME
 from gradlint.static.torch_table import (
     CLIPS,
@@ -142,7 +141,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.ResultDiscarded: (Feature.DISCARDED,),
     events.NumberTaken: (Feature.NUMBER, Feature.MAKES | Feature.TRAINABLE | Feature.LOSS),
     events.MovedToCuda: (Feature.MOVE,),
-    events.ConvertedToNumpy: (Feature.NUMPY, Feature.TRAINABLE | Feature.CUDA),
+    events.ConvertedToNumpy: (Feature.NUMPY, Feature.TRAINABLE | Feature.CUDA | Feature.MODE),
     events.SharedMemoryChanged: (Feature.SHARING,),
     events.SuperInit: (Feature.MODULE, Feature.SUPER),
     events.SuperCalled: (Feature.MODULE, Feature.SUPER),
@@ -251,6 +250,7 @@ _mentions(Feature.LOSS, _last(LOSSES))
 _mentions(Feature.DATA, ["data"], OF_ANOTHER)
 _mentions(Feature.PARAMETERS, ["Parameter", "parameters", "named_parameters"])
 _mentions(Feature.PARAMETERS, ["weight", "bias"], BEHIND_A_DOT)
+_mentions(Feature.TRAINABLE, ["Module"])
 _mentions(Feature.TRAINABLE, _last(name for name, layer in LAYERS.items() if layer.parameters))
 _mentions(
     Feature.TRAINABLE, ["Parameter", "parameters", "named_parameters", "requires_grad", "requires_grad_", "backward"]
@@ -274,8 +274,6 @@ _resolves(Feature.DERIVATIVE, DERIVATIVES)
 _resolves(Feature.DROPOUT, DROPOUTS)
 _resolves(Feature.OLD_INIT, DEPRECATED_INITS)
 _resolves(Feature.PICKLE, PICKLES)
-#: Libraries other than torch whose models give arrays, with a method ``numpy`` or not.
-_FRAMEWORKS: Final = frozenset(["flax", "jax", "keras", "mindspore", "onnxruntime", "paddle", "tensorflow", "tf_keras"])
 #: Libraries whose objects convert what their methods are given.
 _CONVERTING: Final = frozenset(["matplotlib", "pandas", "scipy", "seaborn", "sklearn"])
 
@@ -299,11 +297,6 @@ class Foreign:
     def converts(self) -> bool:
         """Whether libraries are among it whose objects turn what their methods are given into arrays."""
         return any(name.partition(".")[0] in _CONVERTING for name in self.names.values())
-
-    @property
-    def has_other_models(self) -> bool:
-        """Whether libraries are among it that build models which are none of torch."""
-        return any(name.partition(".")[0] in _FRAMEWORKS for name in self.names.values())
 
 
 def features_of(chain: Chain, foreign: Foreign) -> Feature:
@@ -337,8 +330,6 @@ def features_of(chain: Chain, foreign: Foreign) -> Feature:
         found |= Feature.NUMPY
     if makes_tensor(chain, foreign):
         found |= Feature.MAKES
-    if chain.called and MODULE_NAME.search(parts[-1]):
-        found |= Feature.TRAINABLE
     if not found & Feature.TRAINABLE and (name := _function(chain, imports)) is not None and builds_module(name):
         found |= Feature.TRAINABLE
     return found

@@ -264,7 +264,7 @@ class Segment(Object):
 
     freed: bool | None = False
     freed_at: Site | None = None
-    walked_at: Site | None = None  #: where a backward pass walked it, and was told to retain it
+    walked_at: Site | None = None  #: where a backward pass is sure to have walked it, and to have retained it
     result: int | None = None  #: the tensor that the operation returned
     saved: frozenset[int] = frozenset()  #: the tensors whose storage its backward needs
     perhaps_saved: frozenset[int] = frozenset()  #: those whose storage it may need
@@ -274,7 +274,7 @@ class Segment(Object):
     weights: frozenset[int] = frozenset()  #: the parameter groups whose values its backward needs
     stale_at: Site | None = None  #: where a step changed one of them
     idle: bool = False  #: they were changed where a module is not in training mode
-    retained_at: frozenset[Site] = frozenset()  #: the backward passes that retained it
+    retained_at: frozenset[Site] = frozenset()  #: all backward passes that may have
     owner: object = None
 
 
@@ -331,7 +331,7 @@ class Tensor(Object):
     reaches: frozenset[int] = frozenset()  #: presumed segments its backward walks
     cut: Cut | None = None  #: where what it was computed from lost its graph; None if something may carry one
     presumed: bool = False  #: came out of something that looks like a module: it requires grad if anything does
-    outright: bool = False  #: all that came out of it, or computed from that: no part, which need be no such tensor
+    outright: bool = False  #: what a module that is given returned as a whole, with its graph, or computed from that
     base: int | None = None  #: the tensor whose storage it shares
     stale_at: Site | None = None  #: where a numpy array that shares its storage was changed
     retains: bool | None = False  #: ``retain_grad()`` was called
