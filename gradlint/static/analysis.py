@@ -126,11 +126,13 @@ class _Analyzer:
             f"{module.path}: too long to follow, only what it defines and imports is known"
             for module in dict.fromkeys(self.machine.images.given_up)
         ]
-        withdrawn = self.witness.withdrawn()
+        withdrawn, used = self.witness.withdrawn(), self.witness.used_elsewhere()
         findings = [
             self._undisputed(finding)
             for (code, location), finding in self.found.items()
-            if str(Path(location.filename).resolve()) in wanted and (code, location) not in withdrawn
+            if str(Path(location.filename).resolve()) in wanted
+            and (code, location) not in withdrawn
+            and (code, finding.cause) not in used
         ]
         told = {(f.code, _start(f.location)): f for f in sorted(self._superseded(findings), key=lambda f: f.location)}
         return Analysis(list(self._once(told.values())), self.notes, self.crashes)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.joining import join_results, reduce_results
+from gradlint.static.joining import join_results
 from gradlint.static.outcome import MAX_EXITS, Results
 from gradlint.static.provenance import from_module
+from gradlint.static.reducing import reduce_results
 from gradlint.static.sameness import forget
 from gradlint.static.torch_table import MODULE_METHODS
 from gradlint.static.units import FunctionUnit
@@ -284,9 +285,6 @@ class Calls:
             world.module_checked, world.periodic = checked, periodic
             if fn.grad is not None:
                 world.grad = before
-        if "def" not in unit.constructs:
-            for world, _ in results:
-                world.heap.pop(frame.id, None)
         if fresh() - since > _MUCH:
             for world, value in results:
                 self._clean(world, value, since)
@@ -330,6 +328,9 @@ class Calls:
         with self.m.budget.within(self.m.reach.stands_aside(unit)):
             out = self.m.flow.block(body, [w], here)
         results = out.returns + [(world, NONE) for world in out.normal]
+        if "def" not in unit.constructs:
+            for world, _ in results:
+                world.heap.pop(here.frame, None)
         if not results and "abstract" in unit.constructs:
             return [(w, Unknown(("abstract", fresh())))]
         return reduce_results(results, MAX_EXITS)

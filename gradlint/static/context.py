@@ -57,6 +57,13 @@ class Context:
             yield here.frame
             here = here.parent
 
+    def units(self) -> Iterator[Unit]:
+        """The functions and statements on the call stack, innermost first."""
+        here: Context | None = self
+        while here is not None:
+            yield here.unit
+            here = here.parent
+
     def at(self, *step: Hashable, peeled: bool = False) -> Context:
         """This context one step further: a call site, or the n-th iteration of a loop."""
         return replace(self, key=_intern(self.key, step), peeled=fresh() if peeled else self.peeled)

@@ -10,8 +10,9 @@ from gradlint.events import ConvertedToNumpy
 from gradlint.static.budget import CLOSE, BudgetExceededError
 from gradlint.static.context import Arguments, Context
 from gradlint.static.escapes import reachable
-from gradlint.static.joining import join, reduce
+from gradlint.static.joining import join
 from gradlint.static.reach import reached_from
+from gradlint.static.reducing import reduce
 from gradlint.static.torch_table import CLEARING, TEST_SETUPS, is_called_without_grad, is_test
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
@@ -29,6 +30,7 @@ class Entries:
         self.m = machine
         self.triggers = triggers
         self._idle = False  #: the object whose methods are executed was put into evaluation mode when it was built
+        self._unbuilt: set[ClassUnit] = set()  #: classes that nothing had built when their methods were first executed
         self.alone: set[FunctionUnit] = set()  #: functions and methods that were executed because nothing called them
 
     def module(self, module: Module) -> None:
@@ -72,9 +74,11 @@ class Entries:
         Some may be called once more: those of which something has not been executed.
         """
         methods = self._due(unit, again)
-        built = unit in self.m.built
+        built = unit in self.m.built and (unit not in self._unbuilt or bool(again))
         if built and not methods:
             return
+        if not built:
+            self._unbuilt.add(unit)
         start = self._start(unit)
         if start is None:
             return

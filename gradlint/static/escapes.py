@@ -56,7 +56,7 @@ class Escapes:
         if live:
             self.m.witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
-            self.m.witness.read(inputs, w, ctx, site)
+            self.m.witness.read(inputs, w, ctx, site, certain=False)
         result = Unknown(("call", fresh()), method, frozenset(deps))
         result = self.m.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         self.m.graphs.called(result, [*args, callee], w)

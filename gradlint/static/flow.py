@@ -11,8 +11,9 @@ import libcst as cst
 from gradlint.static.budget import MAX_WORLDS
 from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
-from gradlint.static.joining import reduce
+from gradlint.static.liveness import Live
 from gradlint.static.outcome import Outcome, Results
+from gradlint.static.reducing import reduce
 from gradlint.static.slices import place_of
 from gradlint.static.totals import adds_to, running_total
 from gradlint.static.values import (
@@ -89,12 +90,12 @@ class Flow:
             with self.partly(len(worlds) == 1):
                 for world in worlds:
                     self.statement(node, world, ctx, out)
-        if len(out.normal) > len(worlds):
-            out.normal = self.fewer(out.normal)
+        if len(out.normal) > 1 and (len(out.normal) > len(worlds) or self.m.liveness.ends(node, ctx)):
+            out.normal = self.fewer(out.normal, self.m.liveness.after(node, ctx))
 
-    def fewer(self, worlds: list[World]) -> list[World]:
+    def fewer(self, worlds: list[World], live: Live | None = None) -> list[World]:
         """As many worlds as the steps taken so far allow: an entry point that takes long is followed less closely."""
-        return reduce(worlds, self.m.budget.worlds()) if len(worlds) > 1 else worlds
+        return reduce(worlds, self.m.budget.worlds(), live) if len(worlds) > 1 else worlds
 
     def statement(self, node: cst.CSTNode, w: World, ctx: Context, out: Outcome) -> None:
         """Execute one statement in one world, adding to ``out``."""

@@ -260,7 +260,7 @@ class Graphs:
         What is added to the ``whole`` of it is a measure; an average (``x = 0.9 * x + 0.1 * y``) may be of anything.
         """
         held = w.resolve(held)
-        age = held.id if isinstance(held, Ref) else newest(held.key) if isinstance(held, Unknown) else ctx.iteration
+        age = w.age(held) if isinstance(held, Ref) else newest(held.key) if isinstance(held, Unknown) else ctx.iteration
         if age < ctx.iteration and not self.m.witness.muted:
             if whole:
                 self.m.evaluation.measured([value], False, w, ctx)
@@ -276,7 +276,7 @@ class Graphs:
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
         """A value is about to be put into a list that may hold those of earlier iterations, put in at the same site."""
         sequence = w.get(ref, Sequence)
-        if ref.id >= ctx.iteration or sequence is None or self.m.witness.muted:
+        if w.age(ref) >= ctx.iteration or sequence is None or self.m.witness.muted:
             return
         held = [item for item, where in zip(sequence.items, sequence.sites, strict=False) if where == site]
         if sequence.tail is not None and sequence.tail_site == site:

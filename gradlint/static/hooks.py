@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.joining import reduce_results
 from gradlint.static.ops import Op
 from gradlint.static.outcome import Results
 from gradlint.static.provenance import owner_of
+from gradlint.static.reducing import reduce_results
 from gradlint.static.values import NONE, Bound, Function, Hook, Instance, Lambda, Partial, Ref, Sequence, Unknown, Value
 from gradlint.static.world import World
 

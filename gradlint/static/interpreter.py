@@ -37,6 +37,7 @@ from gradlint.static.late import LateAttributes
 from gradlint.static.layer_containers import LayerContainers
 from gradlint.static.ledger import Ledgers
 from gradlint.static.legacy import Legacy
+from gradlint.static.liveness import Liveness
 from gradlint.static.loops import Loops
 from gradlint.static.managers import Managers
 from gradlint.static.memory import Memory
@@ -139,6 +140,7 @@ class Interpreter:
         self.built: set[Unit] = set()  #: classes that were instantiated
         self.met: set[Unit] = set()  #: the functions and classes of both kinds since it was last cleared
         self.coverage = Coverage()
+        self.liveness = Liveness()
         self.class_kinds: dict[Unit, str] = {}
         self.seen_classes: dict[Unit, Class] = {}
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made
@@ -172,6 +174,7 @@ class Interpreter:
     def trim(self) -> None:
         """An entry point is done: let go of what was noted of its values, and of trees, if there are too many."""
         self.coverage.settle()
+        self.liveness.trim()
         self.ledgers.trim()
         self.loops.trim()
         if self.project.trees.trim():

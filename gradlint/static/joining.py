@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
-from operator import attrgetter, itemgetter
-from typing import Any, Generic, TypeVar
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from gradlint.static.values import (
     HOOKED,
@@ -14,7 +14,6 @@ from gradlint.static.values import (
     Choice,
     Class,
     Conditions,
-    Const,
     External,
     Frame,
     Function,
@@ -39,15 +38,6 @@ _MAX_CONDITIONS = 6  #: that are remembered of one alternative
 _KEY = itemgetter(0)
 _DEFINED = frozenset([Class, Function, Lambda, External])
 T = TypeVar("T")
-
-
-def disagreements(a: World, b: World) -> list[tuple[int, Object, Object]]:
-    """The objects that both worlds have, each as it is in the one and in the other, where that is not the same."""
-    here, there, shared = a.heap.get, b.heap.get, a.shared.get
-    differing = [(key, x, y) for key in a.parted(b)[1] if (x := here(key)) is not (y := there(key))]
-    differing.sort(key=_KEY)
-    found = ((key, x or shared(key), y or shared(key)) for key, x, y in differing)
-    return [(key, x, y) for key, x, y in found if x is not None and y is not None]
 
 
 def _is_choice(key: Hashable) -> bool:
@@ -154,7 +144,7 @@ class _Join:
             if isinstance(known, Ref) or (known is not None and _happened(k)):
                 out.bound[k] = known
         mine, theirs = self.decided()
-        for key, left, right in disagreements(a, b):
+        for key, left, right in a.disagreements(b):
             if (key in mine) is not (key in theirs) and isinstance(left, (Group, Instance)):
                 out.heap[key] = left if key in mine else right
                 continue
@@ -191,9 +181,13 @@ class _Join:
     def _value(self, x: Value, y: Value) -> Value:
         left, right = self.a.get(x, Object), self.b.get(y, Object)
         if isinstance(left, Tensor) and isinstance(right, Tensor):
-            return self.out.new(join_tensors(left, right))
+            tensor = join_tensors(left, right)
+            tensor.age = min(self.a.age(x), self.b.age(y))
+            return self.out.new(tensor)
         if isinstance(left, Sequence) and isinstance(right, Sequence):
-            return self.out.new(self.objects(left, right))
+            row = self.sequences(left, right)
+            row.age = max(self.a.age(x), self.b.age(y))
+            return self.out.new(row)
         if isinstance(left, Instance) and isinstance(right, Instance) and left.kind == right.kind == "distribution":
             return self.out.new(self.objects(left, right))
         if isinstance(left, Mapping) and isinstance(right, Mapping):
@@ -399,178 +393,6 @@ def join_results(results: AbstractSequence[tuple[World, Value]]) -> tuple[World,
         value = joiner.value(value, result)
         world = merged
     return world, value
-
-
-# --- keeping their number down ---------------------------------------------------------------------------------
-
-
-def _value_weight(x: Value | None, y: Value | None) -> int:
-    if x is y or x is None or y is None or x == y:
-        return 0
-    if isinstance(x, Ref) and isinstance(y, Ref):
-        return 10
-    if isinstance(x, Const) and isinstance(y, Const):
-        return 2 if isinstance(x.value, (bool, str, type(None))) or isinstance(y.value, (bool, type(None))) else 0
-    if isinstance(x, Unknown) or isinstance(y, Unknown):
-        return 5 if isinstance(x, Ref) or isinstance(y, Ref) else 0
-    return 10
-
-
-def _dict_weight(x: dict[Any, Value], y: dict[Any, Value]) -> int:
-    return sum(_value_weight(value, y.get(key)) for key, value in x.items())
-
-
-_TENSOR_FACTS = attrgetter("requires_grad", "device", "activation", "integral", "data_of", "is_parameter", "size")
-
-
-def _tensor_weight(x: Tensor, y: Tensor) -> int:
-    return 0 if x is y or _TENSOR_FACTS(x) == _TENSOR_FACTS(y) else 20
-
-
-_UNSETTLED = (Unknown, Choice)
-"""Values that may have turned out to be different ones in two worlds."""
-
-
-def _frame_weight(x: Frame, y: Frame, a: World, b: World) -> int:
-    total = 0
-    other = y.vars.get
-    here, there = a.bound, b.bound
-    for name, value in x.vars.items():
-        theirs = other(name)
-        if theirs is value:
-            if type(value) not in _UNSETTLED or (value.key not in here and value.key not in there):  # type: ignore[union-attr]
-                continue
-        elif theirs is None:
-            continue
-        mine, theirs = a.resolve(value), b.resolve(theirs)
-        if mine == theirs:
-            continue
-        left, right = a.get(mine, Tensor), b.get(theirs, Tensor)
-        if left is not None and right is not None:
-            total += _tensor_weight(left, right)
-        else:
-            total += _value_weight(mine, theirs)
-    return total
-
-
-def _group_weight(x: Group, y: Group) -> int:
-    return 0 if x.tokens == y.tokens and x.requires_grad is y.requires_grad else 100
-
-
-def _instance_weight(x: Instance, y: Instance) -> int:
-    total = _dict_weight(x.attrs, y.attrs)
-    total += 0 if (x.training, x.device, x.groups) == (y.training, y.device, y.groups) else 30
-    return total + (0 if x.tokens == y.tokens else 30)
-
-
-_WEIGHTS: dict[type[Object], Callable[[Any, Any, World, World], int]] = {
-    Frame: _frame_weight,
-    Group: lambda x, y, a, b: _group_weight(x, y),
-    Tensor: lambda x, y, a, b: _tensor_weight(x, y),
-    Instance: lambda x, y, a, b: _instance_weight(x, y),
-    Mapping: lambda x, y, a, b: _dict_weight(x.items, y.items),
-}
-"""How much it matters that an object is the one thing in the first world and the other in the second."""
-
-
-def _weights(a: World, b: World) -> Iterator[int]:
-    """How much each thing matters that two worlds disagree about."""
-    if a.grad is not b.grad:
-        yield 50
-    for _, x, y in disagreements(a, b):
-        weigh = _WEIGHTS.get(type(x))
-        if weigh is not None and type(x) is type(y):
-            weight = weigh(x, y, a, b)
-            if weight:
-                yield weight
-
-
-def agree(a: World, b: World) -> bool:
-    """Whether two worlds may be joined without loss."""
-    return next(_weights(a, b), 0) == 0
-
-
-def distance(a: World, b: World) -> int:
-    """How much two worlds disagree about what matters; 0 when they agree."""
-    return sum(_weights(a, b))
-
-
-def reduce(worlds: list[World], limit: int) -> list[World]:
-    """At most ``limit`` worlds: those that agree are joined, then the most similar ones."""
-    if len(worlds) < 2:
-        return worlds
-    kept: list[World] = []
-    for world in worlds:
-        for index, other in enumerate(kept):
-            if other is world:
-                break
-            if agree(other, world):
-                kept[index] = join(other, world)
-                break
-        else:
-            kept.append(world)
-    closest = _Closest(distance)
-    while len(kept) > limit:
-        i, j = closest.pair(kept)
-        kept[i] = join(kept[i], kept[j])
-        del kept[j]
-    return kept
-
-
-def reduce_results(results: list[tuple[World, Value]], limit: int) -> list[tuple[World, Value]]:
-    """As :func:`reduce`, for the worlds and values in which a call may end."""
-    kept: list[tuple[World, Value]] = []
-    closest = _Closest(_result_distance)
-
-    def join_closest() -> None:
-        i, j = closest.pair(kept)
-        kept[i] = join_results([kept[i], kept[j]])
-        del kept[j]
-
-    for end in results:
-        for index, other in enumerate(kept):
-            if _value_distance(other, end) == 0 and agree(other[0], end[0]):
-                kept[index] = join_results([other, end])
-                break
-        else:
-            kept.append(end)
-            if len(kept) > 2 * limit:
-                join_closest()
-    while len(kept) > limit:
-        join_closest()
-    return kept
-
-
-def _result_distance(left: tuple[World, Value], right: tuple[World, Value]) -> int:
-    return _value_distance(left, right) + distance(left[0], right[0])
-
-
-def _value_distance(left: tuple[World, Value], right: tuple[World, Value]) -> int:
-    (a, x), (b, y) = left, right
-    x, y = a.resolve(x), b.resolve(y)
-    mine, theirs = a.get(x, Tensor), b.get(y, Tensor)
-    return _tensor_weight(mine, theirs) if mine and theirs else _value_weight(x, y)
-
-
-class _Closest(Generic[T]):
-    """Finds which of several are the least apart; what was measured once is not measured again."""
-
-    def __init__(self, distance: Callable[[T, T], int]) -> None:
-        self._distance = distance
-        self._known: dict[tuple[int, int], int] = {}
-        self._alive: list[T] = []  #: so that no other takes over the identity of one that was measured
-
-    def pair(self, items: AbstractSequence[T]) -> tuple[int, int]:
-        """The places of the two, the first ones where several are as close."""
-        self._alive += items
-        _, i, j = min((self._between(items[i], items[j]), i, j) for j in range(len(items)) for i in range(j))
-        return i, j
-
-    def _between(self, x: T, y: T) -> int:
-        key = id(x), id(y)
-        if key not in self._known:
-            self._known[key] = self._distance(x, y)
-        return self._known[key]
 
 
 def _happened(key: Hashable) -> bool:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
 from gradlint.static.context import Context
-from gradlint.static.joining import disagreements, join_groups, parameters_apart, parameters_of_many, reduce
+from gradlint.static.joining import join_groups, parameters_apart, parameters_of_many
 from gradlint.static.nodes import children
 from gradlint.static.outcome import MAX_EXITS, Outcome
+from gradlint.static.reducing import reduce
 from gradlint.static.sameness import forget, newest, signature
 from gradlint.static.values import WALKED, Choice, Const, Frame, Group, Ref, Sequence, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.liveness import Live
 
 
 class Loops:
@@ -25,6 +28,7 @@ class Loops:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._outer: _Outer | None = None
         self._counting: dict[Hashable, tuple[dict[int, Group], int]] = {}
         """By what a loop is given in an iteration: the parameters that it has not touched yet, and its number."""
 
@@ -134,6 +138,7 @@ class Loops:
     def _unrolled(self, node: cst.For, values: list[Value], w: World, ctx: Context) -> Outcome:
         out = Outcome()
         worlds = [w]
+        live = self.m.liveness.again(node, ctx)
         for number, value in enumerate(values):
             here = ctx.at(id(node), number).iterating((id(node), ctx.key))
             for world in worlds:
@@ -144,7 +149,7 @@ class Loops:
             out.breaks += body.breaks
             out.returns += body.returns
             self._some(value, [*body.normal, *body.continues, *body.breaks])
-            worlds = self.m.flow.fewer(body.normal + body.continues)
+            worlds = self.m.flow.fewer(body.normal + body.continues, live)
             if not worlds:
                 break
         if not out.breaks:
@@ -169,16 +174,43 @@ class Loops:
         self, node: cst.For | cst.While, worlds: list[World], ctx: Context, start: Callable[[World, Context, int], None]
     ) -> Outcome:
         """Execute a loop iteration by iteration until nothing new can happen; it runs at least once."""
+        since = fresh()
+        different = {key for world in worlds[1:] for key, _, _ in worlds[0].disagreements(world)}
+        outer = self._outer
+        if outer is None:
+            self._outer = _Outer(since, different, {})
+        try:
+            out, ends, at_once = self._iterations(
+                node, worlds, ctx, start, _Marks.of(outer, node, ctx, since, different)
+            )
+        finally:
+            self._outer = outer
+        if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
+            ends = []  # those who take what a generator yields stop when they like
+        out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
+        ends = reduce(ends, MAX_EXITS, self.m.liveness.again(node, ctx))
+        if not out.breaks:
+            self.m.stepping.left((id(node), ctx.key), ends, ctx)
+        return self._leave(node, ends, out, ctx)
+
+    def _iterations(
+        self,
+        node: cst.For | cst.While,
+        worlds: list[World],
+        ctx: Context,
+        start: Callable[[World, Context, int], None],
+        marks: _Marks,
+    ) -> tuple[Outcome, list[World], list[World]]:
+        """Execute iterations: the ways out of them, where they end, and the ways out of the first by ``break``."""
         out = Outcome()
         ends: list[World] = []
-        at_once: list[World] = []  #: the ways out of the first iteration
-        seen = set()
+        at_once: list[World] = []
         roots = list(ctx.frames())
-        since = fresh()
+        since = marks.since
         periodic = all(world.periodic for world in worlds)
-        different = {key for world in worlds[1:] for key, _, _ in disagreements(worlds[0], world)}
         rounds = self.m.budget.iterations()
         walked = {key for world in worlds for key in _walks(world)}
+        live = self.m.liveness.again(node, ctx)
         for number in itertools.count():
             aside = self.m.budget.aside
             here = ctx.at(id(node), number, peeled=True).iterating((id(node), ctx.key))
@@ -191,13 +223,13 @@ class Loops:
                 body.continues = self._not_in_vain(body, walked, since)
             at_once = at_once if number else body.breaks
             worlds = []
-            for world in self.m.flow.fewer(body.normal + body.continues):
+            for world in self.m.flow.fewer(body.normal + body.continues, live):
                 world.periodic = periodic
                 self._forget(world, roots, since, here)
-                mark = signature(world, since, different)
-                if mark not in seen:
-                    seen.add(mark)
+                is_new, goes_on = marks.meet(world, live)
+                if is_new:
                     ends.append(world)
+                if goes_on:
                     worlds.append(world.copy())
             if isinstance(node, cst.While):
                 worlds = [end for world in worlds for taken, end in self.m.flow.decide(node.test, world, ctx) if taken]
@@ -205,13 +237,7 @@ class Loops:
                 rounds = self.m.budget.iterations()
             if not worlds or number + 1 >= rounds:
                 break
-        if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
-            ends = []  # those who take what a generator yields stop when they like
-        out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
-        ends = reduce(ends, MAX_EXITS)
-        if not out.breaks:
-            self.m.stepping.left((id(node), ctx.key), ends, ctx)
-        return self._leave(node, ends, out, ctx)
+        return out, ends, at_once
 
     def _not_in_vain(self, body: Outcome, walked: set[Hashable], since: int) -> list[World]:
         """The worlds in which ``continue`` ends the first iteration.
@@ -256,8 +282,53 @@ class Loops:
             left, out.breaks, out.continues = out.breaks, last.breaks, last.continues
         else:
             out.normal, left, out.breaks = ends, out.breaks, []
-        out.normal = reduce(out.normal + left, MAX_EXITS)
+        out.normal = reduce(out.normal + left, MAX_EXITS, self.m.liveness.after(node, ctx))
         return out
+
+
+class _Outer(NamedTuple):
+    """The outermost loop that runs."""
+
+    since: int  #: a number of :func:`~gradlint.static.world.fresh`, taken before it
+    different: set[int]  #: the objects that were not the same in all worlds that came to it
+    met: dict[Hashable, set[Hashable]]
+    """For each loop in it, by the calls that lead there: the states in which iterations of it have ended."""
+
+
+@dataclass(slots=True)
+class _Marks:
+    """The states in which iterations of a loop have ended.
+
+    What follows from a state is known when it comes again: in the same run of the loop, or in one that an earlier
+    iteration of an outer loop has made.  Then states are compared by what the outermost loop has changed.
+    """
+
+    since: int  #: a number taken before this loop
+    origin: int  #: the same before the outermost
+    different: set[int]
+    stack: tuple[int, ...]  #: the frames on the call stack that the outermost loop has made
+    before: set[Hashable]  #: the states of all runs
+    seen: set[Hashable] = field(default_factory=set)  #: those of this run
+
+    @classmethod
+    def of(
+        cls, outer: _Outer | None, node: cst.For | cst.While, ctx: Context, since: int, different: set[int]
+    ) -> _Marks:
+        """Those of a loop, which may stand in another one, before it runs."""
+        if outer is None:
+            return cls(since, since, different, (), set())
+        before = outer.met.setdefault((id(node), *ctx.units()), set())
+        stack = tuple(key for key in ctx.frames() if key > outer.since)
+        different = outer.different | {key for key in different if key <= outer.since}
+        return cls(since, outer.since, different, stack, before)
+
+    def meet(self, world: World, live: Live | None) -> tuple[bool, bool]:
+        """Whether an iteration has ended in a new state, as far as this run goes, and as far as all go."""
+        mark = signature(world, self.origin, self.different, live, self.stack)
+        is_new, goes_on = mark not in self.seen, mark not in self.before
+        self.seen.add(mark)
+        self.before.add(mark)
+        return is_new, goes_on
 
 
 def _walks(world: World) -> set[Hashable]:

@@ -102,14 +102,16 @@ class Passes:
 
     def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
         """Free the graph of a tensor, unless it is retained."""
-        if retain:
-            return
         for key in tensor.segments | tensor.reaches:
             segment = w.find(key)
-            if isinstance(segment, Segment) and not segment.freed:
+            if not isinstance(segment, Segment):
+                continue
+            if not segment.freed and not retain:
                 new = w.write(key)
                 new.freed = True if retain is False else None
                 new.freed_at = site
+            elif segment.freed and retain is not False:
+                w.write(key).freed = None  # that was told, and whatever mends it may retain the graph for others too
 
     def _reached(self, tensor: Object | None, w: World, certain: bool) -> dict[Hashable, Literal[True] | None]:
         """The parameter groups a backward pass adds to: known ones, and presumably those of opaque optimizers."""

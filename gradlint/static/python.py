@@ -376,7 +376,7 @@ class Python:
             return
         self.m.graphs.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
-        certain = certain and ctx.peeled < ref.id
+        certain = certain and ctx.peeled < w.age(ref)
         if certain and new.tail is None and len(new.items) < MAX_KNOWN:
             new.items.append(value)
             new.sites.append(site)

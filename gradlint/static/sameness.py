@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
+from gradlint.static.liveness import Live
 from gradlint.static.values import (
     Bound,
     Choice,
@@ -29,7 +30,9 @@ from gradlint.static.values import (
 from gradlint.static.world import World
 
 
-def signature(world: World, since: int, different: Iterable[int]) -> Hashable:
+def signature(
+    world: World, since: int, different: Iterable[int], live: Live | None = None, stack: Iterable[int] = ()
+) -> Hashable:
     """A value that is equal for two worlds that cannot be told apart by anything that happened since ``since``.
 
     Objects and unknown values made since then are numbered in the order they are met, so that fresh ones compare equal.
@@ -38,27 +41,32 @@ def signature(world: World, since: int, different: Iterable[int]) -> Hashable:
         world: the world.
         since: a number of :func:`~gradlint.static.world.fresh`.
         different: older objects that were not the same in all worlds that are compared.
+        live: the variables of a frame that may still be read, if not all may.
+        stack: frames on the call stack that were made since.
     """
-    return _Signature(world, since).of(different)
+    return _Signature(world, since, live).of(different, stack)
 
 
 class _Signature:
-    def __init__(self, world: World, since: int) -> None:
+    def __init__(self, world: World, since: int, live: Live | None) -> None:
         self.world = world
         self.since = since
+        self.live = live
         self.numbers: dict[Hashable, int] = {}
         self.queue: list[int] = []
 
-    def of(self, different: Iterable[int]) -> Hashable:
+    def of(self, different: Iterable[int], stack: Iterable[int]) -> Hashable:
         heap, since = self.world.heap, self.since
         changed = {key for key, obj in heap.items() if obj.stamp > since and key <= since}
         self.queue += sorted(changed.union(key for key in different if key in heap))
         out: list[Hashable] = [self.world.grad, tuple(self.queue)]
+        for key in stack:
+            self.pointer(key)
         settled = [(name, value) for name, value in self.world.bound.items() if newest(name) <= since]
         out.append(frozenset((name, self.value(value)) for name, value in settled))
         position = 0
         while position < len(self.queue):
-            out.append(self.object(self.world.find(self.queue[position])))
+            out.append(self.object(self.queue[position]))
             position += 1
         return tuple(out)
 
@@ -95,12 +103,14 @@ class _Signature:
             self.queue.append(key)
         return self.number(("ref", key))
 
-    def object(self, obj: Object | None) -> Hashable:
-        value = self.value
+    def object(self, key: int) -> Hashable:
+        value, obj = self.value, self.world.find(key)
         if isinstance(obj, Frame):
             if obj.parent is not None:
                 self.pointer(obj.parent)
-            return tuple((name, value(obj.vars[name])) for name in sorted(obj.vars))
+            live = self.live if self.live is not None and self.live.frame == key else None
+            names = obj.vars if live is None else filter(live.matters, obj.vars)
+            return tuple((name, value(obj.vars[name])) for name in sorted(names))
         if isinstance(obj, Tensor):
             return self.tensor(obj)
         if isinstance(obj, Group):
@@ -120,7 +130,7 @@ class _Signature:
         find = self.world.find
         for group in sorted(obj.groups | obj.deps):
             self.pointer(group)
-        freed = [getattr(find(s), "freed", None) for s in sorted(obj.segments | obj.reaches)]
+        graph = frozenset(map(_graph, map(find, obj.segments | obj.reaches)))
         return (
             obj.requires_grad,
             obj.is_leaf,
@@ -132,9 +142,7 @@ class _Signature:
             obj.activation,
             obj.open,
             obj.is_gradient,
-            True in freed,
-            None in freed,
-            False in freed,
+            graph,
             frozenset(self.number(("ref", g)) for g in obj.groups),
             frozenset(self.number(("ref", g)) for g in obj.deps),
             obj.data_of is None,
@@ -144,10 +152,15 @@ class _Signature:
             obj.outright,
             obj.retains,
             obj.stale_at,
-            any(getattr(find(s), "spoilt_at", None) is not None for s in obj.segments),
-            any(getattr(find(s), "walked_at", None) is not None for s in obj.segments),
             _states(obj.tokens),
         )
+
+
+def _graph(obj: Object | None) -> Hashable:
+    """What has happened to a piece of a graph."""
+    if not isinstance(obj, Segment):
+        return None
+    return obj.freed, obj.walked_at is None, obj.spoilt_at is None, obj.stale_at is None, bool(obj.retained_at)
 
 
 def _states(tokens: dict[str, Any]) -> Hashable:

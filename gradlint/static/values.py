@@ -339,6 +339,7 @@ class Tensor(Object):
     asked_at: Site | None = None  #: where its own computation was told to require grad
     begun: int = 0  #: of a running total: the iteration in which it was a mere number
     picked: bool = False  #: one or some of the parameters of its groups, it is not known which
+    age: int = 0  #: of what is one of two: the number of the older one
     stands_for: tuple[int, ...] = ()  #: each of these tensors in turn, in a loop over too many to tell apart
     tokens: dict[str, Tokens] = field(default_factory=dict)
     owner: object = None
@@ -394,6 +395,7 @@ class Sequence(Object):
     fields: tuple[str, ...] = ()  #: of a namedtuple
     closed_by: tuple[Value, Value] | None = None  #: the last item of all, and what ``tail`` was when it was put there
     own: frozenset[int] = frozenset()  #: segments that only one of the values in the tail has, each one its own
+    age: int = 0  #: of what is one of two: the number of the younger one
     owner: object = None
 
     @property

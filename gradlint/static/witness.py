@@ -108,6 +108,7 @@ class Witness:
         self.only: type[events.Event] | None = None  #: a method is called at a time of which nothing is known but this
         self.repeated = False  #: a method is called again: only the order of events tells anything new
         self._withdrawn: dict[type[events.Event], set[Site]] = {}
+        self._read: set[Site] = set()  #: where inputs were made whose gradients are read
         self._disputed: set[tuple[type[Intent], Site]] = set()
         self._given_up = False  #: not all code was followed to its end
 
@@ -198,6 +199,11 @@ class Witness:
             for site in sites
         }
 
+    def used_elsewhere(self) -> set[tuple[str, Location]]:
+        """The codes and causes of findings that do not hold, as other code reads the gradients of such inputs."""
+        codes = {rule.code for rule, _, _ in self._protocols.get(events.InputDone, ())}
+        return {(code, site.locate()) for code in codes for site in self._read}
+
     def dispute(self, kind: type[Intent], site: Site) -> None:
         """A change of this kind at this place would do harm: other code depends on what is there."""
         self._disputed.add((kind, site))
@@ -280,9 +286,12 @@ class Witness:
                 w.write(key).touched = True
         self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
 
-    def read(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:
-        """The gradients of these inputs were read, or may be."""
+    def read(self, groups: Iterable[int], w: World, ctx: Context, site: Site, *, certain: bool = True) -> None:
+        """The gradients of these inputs were read, or may be; if they are, no other way to use them makes it vain."""
         touches = dict.fromkeys(sorted(groups), True)
+        if certain:
+            made = (getattr(w.find(key), "made_at", None) for key in touches)
+            self._read.update(site for site in made if site is not None)
         if touches:
             self.send(events.GradientRead(site=site, touches=_certain(touches)), w, ctx)
 

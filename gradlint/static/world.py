@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterable
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from gradlint.static.comparisons import follows
@@ -23,6 +24,8 @@ from gradlint.static.values import (
 )
 
 ObjectT = TypeVar("ObjectT", bound=Object)
+
+_KEY = itemgetter(0)
 
 _counter = itertools.count(1)
 _places: dict[tuple[Hashable, int], int] = {}
@@ -120,6 +123,14 @@ class World:
                 theirs = theirs.parent
         return mine, keys
 
+    def disagreements(self, other: World) -> list[tuple[int, Object, Object]]:
+        """The objects that both worlds have, each as it is in this one and in the other, where that is not the same."""
+        here, there, shared = self.heap.get, other.heap.get, self.shared.get
+        differing = [(key, x, y) for key in self.parted(other)[1] if (x := here(key)) is not (y := there(key))]
+        differing.sort(key=_KEY)
+        found = ((key, x or shared(key), y or shared(key)) for key, x, y in differing)
+        return [(key, x, y) for key, x, y in found if x is not None and y is not None]
+
     def become(self, other: World) -> None:
         """Go on as ``other``, which must not be used any more."""
         if other is not self:
@@ -183,6 +194,11 @@ class World:
             if isinstance(obj, kind):
                 return obj
         return None
+
+    def age(self, value: Value) -> int:
+        """The number at which an object came to be: of two that were joined, the older tensor, or the younger list."""
+        assert isinstance(value, Ref)
+        return getattr(self.find(value.id), "age", 0) or value.id
 
     def remember(self, key: Hashable, value: Value) -> None:
         """Let what has this key, and was unknown, be ``value``, unless that is made of the unknown itself."""
