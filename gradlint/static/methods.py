@@ -43,6 +43,9 @@ _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 _BACKWARD_HOOKS = frozenset(
     ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
 )
+_NEEDLESS = frozenset(["contiguous", "float"])
+"""Conversions that return a parameter itself, unless it was made otherwise than usual."""
+
 _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 
 
@@ -227,15 +230,17 @@ class Methods:
         self.m.shapes.applied(name, op, given, result, w)
         self.m.cuts.rounded(name, result, w, site)
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
-            self._same_storage(receiver, tensor, result, op, w)
+            self._same_storage(name, receiver, tensor, result, op, w)
         tensors.suppose(result, [receiver], w)
         return result
 
-    def _same_storage(self, receiver: Ref, tensor: Tensor, result: Value, op: Op, w: World) -> None:
+    def _same_storage(self, name: str, receiver: Ref, tensor: Tensor, result: Value, op: Op, w: World) -> None:
         """A conversion that may return the tensor itself keeps what it is a part of."""
         if isinstance(result, Ref) and w.get(result, Tensor) is not None:
             new: Tensor = w.write(result.id)
             new.structured = tensor.structured
+            if tensor.is_parameter and name in _NEEDLESS:
+                new.is_parameter = None
             if tensor.is_leaf and new.is_leaf is False and not (tensor.device == "cpu" and new.device == "cuda"):
                 new.is_leaf = None
             if tensor.is_gradient:
