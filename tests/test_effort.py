@@ -159,3 +159,17 @@ def test_a_long_registry_is_known_at_its_beginning(put: str, tmp_path: Path) -> 
     row = text(0).count("\n")
     assert check(tmp_path, text(MAX_KNOWN - 1)) == [f"GL501:{row}"]
     assert check(tmp_path, text(2 * MAX_KNOWN - 1)) == []
+
+
+def test_a_decorator_that_takes_long_is_not_executed_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decorator = "import torch\n\n\ndef documented(f):\n" + "    text = f.__doc__\n" * 300 + "    return f\n\n\n"
+    definition = "@documented\ndef show_{0}(x):\n    return torch.nn.Linear(2, 2)(x).numpy()\n\n\n"
+
+    def text(count: int) -> str:
+        return decorator + "".join(map(definition.format, range(count)))
+
+    rows = [text(number).count("\n") + 3 for number in range(5)]
+    assert check(tmp_path, text(5)) == [f"GL501:{row}" for row in rows]
+    few, many, more = (steps(tmp_path, text(count), monkeypatch) for count in (4, 14, 24))
+    assert few > 2 * 500
+    assert more - many == many - few <= 10 * 4

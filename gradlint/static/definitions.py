@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gradlint.static.units import Module
 
 MAX_DECORATOR_STEPS = 500  #: statements executed for one decorator at most
+DECORATOR_TRIALS = 2  #: a decorator that takes more than these so often is not executed any more
 _KINDS = {
     "builtins.staticmethod": "static",
     "builtins.classmethod": "class",
@@ -67,6 +69,7 @@ class Definitions:
         self.m = machine
         self._fields: dict[ClassUnit, list[Field]] = {}
         self._records: dict[Unit, bool] = {}  #: classes of which it is known whether they hold fields
+        self._too_long: Counter[Unit] = Counter()  #: how often decorators took too many statements
 
     # --- defining
 
@@ -141,6 +144,8 @@ class Definitions:
         self, decorator: Function | Class, value: Value, w: World, ctx: Context, node: cst.BaseExpression
     ) -> Value:
         """What a decorator of the project returns; unknown where it takes long, as those do that write docstrings."""
+        if self._too_long[decorator.unit] >= DECORATOR_TRIALS:
+            return Unknown(("decorated", fresh()))
         trial = w.copy()
         results: list[Value] = []
 
@@ -149,6 +154,7 @@ class Definitions:
             results.append(self.m.calls.joined(ends, trial))
 
         if not self.m.budget.affords(act, MAX_DECORATOR_STEPS):
+            self._too_long[decorator.unit] += 1
             return Unknown(("decorated", fresh()))
         w.become(trial)
         return results[0]
