@@ -80,6 +80,17 @@ def test_a_unit_is_a_place_that_need_not_be_parsed(monkeypatch: pytest.MonkeyPat
     assert (site.locate().row, site.locate().column) == (3, 1)
 
 
+def test_more_are_kept_of_a_large_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "MAX_CHARACTERS", 1)
+    module = load()
+    for unit in module.units:
+        assert unit.node is not None
+    monkeypatch.setattr(trees, "SHARE", 1)  # as many as there are
+    assert not module.trees.trim()
+    monkeypatch.setattr(trees, "SHARE", 10)
+    assert module.trees.trim()
+
+
 def test_those_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     first, cls, last = load().units
     module = first.module

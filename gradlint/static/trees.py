@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from gradlint.static.units import Unit
 
 MAX_CHARACTERS = 60_000  #: of the texts whose trees are kept from one entry point to the next
+SHARE = 40  #: of a large project, one in so many
 
 
 class Trees:
@@ -17,6 +18,11 @@ class Trees:
         self.turn = 0  #: how often trees could have been let go of: the time, as far as units know it
         self._kept: dict[Unit, None] = {}
         self._size = 0
+        self._all = 0  #: the characters of all files
+
+    def belongs(self, text: str) -> None:
+        """A file with this text is among those that trees may be kept of."""
+        self._all += len(text)
 
     def keep(self, unit: Unit) -> None:
         """A unit was parsed."""
@@ -29,10 +35,11 @@ class Trees:
         Nothing that is at work may hold a node of a tree: it would be another one when it is met again.
         """
         self.turn += 1
-        if self._size <= MAX_CHARACTERS:
+        limit = max(MAX_CHARACTERS, self._all // SHARE)
+        if self._size <= limit:
             return False
         for unit in sorted(self._kept, key=lambda unit: unit.used):
-            if self._size <= MAX_CHARACTERS // 2:
+            if self._size <= limit // 2:
                 break
             del self._kept[unit]
             self._size -= len(unit.text)

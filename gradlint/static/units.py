@@ -86,6 +86,7 @@ class Module:
         self.is_package = is_package
         self.folder = folder
         self.trees = trees or Trees()
+        self.trees.belongs(source.text)
         self._tree: Tree | SourceError | None = None
 
     @property
