@@ -70,3 +70,23 @@ def test_what_was_chosen_is_as_it_is_where_it_was_chosen() -> None:
     assert isinstance(left, Choice)
     assert left.alternatives == (first, second)
     assert [joined.write(layer.id).training for layer in (first, second, third)] == [False, False, True]
+
+
+def test_what_a_chosen_module_may_hold_is_as_it_is_where_that_was_chosen() -> None:
+    world = World()
+    parts = layers(world, [Place(), Place(), Place(), Place()])
+    inside = [Choice(fresh(), tuple(parts[:2])), Choice(fresh(), tuple(parts[2:]))]
+    holders = [world.new(Instance(kind="module", made_at=Place(), attrs={"skip": choice})) for choice in inside]
+    choice = Choice(fresh(), tuple(holders))
+    for part in parts:
+        world.write(part.id).training = False
+    worlds = []
+    for holder, held in zip(holders, inside, strict=True):
+        chosen = world.copy()
+        chosen.bound[choice.key] = holder
+        for part in held.alternatives:
+            assert isinstance(part, Ref)
+            chosen.write(part.id).training = True
+        worlds.append(chosen)
+    joined = join(*worlds)
+    assert all(joined.write(part.id).training for part in parts)

@@ -87,7 +87,7 @@ def _owned(values: Iterable[Value], w: World) -> set[int]:
             continue
         found.add(key)
         found |= obj.groups
-        held = map(w.resolve, obj.attrs.values())
+        held = (w.resolve(one) for value in obj.attrs.values() for one in _flat(w.resolve(value)))
         queue += [value.id for value in held if isinstance(value, Ref)]
     return found
 
