@@ -78,6 +78,7 @@ class Modules:
         inplace = w.resolve(args.keywords.get("inplace", NONE))
         if inplace == Const(True):
             obj.attrs["<inplace>"] = inplace
+        obj.mode_dependent = self._drops(layer, args, w)
         width = self.m.shapes.width(name, args, w)
         if width is not None:
             obj.attrs["<width>"] = Const(width)
@@ -96,6 +97,14 @@ class Modules:
     def _has_parameters(self, layer: Layer, args: Arguments, w: World) -> bool:
         said = w.resolve((args.get(*layer.affine) if layer.affine is not None else None) or NONE)
         return bool(said.value) if isinstance(said, Const) and said != NONE else layer.parameters
+
+    def _drops(self, layer: Layer, args: Arguments, w: World) -> bool:
+        """Whether a layer is given a probability, which may be computed, of a dropout inside, and drops anywhere."""
+        probability = args.get(*layer.drops) if layer.drops is not None else None
+        if probability is None or w.resolve(probability) in (NONE, Const(0), Const(0.0)):
+            return False
+        number = w.resolve(args.get(*layer.between) or Const(1)) if layer.between is not None else Const(2)
+        return isinstance(number, Const) and isinstance(number.value, int) and number.value > 1
 
     def _shape(self, args: Arguments, w: World) -> Iterator[Hashable]:
         """What tells containers of one place apart: which modules they hold."""

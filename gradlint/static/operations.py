@@ -251,7 +251,7 @@ class Operations:
         if op.activation == "keeps":
             new.activation = first.activation if first is not None else None
             new.activation_at = first.activation_at if first is not None else None
-            if len(tensors) > 1 and any(t.activation != new.activation for t in tensors):
+            if not op.picks and any(t.activation != new.activation for t in tensors):
                 new.activation = None
         elif op.activation == "bounds":
             probable = first is not None and first.activation in ("softmax", "sigmoid")

@@ -39,6 +39,7 @@ class Op:
     casts: bool = False  #: it may be told the type of its result, or to take that of another tensor
     beside: tuple[str, ...] = ()  #: keywords that each make it return a tensor of integers behind its result
     likens: bool = False  #: what else it is given only tells a shape, type or device, and is no input of the graph
+    picks: bool = False  #: what else it is given tells which elements of its first input it takes
     inplace: bool = False  #: changes its first input, and returns it
     view: bool = False  #: shares storage with its first input
     detaches: bool = False  #: the result carries no graph although its values come from the input
@@ -54,6 +55,8 @@ class Layer:
     op: Op = Op()  #: what calling it does to its first input
     mode_dependent: bool = False  #: it behaves differently in training and evaluation (dropout, batch norm)
     dropout: bool = False
+    drops: tuple[int, str] | None = None  #: where the probability of a dropout inside is given, which is 0 else
+    between: tuple[int, str] | None = None  #: the same of the number of layers, where it drops between them only
     container: Literal["", "sequential", "list", "dict", "wrapper"] = ""  #: "wrapper": calls the one module given to it
     returns: Literal["tensor", "recurrent", "attention"] = "tensor"
     """A tensor, ``(output, hidden)``, or ``(output, weights)``."""

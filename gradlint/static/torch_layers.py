@@ -81,10 +81,12 @@ _NN: Final = merged(
     # similarity
     _like("CosineSimilarity:cosine_similarity PairwiseDistance:pairwise_distance"),
     # recurrent layers and attention.  Their own dropout is 0 by default; that of a Transformer is 0.1.
-    layers("RNN GRU LSTM RNNBase", _HIDDEN, parameters=True, returns="recurrent"),
+    layers("RNN", _HIDDEN, parameters=True, drops=(6, "dropout"), between=(2, "num_layers"), returns="recurrent"),
+    layers("GRU LSTM", _HIDDEN, parameters=True, drops=(5, "dropout"), between=(2, "num_layers"), returns="recurrent"),
+    layers("RNNBase", _HIDDEN, parameters=True, returns="recurrent"),
     layers("LSTMCell", Op("tensors", copies=True), parameters=True),
     layers("RNNCell GRUCell RNNCellBase", _HIDDEN, parameters=True),
-    layers("MultiheadAttention", _HIDDEN, parameters=True, returns="attention"),
+    layers("MultiheadAttention", _HIDDEN, parameters=True, drops=(2, "dropout"), returns="attention"),
     layers("Transformer TransformerEncoderLayer TransformerDecoderLayer", _NORMS, parameters=True, mode_dependent=True),
     layers("TransformerEncoder TransformerDecoder", _NORMS, parameters=True, mode_dependent=True),
     # losses with parameters of their own

@@ -145,8 +145,8 @@ _SHAPES: Final = merged(
     ops("tile narrow_copy repeat_interleave", saves="", activation="keeps", copies=True),
     ops("diag diag_embed diagflat", saves="", copies=True),
     ops("tril triu", saves="", size="keeps", copies=True),
-    ops("gather masked_select take take_along_dim", activation="keeps", copies=True),
-    ops("index_select", saves="other", activation="keeps", copies=True),
+    ops("gather masked_select take take_along_dim", activation="keeps", picks=True, copies=True),
+    ops("index_select", saves="other", activation="keeps", picks=True, copies=True),
     ops(
         "chunk dsplit hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split unsafe_split_with_sizes vsplit",
         result="tensors",
