@@ -11,7 +11,7 @@ from gradlint.static.cloning import clone
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import COPY, COUNTED, beginning
-from gradlint.static.torch_table import any_of, begins_parameter
+from gradlint.static.torch_table import ATTRIBUTES, METHODS, TELLING_METHODS, any_of, begins_parameter
 from gradlint.static.values import (
     NONE,
     Class,
@@ -57,6 +57,7 @@ class BuiltinCalls:
             "builtins.next": self._next,
             "builtins.filter": self._filter,
             "builtins.map": self._map,
+            "functools.reduce": self._reduce,
             "itertools.chain": self._chain,
             "itertools.chain.from_iterable": self._chain_items,
             "itertools.cycle": self._first,
@@ -230,6 +231,23 @@ class BuiltinCalls:
             return w.new(Sequence(out, [None] * len(out)))
         return w.new(Sequence([], [], out[0]))
 
+    def _reduce(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``reduce(function, items, first)``: of any number of items, one stands for all."""
+        function, first = args.get(0) or NONE, args.get(2, "initial")
+        known_items, element = self._items(args.get(1) or NONE, w, ctx, site)
+        values = known_items if known_items is not None else [element]
+        if first is None and known_items is None:
+            values = [element, element]
+        if first is not None:
+            values = [first, *values]
+        if not values:
+            return Unknown(("call", fresh()))
+        result = values[0]
+        for number, value in enumerate(values[1:]):
+            here = ctx.at(site, number)
+            result = self.m.calls.joined(self.m.calls.call(function, Arguments([result, value]), w, here, site), w)
+        return result
+
     def _chain(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         instances = [w.get(w.resolve(a), Instance) for a in args.positional]
         if instances and all(i is not None and i.kind == "parameters" for i in instances):
@@ -347,6 +365,11 @@ class BuiltinCalls:
             if obj.layer is not None and name.value in ("weight", "bias"):
                 return Const(bool(obj.groups))
             if obj.cls is not None and self.m.definitions.attribute(obj.cls, str(name.value), w) is not None:
+                return Const(True)
+        tensor = w.get(owner, Tensor)
+        if tensor is not None and isinstance(name, Const):
+            certain = not (tensor.structured or tensor.supposed) and (name.value in METHODS or name.value in ATTRIBUTES)
+            if certain or name.value in TELLING_METHODS:  # what has none of these is no tensor
                 return Const(True)
         return Unknown(("hasattr", owner, name))
 
