@@ -155,7 +155,7 @@ class Calls:
             return self.m.construction.called(receiver, args, w, ctx, site)
         if name in _RECOGNISED and isinstance(receiver, Ref):
             self.m.modules.recognised(receiver, w, site)
-        attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
+        attribute = self.m.modules.called_for(w.resolve(self.m.attributes.get(receiver, name, w, ctx, site)), w, site)
         if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
             return [(w, self.m.methods.call(receiver, name, args, w, ctx, site))]
         return self.call(attribute, args, w, ctx, site)
@@ -166,7 +166,10 @@ class Calls:
         if isinstance(callee, Function):
             return self.function(callee, args, w, ctx, site)
         if isinstance(callee, Bound) and callee.function is not None:
-            return self.function(callee.function, args, w, ctx, site, callee.receiver)
+            grad = w.grad
+            results = self.function(callee.function, args, w, ctx, site, callee.receiver)
+            self.m.evaluation.method_called(callee, args, results, grad, ctx, site)
+            return results
         with self.m.flow.partly():  # who calls functions in turn may do so several times
             return self._indirect(callee, args, w, ctx, site)
 

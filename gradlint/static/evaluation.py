@@ -10,7 +10,7 @@ from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.ops import Op
 from gradlint.static.provenance import looks_like_module
-from gradlint.static.values import Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import Bound, Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -119,6 +119,28 @@ class Evaluation:
                 continue
             if not (before and self._is_frozen(ref, world)):
                 self._watch(ref, obj, acting, value, before, world, site)
+
+    def method_called(
+        self, method: Bound, args: Arguments, results: Results, before: bool | None, ctx: Context, site: Site
+    ) -> None:
+        """A method of an object of the project was called: another way forward, if that is a module in evaluation.
+
+        One that is called once may do no more than show something.
+        """
+        receiver = method.receiver
+        if self.m.witness.muted or before is not True or not ctx.iteration or not isinstance(receiver, Ref):
+            return
+        if _in_forward(ctx):
+            return
+        for world, value in results:
+            obj = world.get(receiver, Instance)
+            if obj is None or obj.kind != "module" or self._acting(receiver, obj, world).training is not False:
+                return
+            if any(self.m.tensors.requires_grad(given, world) for given in args):
+                return
+            tensors = [world.get(part, Tensor) for part in self.m.tensors.tensors_in([value], world)]
+            if tensors and all(part is not None and part.requires_grad and not part.calls for part in tensors):
+                self._watch(receiver, obj, self._acting(receiver, obj, world), value, before, world, site)
 
     def _acting(self, ref: Ref, obj: Instance, w: World) -> Instance:
         """The module whose mode counts: a container of layers, whenever it was built, acts as they do."""

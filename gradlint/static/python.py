@@ -54,6 +54,8 @@ class Python:
         self.m = machine
         self._chosen: Ledger[Hashable, int] = machine.ledgers.open()
         """By items and the index of a loop, which of them that is."""
+        self._standing: Ledger[int, None] = machine.ledgers.open()
+        """What a dict made for a key that is not known: one list stands for those of all keys."""
 
     # --- iteration
 
@@ -293,6 +295,8 @@ class Python:
             new.items[index] = made
         else:
             new.tail = made
+            if isinstance(made, Ref):
+                self._standing[made.id] = None
         return made
 
     def _mapping_item(self, obj: Mapping, index: Index, w: World, ctx: Context) -> Value:
@@ -376,7 +380,7 @@ class Python:
             return
         self.m.graphs.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
-        certain = certain and ctx.peeled < w.age(ref)
+        certain = certain and ctx.peeled < w.age(ref) and ref.id not in self._standing
         if certain and new.tail is None and len(new.items) < MAX_KNOWN:
             new.items.append(value)
             new.sites.append(site)
