@@ -237,7 +237,7 @@ class Attributes:
             elif isinstance(obj, Mapping):
                 w.write(owner.id).items[Const(name)] = value
         elif isinstance(owner, Unknown):
-            special = name in ("data", "grad", "requires_grad")
+            special = name in ("data", "grad", "_grad", "requires_grad")
             if special and self.m.changes.set_attribute_of_unknown(owner, name, value, w, ctx, site):
                 return
             w.remember(("attribute", owner.key, name), value)

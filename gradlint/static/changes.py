@@ -257,7 +257,7 @@ class Changes:
         if name == "requires_grad":
             self.asked(owner, value, True, w, ctx, site)
             self.require_grad(owner, bool(value.value) if isinstance(value, Const) else None, w, site)
-        elif name == "grad":
+        elif name in ("grad", "_grad"):
             tensor = w.get(owner, Tensor)
             if tensor is not None:
                 groups = tensor.groups
@@ -290,7 +290,7 @@ class Changes:
             return True
         if name == "requires_grad" and from_module(owner):
             self.asked(owner, w.resolve(value), True, w, ctx, site)
-        if name == "grad":
+        if name in ("grad", "_grad"):
             tensor = self.m.tensors.from_unknown(owner, w)
             self.set_attribute(tensor, name, value, w, ctx, site)
             return True

@@ -33,6 +33,7 @@ from gradlint.static.torch_table import (
     OPTIMIZERS,
     PASSED_THROUGH,
     PASSED_TOGETHER,
+    RUN_APART,
     SCALERS,
     SCHEDULERS,
     builds_module,
@@ -41,6 +42,7 @@ from gradlint.static.torch_table import (
 )
 from gradlint.static.values import (
     NONE,
+    Bound,
     Const,
     External,
     Function,
@@ -100,7 +102,23 @@ class Externals:
         if name == "torch.nn.parallel.data_parallel" and args.positional:
             given = Arguments(self._replicated(args, w), {}, args.open)
             return self.m.calls.call(args.positional[0], given, w, ctx, site)
+        if name in RUN_APART:
+            self._run_apart(name, args, w, ctx, site)
         return [(w, self._call(name, args, w, ctx, site))]
+
+    def _run_apart(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """A function of the project runs in a process or thread of its own, on what is there now."""
+        place, keyword, place_of_args, keyword_of_args, numbered = RUN_APART[name]
+        function = w.resolve(args.get(place, keyword) or NONE)
+        if not isinstance(function, Function) and not (isinstance(function, Bound) and function.function is not None):
+            return
+        given = Arguments([Unknown(("rank", fresh()), "rank")] if numbered else [])
+        items = self.m.python.iterate(args.get(place_of_args, keyword_of_args) or w.new(Sequence()), w, ctx, site)
+        given.positional += items.known or []
+        given.open = items.known is None or "kwargs" in args.keywords
+        apart = w.copy()
+        apart.grad = True
+        self.m.calls.call(function, given, apart, ctx, site)
 
     def _replicated(self, args: Arguments, w: World) -> list[Value]:
         """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
@@ -371,6 +389,8 @@ class Externals:
             integral=tensor.integral,
             activation=tensor.activation,
         )
+        if flag is False:
+            self.m.plain.shown(new, tensor, w)
         self.m.operations.copied(new, [value], w, site)
         return new
 
@@ -405,20 +425,19 @@ class Externals:
         retain = w.resolve(retain_given if retain_given is not None and w.resolve(retain_given) != NONE else create)
         flag = bool(retain.value) if isinstance(retain, Const) else None
         outputs = self.m.tensors.tensors_in([args.get(0, "outputs") or NONE], w)
-        for value in outputs:
-            root = w.get(value, Tensor)
-            if root is not None:
-                view = self.m.tensors.view_of(value, w)
-                self.m.changes.differentiated(value, w)
-                self.m.graphs.walks(value, w)
-                if flag and retain_given is not None and create == Const(False):
-                    self.m.graphs.retained(value, w, ctx, site)
-                self.m.witness.send(
-                    events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag))), w, ctx
-                )
-                self.m.evaluation.trained(value, w)
-                self.m.memory.walked(root, w, ctx, site)
-                self.m.passes.free(root, flag, w, site)
+        roots = [(value, root) for value in outputs if (root := w.get(value, Tensor)) is not None]
+        for number, (value, root) in enumerate(roots):
+            view = self.m.tensors.view_of(value, w)
+            self.m.changes.differentiated(value, w)
+            self.m.graphs.walks(value, w)
+            if flag and retain_given is not None and create == Const(False):
+                self.m.graphs.retained(value, w, ctx, site)
+            event = events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag)))
+            self.m.witness.send(event, w, ctx, alternative=number)
+            self.m.evaluation.trained(value, w)
+            self.m.memory.walked(root, w, ctx, site)
+        for _, root in roots:  # all are walked in one pass
+            self.m.passes.free(root, flag, w, site)
         result = self.m.operations.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
         if isinstance(result, Ref) and w.get(result, Tensor) is not None:
             new: Tensor = w.write(result.id)

@@ -192,6 +192,18 @@ HARMLESS_PREFIXES: Final = tuple(
 _NOT_HARMLESS: Final = ("torch.cuda.amp.", "torch.cuda.make_graphed_callables", "torch.multiprocessing.spawn")
 
 
+_PROCESS: Final = (1, "target", 3, "args", False)
+RUN_APART: Final = {
+    **dict.fromkeys(["multiprocessing.Process", "torch.multiprocessing.Process", "threading.Thread"], _PROCESS),
+    "torch.multiprocessing.spawn": (0, "fn", 1, "args", True),
+    "torch.multiprocessing.start_processes": (0, "fn", 1, "args", True),
+}
+"""What runs a function in a process or thread of its own, where gradients are enabled.
+
+With the position and name of the function and of its arguments, and whether the number of the process comes before these.
+"""
+
+
 def is_harmless(name: str) -> bool:
     """Whether ``name`` (canonical) leaves gradients and parameters alone, whatever it is given."""
     return name in HARMLESS or (name.startswith(HARMLESS_PREFIXES) and not name.startswith(_NOT_HARMLESS))
