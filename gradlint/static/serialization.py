@@ -9,7 +9,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.expressions import key_of
 from gradlint.static.torch_table import DOWNLOADS
-from gradlint.static.values import NONE, Const, External, Instance, Mapping, Object, Sequence, Unknown, Value
+from gradlint.static.values import NONE, Choice, Const, External, Instance, Mapping, Object, Sequence, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Serialization:
 
     def _holds_module(self, value: Value, w: World) -> bool:
         value = w.resolve(value)
+        if isinstance(value, Choice):
+            return all(self._holds_module(alternative, w) for alternative in value.alternatives)
         obj = w.get(value, Object)
         if isinstance(obj, Instance):
             return obj.kind in ("module", "lightning")
