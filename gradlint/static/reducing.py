@@ -64,13 +64,16 @@ def _differ(x: Value | None, y: Value | None, a: World, b: World, depth: int = 0
             yield 20, None
         elif depth and _GRAPH(left) != _GRAPH(right):
             yield 10, None
-    elif _is_plain(x, a) and _is_plain(y, b) and not isinstance(x, Const) and not isinstance(y, Const):
+    elif _is_nothing(x, a) and _is_nothing(y, b):
         return
     elif (
         isinstance(left, Sequence) and isinstance(right, Sequence) and depth < 2 and len(left.items) == len(right.items)
     ):
         for mine, theirs in zip((*left.items, left.tail), (*right.items, right.tail), strict=True):
-            yield from _differ(mine, theirs, a, b, depth + 1)
+            if isinstance(mine, Const) and isinstance(theirs, Const) and mine != theirs:
+                yield 10, None  # a list of constants may say how a model is built
+            else:
+                yield from _differ(mine, theirs, a, b, depth + 1)
     elif isinstance(x, Unknown) or isinstance(y, Unknown):
         if left is not None or right is not None:
             yield 5, None
@@ -78,16 +81,21 @@ def _differ(x: Value | None, y: Value | None, a: World, b: World, depth: int = 0
         yield 10, None
 
 
-def _is_plain(value: Value | None, w: World, depth: int = 2) -> bool:
-    """Whether a value is a constant, something unknown, or a list or tuple of such: no rule asks which."""
-    if value is None or isinstance(value, Const):
+def _is_nothing(value: Value | None, w: World, depth: int = 2) -> bool:
+    """Whether a value is unknown, a list or dict of such, or a tuple of such and of numbers, as a shape is."""
+    if value is None:
         return True
     if isinstance(value, Unknown):
         return not value.deps
     obj = w.get(value, Object) if depth else None
     if isinstance(obj, Sequence):
-        return all(_is_plain(item, w, depth - 1) for item in (*obj.items, obj.tail))
-    return isinstance(obj, Mapping) and all(_is_plain(item, w, depth - 1) for item in (*obj.items.values(), obj.tail))
+        items = (item for item in (*obj.items, obj.tail) if obj.mutable or not _is_number(item))
+        return all(_is_nothing(item, w, depth - 1) for item in items)
+    return isinstance(obj, Mapping) and all(_is_nothing(item, w, depth - 1) for item in (*obj.items.values(), obj.tail))
+
+
+def _is_number(value: Value | None) -> bool:
+    return isinstance(value, Const) and type(value.value) in (int, float)
 
 
 def _is_mere(value: Value, w: World) -> bool:
@@ -107,7 +115,6 @@ def _dicts_differ(x: dict[Any, Value], y: dict[Any, Value], a: World, b: World) 
 
 _TENSOR_FACTS = attrgetter("requires_grad", "device", "activation", "integral", "data_of", "is_parameter", "size")
 _GRAPH = attrgetter("segments", "reaches", "deps", "groups", "gradient_of")
-
 
 _UNSETTLED = (Unknown, Choice)
 """Values that may have turned out to be different ones in two worlds."""
