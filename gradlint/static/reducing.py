@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LOST_MODEL = 40  #: what it weighs that a model of the project would be forgotten
+
 _Difference = tuple[int, "tuple[Value, Value] | None"]
 """How much a difference matters, and the two values if they are such that a choice between them tells all of it."""
 
@@ -76,9 +78,14 @@ def _differ(x: Value | None, y: Value | None, a: World, b: World, depth: int = 0
                 yield from _differ(mine, theirs, a, b, depth + 1)
     elif isinstance(x, Unknown) or isinstance(y, Unknown):
         if left is not None or right is not None:
-            yield 5, None
+            yield _LOST_MODEL if _is_model(left or right) else 5, None
     else:
         yield 10, None
+
+
+def _is_model(obj: Object | None) -> bool:
+    """Whether an object is a model of the project: its join with anything would be anything."""
+    return isinstance(obj, Instance) and obj.kind == "module" and obj.cls is not None
 
 
 def _is_nothing(value: Value | None, w: World, depth: int = 2) -> bool:
