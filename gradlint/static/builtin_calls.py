@@ -421,9 +421,13 @@ class BuiltinCalls:
 
     def _type(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(0) or NONE)
-        obj = w.get(value, Instance)
-        if obj is not None:
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance):
             return obj.cls or External(obj.name)
+        if isinstance(obj, Tensor) and obj.is_parameter is False and not obj.structured and not obj.supposed:
+            return External("torch.Tensor")
+        if isinstance(obj, Sequence) and not obj.fields:
+            return External("builtins.list" if obj.mutable else "builtins.tuple")
         return Unknown(("type", value))
 
     def _bool(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

@@ -53,12 +53,14 @@ class Legacy:
         detached = unknown() if value is None else self.m.tensors.view_of(w.resolve(value), w).requires_grad
         self._send("variable", "Variable(…)", "the tensor itself", w, ctx, site, detached)
 
-    def indexed(self, tensor: Tensor, index: object, w: World, ctx: Context, site: Site) -> None:
-        """``loss.data[0]``, where the loss is a single number."""
+    def indexed(self, tensor: Tensor, index: object, w: World, ctx: Context, site: Site) -> bool:
+        """Whether this is ``loss.data[0]``, where the loss is a single number: it was a number once, and raises now."""
         if tensor.data_of is not None and tensor.size == "one" and index == Const(0):
             base = w.find(tensor.data_of)
             if isinstance(base, Tensor) and base.is_leaf is not True:
                 self._send("index", ".data[0]", ".item()", w, ctx, site, taken_at=tensor.data_at)
+                return True
+        return False
 
     def _send(
         self,

@@ -190,7 +190,8 @@ class Python:
         owner = self.m.choices.used(w.resolve(owner), w)
         obj = w.get(owner, Object)
         if isinstance(obj, Tensor):
-            self.m.legacy.indexed(obj, index, w, ctx, site)
+            if self.m.legacy.indexed(obj, index, w, ctx, site):
+                return self.m.cuts.note(self.m.tensors.figure([owner], w), [owner], "number", w, site)
             name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
             part = self.m.tensors.view(owner, w, site, name)
             self.m.shapes.taken(obj, index, part, w)
