@@ -155,8 +155,10 @@ class BuiltinCalls:
         return w.new(Sequence(list(kept), [None] * len(kept))) if kept else None
 
     def _zip(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        if args.unpacked and not args.positional and (transposed := self._transposed(args.unpacked, w)) is not None:
-            return transposed
+        if args.unpacked:
+            transposed = self._transposed([*args.positional, *args.unpacked], w)
+            if transposed is not None:
+                return transposed
         columns = [self._items(value, w, ctx, site) for value in args.positional]
         known_columns = [c for c, _ in columns if c is not None]
         if known_columns and len(known_columns) == len(columns):

@@ -101,6 +101,10 @@ class Calls:
                 items = self.m.python.iterate(value, w, ctx, ctx.site(arg.value))
                 if items.known is None:
                     sequence = w.get(value, Sequence)
+                    if sequence is not None and sequence.items and sequence.tail is not None and not args.open:
+                        args.positional += sequence.items  # these come first, however many there are
+                        sequence = Sequence([], [], sequence.tail, sequence.tail_site, False)
+                        value = w.new(sequence)
                     args.rest = value if not args.open else None
                     args.open, args.last = True, sequence.ending if sequence is not None else None
                     if sequence is not None and sequence.tail is not None:

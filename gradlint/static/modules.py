@@ -576,6 +576,8 @@ class Modules:
         size = "one" if reduction is None or reduction in (Const("mean"), Const("sum")) else "unknown"
         if reduction == Const("none"):
             size = "many"
+        if prediction is None and args.open:
+            args = args.behind(Unknown(("args", fresh())))
         value = self.m.operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self.m.cuts.loss(value, prediction, target, w)
         return value

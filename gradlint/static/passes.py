@@ -91,6 +91,8 @@ class Passes:
         if retain and not create and "retain_graph" in args.keywords:
             self.m.graphs.retained(root, w, ctx, site)
         self.free(tensor, retain, w, site)
+        if tensor.size is None and given.is_false:
+            w.write(root.id).size = "one"  # or it has raised
 
     def reached_before(self, groups: Iterable[int], w: World, ctx: Context) -> None:
         """Groups come to light as they are stepped: the last backward pass of an unknown loss had reached them."""
