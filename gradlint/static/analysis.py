@@ -18,6 +18,7 @@ from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
 from gradlint.static.budget import CLOSE, BudgetExceededError, OrderMattersError
 from gradlint.static.callers import Callers
+from gradlint.static.chains import chains_in
 from gradlint.static.context import forget_keys
 from gradlint.static.effort import Effort
 from gradlint.static.entries import Entries
@@ -31,6 +32,7 @@ from gradlint.static.witness import Witness
 
 _RECURSION = 6_000
 _AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
+_ENABLING = frozenset(["enable_grad", "set_grad_enabled"])
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 
 
@@ -119,8 +121,8 @@ class _Analyzer:
         ]
         referenced = self._referenced(modules, pending)
         # Of a class only the methods that nothing has called are entry points: the functions go first.
-        for unit in sorted(pending, key=lambda u: (isinstance(u, ClassUnit), u in referenced)):
-            self._definition(unit, None if unit in referenced else True)
+        for unit in sorted(pending, key=lambda u: (isinstance(u, ClassUnit), u in referenced, referenced.get(u))):
+            self._definition(unit, None if unit in referenced and not self._derives(unit) else True)
         self._follow_missed(targets)
         self.notes += [
             f"{module.path}: too long to follow, only what it defines and imports is known"
@@ -261,8 +263,17 @@ class _Analyzer:
 
     # --- what is referenced, what is told already
 
-    def _referenced(self, modules: list[Module], pending: list[DefinitionUnit]) -> set[Unit]:
-        """Functions that other code mentions: of their own file, or of one that mentions theirs."""
+    def _derives(self, unit: DefinitionUnit) -> bool:
+        """Whether a function makes a backward pass, which takes that gradients are enabled where it is called."""
+        if not isinstance(unit, FunctionUnit) or unit.words & _ENABLING:
+            return False
+        return bool(self.reach.features_of_call(unit) & Feature.BACKWARD)
+
+    def _referenced(self, modules: list[Module], pending: list[DefinitionUnit]) -> dict[Unit, bool]:
+        """Functions that other code mentions: of their own file, or of one that mentions theirs.
+
+        Also told is whether another function does.
+        """
         at_home: dict[tuple[Module, str], list[FunctionUnit]] = {}
         abroad: dict[str, dict[str, list[FunctionUnit]]] = {}  # by their names, and those of their files
         for unit in pending:
@@ -270,18 +281,20 @@ class _Analyzer:
                 at_home.setdefault((unit.module, unit.name), []).append(unit)
                 for file in _names_of(unit.module):
                     abroad.setdefault(unit.name, {}).setdefault(file, []).append(unit)
-        found: set[Unit] = set()
-        known: set[tuple[str, str]] = set()
+        found: dict[Unit, bool] = {}
         for module in modules:
             parts = list(leaves(module.units))
             words = frozenset[str]().union(*(part.words for part in parts))
             for leaf in parts:
+                if isinstance(leaf, StatementUnit) and leaf.is_import:
+                    continue
+                within = isinstance(leaf, FunctionUnit)
                 own = leaf.name if isinstance(leaf, FunctionUnit) else None
-                for name in abroad.keys() & leaf.words - {own}:
-                    found.update(at_home.get((module, name), ()))
-                    met = {(name, file) for file in abroad[name].keys() & words} - known
-                    found.update(*(abroad[name][file] for _, file in met))
-                    known |= met
+                named = abroad.keys() & leaf.words - {own}
+                for name in sorted(named & _names_in(leaf.text)) if named else ():
+                    met = [abroad[name][file] for file in sorted(abroad[name].keys() & words)]
+                    for unit in [*at_home.get((module, name), ()), *(unit for units in met for unit in units)]:
+                        found[unit] = found.get(unit, False) or within
         return found
 
     def _superseded(self, findings: list[Finding]) -> list[Finding]:
@@ -308,6 +321,11 @@ class _Analyzer:
                     continue
                 told.add((finding.code, finding.cause))
             yield finding
+
+
+def _names_in(text: str) -> set[str]:
+    """The names of a text, without those in comments and strings."""
+    return {part for chain in chains_in(text) for part in chain.parts}
 
 
 def _row(place: Location) -> _Row:
