@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
+from gradlint.static.chains import Chain, chains_in
 from gradlint.static.ops import Op
 from gradlint.static.provenance import looks_like_module
+from gradlint.static.reach import reached_from
 from gradlint.static.values import Bound, Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
     from gradlint.static.ledger import Ledger
     from gradlint.static.outcome import Results
+    from gradlint.static.units import Unit
+
+_OWN_MODE = Chain(("self", "training"), called=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,7 @@ class Evaluation:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._calls: Ledger[int, _Call] = machine.ledgers.open()
+        self._asking: dict[Unit, bool] = {}  #: by class, whether the forward pass of its objects asks for their mode
         self._held: set[int] = set()  #: modules held by what was given others: they may be copies of those
 
     # --- modes
@@ -93,9 +99,22 @@ class Evaluation:
             obj = w.find(here.id)
             if not isinstance(obj, Instance):
                 continue
-            if _depends_on_mode(obj):
+            if self._asks_mode(obj):
                 return known(True)
         return unknown()
+
+    def _asks_mode(self, obj: Instance) -> bool:
+        """Whether a module itself behaves differently in training: a layer does, or its forward pass asks for it."""
+        if obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent):
+            return True
+        if obj.cls is None or obj.kind != "module":
+            return False
+        known_answer = self._asking.get(obj.cls.unit)
+        if known_answer is None:
+            methods = self.m.definitions.methods(obj.cls)
+            texts = (methods[name].text for name in reached_from(methods, ["forward"]))
+            known_answer = self._asking[obj.cls.unit] = any(_OWN_MODE in chains_in(text) for text in texts)
+        return known_answer
 
     # --- calls
 
@@ -147,16 +166,16 @@ class Evaluation:
         if obj.layer is None or not obj.layer.container:
             return obj
         parts = [part for here in self.m.modules.walk(ref, w) if isinstance(part := w.find(here.id), Instance)]
-        acting = [part for part in parts if _depends_on_mode(part)]
+        acting = [part for part in parts if self._asks_mode(part)]
         modes = {part.training for part in acting}
         if not modes or obj.training in modes:
             return obj
         return acting[0]
 
     def _is_frozen(self, ref: Ref, w: World) -> bool:
-        """Whether no parameter of a module requires grad: it builds no graph of its own."""
+        """Whether no parameter of a module requires grad, or none need: it may build no graph of its own."""
         groups = [w.find(key) for key in self.m.modules.groups(ref, w)]
-        return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
+        return all(isinstance(group, Group) and _may_be_frozen(group) for group in groups)
 
     def _watch(self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, site: Site) -> None:
         if acting.training and (not self.depends_on_mode(ref, w).is_true or self._asked(ref, obj, w)):
@@ -241,8 +260,8 @@ class Evaluation:
             self.m.witness.withdraw(events.OutputMeasured, self._calls[key].site)
 
 
-def _depends_on_mode(obj: Instance) -> bool:
-    return obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent)
+def _may_be_frozen(group: Group) -> bool:
+    return group.requires_grad is False or (group.requires_grad is None and group.told)
 
 
 def _in_forward(ctx: Context) -> bool:

@@ -190,6 +190,8 @@ class _Join:
             return self.out.new(row)
         if isinstance(left, Instance) and isinstance(right, Instance) and left.kind == right.kind == "distribution":
             return self.out.new(self.objects(left, right))
+        if isinstance(left, Instance) and isinstance(right, Instance) and _are_same_parameters(left, right):
+            return self.out.new(self.objects(left, right))
         if isinstance(left, Mapping) and isinstance(right, Mapping):
             return self.out.new(self.objects(left, right))
         if isinstance(x, Stars) and isinstance(y, Stars):
@@ -296,6 +298,11 @@ class _Join:
         closed_by = x.closed_by if x.closed_by == y.closed_by else None
         fields = x.fields if x.fields == y.fields else ()  # named tuples of two kinds
         return Sequence(items, x.sites[:shared], tail, site, x.mutable, fields, closed_by, x.own | y.own)
+
+
+def _are_same_parameters(x: Instance, y: Instance) -> bool:
+    """Whether ``model.parameters()`` was asked of two models that hold the same ones, as a model and its wrapper do."""
+    return x.kind == y.kind == "parameters" and x.groups == y.groups and x.attrs.keys() == y.attrs.keys()
 
 
 def _same(x: Any, y: Any) -> Any:

@@ -93,6 +93,8 @@ class Passes:
         self.free(tensor, retain, w, site)
         if tensor.size is None and given.is_false:
             w.write(root.id).size = "one"  # or it has raised
+        if w.grad is None and tensor.requires_grad is None and tensor.segments:
+            w.grad = True  # so it has when the graph was not recorded
 
     def reached_before(self, groups: Iterable[int], w: World, ctx: Context) -> None:
         """Groups come to light as they are stepped: the last backward pass of an unknown loss had reached them."""
