@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.literals import formatted
 from gradlint.static.values import NONE, Const, Instance, Mapping, Ref, Sequence, Unknown, Value
 from gradlint.static.world import World, fresh
 
@@ -161,5 +162,12 @@ class Containers:
                 parts: list[Value] = [Const(p) for p in receiver.value.split(*(v.value for v in values))]  # type: ignore[union-attr]
                 return w.new(Sequence(parts, [None] * len(parts)))
         if name == "format" and isinstance(receiver.value, str):
+            named = {key: w.resolve(value) for key, value in args.keywords.items()}
+            if not args.open and all(isinstance(v, Const) for v in (*values, *named.values())):
+                given = [v.value for v in values if isinstance(v, Const)]
+                by_name = {key: v.value for key, v in named.items() if isinstance(v, Const)}
+                text = formatted(receiver.value, given, by_name)
+                if text is not None:
+                    return Const(text)
             return Unknown(("string", fresh(), receiver.value.partition("{")[0]))
         return Unknown(("string", fresh()))

@@ -12,7 +12,7 @@ import libcst as cst
 
 from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
-from gradlint.static.literals import Literal, value_of
+from gradlint.static.literals import Literal, formatted, value_of
 from gradlint.static.modes import mode_of
 from gradlint.static.outcome import Results
 from gradlint.static.provenance import is_later
@@ -162,8 +162,10 @@ class Expressions:
             if isinstance(part, cst.FormattedStringExpression):
                 value = w.resolve(self.m.eval(part.expression, w, ctx))
                 self.m.uses.escaped([value], w)
-                known = isinstance(value, Const) and part.conversion is None and part.format_spec is None
-                texts.append(str(value.value) if known and isinstance(value, Const) else None)
+                known = isinstance(value, Const) and part.conversion is None
+                spec = "".join(t.value if isinstance(t, cst.FormattedStringText) else "{" for t in part.format_spec or ())
+                field = f"{{:{spec}}}" if spec else "{}"
+                texts.append(formatted(field, [value.value], {}) if known and isinstance(value, Const) else None)
             elif isinstance(part, cst.FormattedStringText):
                 texts.append(part.value)
         known_texts = list(itertools.takewhile(lambda text: text is not None, texts))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import libcst as cst
 
+_PLAIN_FIELDS = re.compile(r"(?:[^{}]|\{\{|\}\}|\{\w*(?::[^{}\d]*\d{0,2}[^{}\d]*\d{0,2}[a-zA-Z%]?)?\})*")
 Literal = cst.Integer | cst.Float | cst.Imaginary | cst.SimpleString
 
 
@@ -27,4 +30,14 @@ def value_of(node: Literal) -> Any:
     return node.evaluated_value
 
 
-__all__ = ["Literal", "value_of"]
+def formatted(text: str, values: Sequence[object], named: Mapping[str, object]) -> str | None:
+    """``text.format(*values, **named)``, where its fields are plain: names or numbers, and a short format."""
+    if not _PLAIN_FIELDS.fullmatch(text):
+        return None
+    try:
+        return text.format(*values, **named)
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
+
+
+__all__ = ["Literal", "formatted", "value_of"]
