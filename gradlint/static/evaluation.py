@@ -12,7 +12,20 @@ from gradlint.static.chains import Chain, chains_in
 from gradlint.static.ops import Op
 from gradlint.static.provenance import looks_like_module
 from gradlint.static.reach import reached_from
-from gradlint.static.values import Bound, Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import (
+    Bound,
+    Class,
+    Const,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -70,7 +83,7 @@ class Evaluation:
         obj = w.get(ref, Instance)
         if obj is None:
             return
-        if flag is False and not (obj.opaque or self.depends_on_mode(ref, w).is_true):
+        if flag is False and not (obj.opaque or self.depends_on_mode(ref, w).is_true or self._asks_mode(ref, w)):
             return
         if flag is False and (ref.id in self._held or self._is_part(ref, obj, w)):
             return
@@ -99,21 +112,21 @@ class Evaluation:
             obj = w.find(here.id)
             if not isinstance(obj, Instance):
                 continue
-            if self._asks_mode(obj):
+            if _depends_on_mode(obj):
                 return known(True)
         return unknown()
 
-    def _asks_mode(self, obj: Instance) -> bool:
-        """Whether a module itself behaves differently in training: a layer does, or its forward pass asks for it."""
-        if obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent):
-            return True
-        if obj.cls is None or obj.kind != "module":
-            return False
-        known_answer = self._asking.get(obj.cls.unit)
+    def _asks_mode(self, ref: Ref, w: World) -> bool:
+        """Whether the forward pass of a module, or of one below it, asks for the mode: it does something else then."""
+        modules = (w.get(here, Instance) for here in self.m.modules.walk(ref, w))
+        return any(obj.cls is not None and self._is_asking(obj.cls) for obj in modules if obj is not None)
+
+    def _is_asking(self, cls: Class) -> bool:
+        known_answer = self._asking.get(cls.unit)
         if known_answer is None:
-            methods = self.m.definitions.methods(obj.cls)
+            methods = self.m.definitions.methods(cls)
             texts = (methods[name].text for name in reached_from(methods, ["forward"]))
-            known_answer = self._asking[obj.cls.unit] = any(_OWN_MODE in chains_in(text) for text in texts)
+            known_answer = self._asking[cls.unit] = any(_OWN_MODE in chains_in(text) for text in texts)
         return known_answer
 
     # --- calls
@@ -166,7 +179,7 @@ class Evaluation:
         if obj.layer is None or not obj.layer.container:
             return obj
         parts = [part for here in self.m.modules.walk(ref, w) if isinstance(part := w.find(here.id), Instance)]
-        acting = [part for part in parts if self._asks_mode(part)]
+        acting = [part for part in parts if _depends_on_mode(part)]
         modes = {part.training for part in acting}
         if not modes or obj.training in modes:
             return obj
@@ -260,8 +273,13 @@ class Evaluation:
             self.m.witness.withdraw(events.OutputMeasured, self._calls[key].site)
 
 
+def _depends_on_mode(obj: Instance) -> bool:
+    return obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent)
+
+
 def _may_be_frozen(group: Group) -> bool:
-    return group.requires_grad is False or (group.requires_grad is None and group.told)
+    """Whether the parameters of a layer are frozen, or may be; of a whole model, it may be a part that is."""
+    return group.requires_grad is False or (group.requires_grad is None and group.told and not group.opaque)
 
 
 def _in_forward(ctx: Context) -> bool:

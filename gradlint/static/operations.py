@@ -14,6 +14,7 @@ from gradlint.static.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS
 from gradlint.static.values import (
     NONE,
     Const,
+    External,
     Instance,
     Ref,
     Segment,
@@ -300,7 +301,7 @@ class Operations:
         if op.device in ("cpu", "cuda"):
             return op.device
         if op.device == "unknown":
-            return None
+            return self._device_of_type(args, w) if op.casts else None
         if op.device in ("argument", "to") or "device" in args.keywords:
             given = args.keywords.get("device")
             if given is None and op.device == "to":
@@ -314,6 +315,22 @@ class Operations:
                 return None if args.open else "cpu"
             return device_of(w.resolve(given), w)
         return self._where(inputs, w)
+
+    def _device_of_type(self, args: Arguments, w: World) -> str | None:
+        """Where ``x.type(kind)`` is: types of elements move nothing, ``torch.cuda.FloatTensor`` says where, and so does
+        another tensor.
+        """
+        given = args.get(1, "dtype") or args.get(1, "other")
+        kind = w.resolve(given) if given is not None else NONE
+        if w.get(kind, Tensor) is not None:
+            return self._where([kind], w)
+        name = kind.value if isinstance(kind, Const) else kind.name if isinstance(kind, External) else ""
+        owner, _, last = name.rpartition(".") if isinstance(name, str) else ("", "", "")
+        if owner == "torch.cuda":
+            return "cuda"
+        if owner == "torch":
+            return "cpu" if last.endswith("Tensor") else self._where(args.positional[:1], w)
+        return None
 
     def _where(self, inputs: Iterable[Value], w: World) -> str | None:
         """The device of what is computed from values."""

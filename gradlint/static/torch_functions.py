@@ -159,6 +159,7 @@ _OTHERS: Final = merged(
         "torch_geometric.nn",
         ops("global_add_pool global_max_pool global_mean_pool", saves="other", copies=True),
     ),
+    ops("torchvision.utils.make_grid", grad="never", saves="", detaches=True),
     ops("torch_geometric.utils.softmax", saves="both", size="keeps", activation="softmax", copies=True),
     within(
         "torch_scatter",
