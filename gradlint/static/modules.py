@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -18,7 +19,9 @@ from gradlint.static.torch_table import (
     LAYERS,
     LOSSES,
     PACKED_FIELDS,
+    classifies_many,
     depends_on_mode,
+    has_parameters,
     heads,
     holds_parameters,
     is_part,
@@ -56,6 +59,8 @@ _OPAQUE = Op(activation="clears", saves="other")
 MODULES = ("module", "lightning", "loss")
 MOVED = "moved"
 """With the key of an unknown value: what a world is bound to once that was moved to a device."""
+_MANY = "<many>"
+"""An attribute of a library's model that gives many numbers for each sample, as long as nothing in it is replaced."""
 _HOLDERS = ("optimizer", "parameters")
 
 
@@ -136,9 +141,11 @@ class Modules:
     def library_model(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:
         """A model that a library builds: its inside is not known, but for what the torch table tells of its kind."""
         ref = self.opaque(w, name, site, True, place=(site, ctx.key, name))
+        new: Instance = w.write(ref.id)
         if depends_on_mode(name, args.keywords) and not args.open:
-            new: Instance = w.write(ref.id)
             new.mode_dependent, new.training = True, True
+        if classifies_many(name, args.keywords) and not args.open:
+            new.attrs[_MANY] = Const(True)
         return ref
 
     def taken_for_one(self, value: Unknown, w: World, site: Site) -> Ref:
@@ -199,13 +206,35 @@ class Modules:
 
     def is_part(self, value: Unknown, w: World) -> bool:
         """Whether an unknown value is a module of a library's model: ``resnet.layer4``, ``vgg.features[0]``."""
-        key: Hashable = value.key
-        while isinstance(key, tuple) and key[0] == "item" and len(key) == 3:
-            key = key[1]
+        return self._part_of(value.key, w) is not None
+
+    def _part_of(self, key: Hashable, w: World) -> tuple[Instance, str] | None:
+        """The library's model that something unknown is a part of, and the attribute under which that has it."""
+        while isinstance(key, tuple) and len(key) == 3 and (key[0] in ("item", "element") or key[2] == "_modules"):
+            key = key[2] if key[0] == "element" else key[1]
         if not isinstance(key, tuple) or key[0] != "attribute" or not isinstance(key[1], Ref):
-            return False
+            return None
         owner = w.get(key[1], Instance)
-        return owner is not None and owner.opaque and is_part(owner.name, key[2])
+        return (owner, key[2]) if owner is not None and owner.opaque and is_part(owner.name, key[2]) else None
+
+    def part_called(self, part: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
+        """What a module of a library's model gives when it is called by itself; None if the value is no such module."""
+        found = self._part_of(part.key, w)
+        if found is None or args.open or not heads(found[0].name):
+            return None
+        owner, name = found
+        whole = isinstance(part.key, tuple) and part.key[0] == "attribute" and has_parameters(name)
+        op = _OPAQUE if whole else replace(_OPAQUE, saves="")  # a layer inside may have no parameters
+        value = self.m.operations.apply(op, args, w, ctx, site, parameters=owner.groups if whole else frozenset())
+        tensor = w.get(value, Tensor)
+        if tensor is not None and isinstance(value, Ref):
+            new: Tensor = w.write(value.id)
+            new.activation = new.integral = new.device = new.device_if_tensor = None
+            new.structured = not owner.name.startswith("torchvision.")
+            new.open, new.vague, new.deps = True, True, new.deps | owner.groups
+            if new.requires_grad is False and w.grad is not False and not whole:
+                new.requires_grad = new.is_leaf = None
+        return value
 
     def children(self, obj: Instance, w: World) -> Iterator[Ref]:
         """The modules registered directly on a module."""
@@ -471,10 +500,16 @@ class Modules:
             new.device = "cuda" if new.on_device_as_one else None
             new.open = True
             new.presumed = new.outright = new.requires_grad is None and w.grad is True
+            if _MANY in obj.attrs and self._is_as_built(callee, obj, w):
+                new.size, new.structured = "many", False
         for head in (obj.attrs[name] for name in heads(obj.name) if name in obj.attrs):
             if w.get(w.resolve(head), Instance) is not None:
                 return self.m.calls.call(head, Arguments([value]), w, ctx.at(site, "head"), site)
         return [(w, value)]
+
+    def _is_as_built(self, ref: Ref, obj: Instance, w: World) -> bool:
+        """Whether no part of a library's model was replaced."""
+        return obj.attrs.keys() <= {_MANY} and not any(_inside(key)[0] == ref for key in w.bound)
 
     def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if layer.dropout and obj.in_forward and obj.mode_at is None:

@@ -75,6 +75,21 @@ def is_part(name: str, attribute: str) -> bool:
     return attribute in PARTS and name.startswith(_CLASSIFIERS)
 
 
+_WITHOUT_PARAMETERS: Final = frozenset(["avgpool", "norm", "stages", "stem"])
+"""Those of them that may have none."""
+
+
+def has_parameters(attribute: str) -> bool:
+    """Whether what a model keeps under ``attribute`` has parameters, if that is one of its parts."""
+    return attribute in PARTS - _WITHOUT_PARAMETERS
+
+
+def classifies_many(name: str, options: Iterable[str]) -> bool:
+    """Whether a model that ``name`` (canonical) builds, given these options, gives a number for each of many classes."""
+    factory = name.startswith("torchvision.models.") and name.rpartition(".")[2].islower()
+    return factory and bool(heads(name)) and "num_classes" not in options
+
+
 _INTEGERS: Final = re.compile(r"(^|_)(labels?|ids?|index|indices|classes|counts?|lengths?)$")
 
 
