@@ -175,7 +175,10 @@ class Externals:
                 Instance(name=name, kind="optimizer", groups=groups, made_at=site, born=fresh()), (site, ctx.key, name)
             )
         if name in PASSED_THROUGH:
-            return w.resolve(args.get(0) or NONE)
+            given = w.resolve(args.get(0) or NONE)
+            if name == "torch.nn.utils.weight_norm":
+                self.m.modules.weight_normed(given, args, w)
+            return given
         if name in PASSED_TOGETHER:
             return self._together(PASSED_TOGETHER[name], args, w)
         if name in SCALERS:

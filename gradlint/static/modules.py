@@ -332,6 +332,15 @@ class Modules:
         w.write(owner.id).attrs[name] = parameter
         return parameter
 
+    def weight_normed(self, value: Value, args: Arguments, w: World) -> None:
+        """``weight_norm(layer)``: its weight is computed from two parameters, a direction and a length."""
+        obj, name = w.get(value, Instance), w.resolve(args.get(1, "name") or Const("weight"))
+        if not isinstance(value, Ref) or obj is None or obj.layer is None or not obj.groups or name != Const("weight"):
+            return
+        for half in ("weight_v", "weight_g"):
+            parameter = self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device)
+            w.write(value.id).attrs[half] = parameter
+
     # --- attributes
 
     def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
