@@ -150,7 +150,9 @@ class Modules:
 
     def taken_for_one(self, value: Unknown, w: World, site: Site) -> Ref:
         """The opaque module that stands from now on for what can only be one."""
-        opaque = self.opaque(w, value.hint, site, None, value.deps, ("module", value.key))
+        part = self._part_of(value.key, w)
+        name = value.hint if part is None else f"{part[0].name}.{part[1]}"
+        opaque = self.opaque(w, name, site, None, value.deps, ("module", value.key))
         w.bound[value.key] = opaque
         return opaque
 
@@ -212,6 +214,9 @@ class Modules:
         """The library's model that something unknown is a part of, and the attribute under which that has it."""
         while isinstance(key, tuple) and len(key) == 3 and (key[0] in ("item", "element") or key[2] == "_modules"):
             key = key[2] if key[0] == "element" else key[1]
+        if isinstance(key, Ref):
+            owner = w.get(key, Instance)
+            return (owner, "") if owner is not None and owner.opaque and heads(owner.name) else None
         if not isinstance(key, tuple) or key[0] != "attribute" or not isinstance(key[1], Ref):
             return None
         owner = w.get(key[1], Instance)
@@ -232,7 +237,8 @@ class Modules:
             new.activation = new.integral = new.device = new.device_if_tensor = None
             new.structured = not owner.name.startswith("torchvision.")
             new.open, new.vague, new.deps = True, True, new.deps | owner.groups
-            if new.requires_grad is False and w.grad is not False and not whole:
+            frozen = all(self.m.tensors.group_grad(key, w) is False for key in owner.groups)
+            if new.requires_grad is False and w.grad is not False and not whole and not frozen:
                 new.requires_grad = new.is_leaf = None
         return value
 
