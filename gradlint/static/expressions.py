@@ -488,7 +488,8 @@ class Expressions:
                 self.m.changes.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
                 return
             if self.m.memory.shares(owner):
-                self.m.memory.array_changed(owner, w, ctx, ctx.site(node), at=place_of(node.target))
+                place = place_of(node.target)
+                self.m.memory.array_changed(owner, w, ctx, ctx.site(node), amended=True, at=place)
                 return
         if symbol in ("+", "-"):
             self.m.graphs.summed(current, value, w, ctx, ctx.site(node))

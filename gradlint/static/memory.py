@@ -43,6 +43,7 @@ class Memory:
         self._saved: set[int] = set()  #: storages that some backward pass needed, in any world
         self._from_numpy: set[int] = set()
         self._amended: set[Site] = set()
+        self._adjusted: set[Site] = set()  #: the same of a part of them
 
     def root(self, key: int, w: World) -> int:
         """The tensor whose storage the tensor ``key`` uses."""
@@ -213,6 +214,12 @@ class Memory:
         key = _identity(array)
         return key is not None and (key in self._arrays or key in self._parts)
 
+    def part(self, array: Value, obj: Instance, w: World) -> Ref:
+        """``array[0]``: a view of an array that shares its storage with a tensor."""
+        view = w.new(Instance(name=obj.name, kind="array", made_at=obj.made_at))
+        self._arrays[view.id] = self._arrays.get(_identity(array), ())
+        return view
+
     def is_array(self, value: Value, w: World) -> bool:
         """Whether a value is a numpy array, as far as that is known."""
         obj = w.get(value, Instance)
@@ -232,7 +239,7 @@ class Memory:
             at: the part that is changed; None where that is not known.
         """
         if amended:
-            self._amended.add(site)
+            (self._amended if at == WHOLE else self._adjusted).add(site)
         identity = _identity(array)
         parts = [key for place, key in self._parts.get(identity, ()) if at in (WHOLE, place)]
         for key in (*self._arrays.get(identity, ()), *parts):
@@ -260,7 +267,9 @@ class Memory:
         tensor = self.m.tensors.view_of(Ref(key), w)
         made_for_it = tensor.is_leaf.is_true and not tensor.cut.known and not tensor.is_parameter.is_true
         drawn = isinstance(leaf := w.find(key), Tensor) and leaf.random
-        fills = made_for_it and not drawn and key not in self._from_numpy and changed not in self._amended
+        adjusts = changed in self._adjusted and tensor.requires_grad.is_true
+        amends = adjusts or changed in self._amended
+        fills = made_for_it and not drawn and key not in self._from_numpy and not amends
         event = events.SharedMemoryChanged(site=changed, tensor=tensor, used_at=site, fresh=known(fills))
         self.m.witness.send(event, w, ctx)
 

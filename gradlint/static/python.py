@@ -202,6 +202,8 @@ class Python:
             made = self._made(owner, obj, index, w, ctx, site)
             return made if made is not None else self._mapping_item(obj, index, w, ctx)
         if isinstance(obj, Instance):
+            if obj.kind == "array" and isinstance(index, Const) and self.m.memory.shares(owner):
+                return self.m.memory.part(owner, obj, w)
             return self.m.modules.get_item(owner, obj, index, w, ctx, site)
         if isinstance(owner, Choice):
             value = self.get_item(owner.alternatives[0], index, w, ctx, site)
