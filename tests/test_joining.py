@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from gradlint.finding import Location
-from gradlint.static.joining import MAX_ALTERNATIVES, alternatives_of, join
-from gradlint.static.values import Choice, Instance, Ref, Unknown
+from gradlint.static.joining import MAX_ALTERNATIVES, alternatives_of, join, join_results
+from gradlint.static.reducing import reduce
+from gradlint.static.values import Choice, Class, Frame, Group, Instance, Ref, Unknown, Value
 from gradlint.static.world import World, fresh
 
 
@@ -90,3 +91,31 @@ def test_what_a_chosen_module_may_hold_is_as_it_is_where_that_was_chosen() -> No
         worlds.append(chosen)
     joined = join(*worlds)
     assert all(joined.write(part.id).training for part in parts)
+
+
+def test_a_world_that_knows_the_model_is_not_joined_with_one_that_does_not() -> None:
+    start = World()
+    small, large = (start.new(Instance(name="Data")) for _ in range(2))
+    model = start.new(Instance(kind="module", cls=Class(None, (), 0, 0)))  # type: ignore[arg-type]
+    loaded = Unknown(("call", "load"))
+    frame = start.new(Frame({}))
+    worlds = []
+    for net, data in ((loaded, small), (model, small), (loaded, large), (model, large)):
+        world = start.copy()
+        world.write(frame.id).vars.update(net=net, data=data)
+        worlds.append(world)
+    nets: list[Value] = [world.write(frame.id).vars["net"] for world in reduce(worlds, 2)]
+    assert set(nets) == {loaded, model}
+
+
+def test_the_same_parameters_of_two_models_stay_what_they_are() -> None:
+    world = World()
+    groups = {world.new(Group()).id}
+    ends = []
+    for _ in range(2):
+        end = world.copy()
+        ends.append((end, end.new(Instance(kind="parameters", groups=frozenset(groups)))))
+    joined, value = join_results(ends)
+    parameters = joined.get(value, Instance)
+    assert parameters is not None
+    assert parameters.groups == groups

@@ -186,9 +186,9 @@ class Evaluation:
         return acting[0]
 
     def _is_frozen(self, ref: Ref, w: World) -> bool:
-        """Whether no parameter of a module requires grad, or none need: it may build no graph of its own."""
+        """Whether no parameter of a module requires grad: it builds no graph of its own."""
         groups = [w.find(key) for key in self.m.modules.groups(ref, w)]
-        return all(isinstance(group, Group) and _may_be_frozen(group) for group in groups)
+        return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
     def _watch(self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, site: Site) -> None:
         if acting.training and (not self.depends_on_mode(ref, w).is_true or self._asked(ref, obj, w)):
@@ -275,11 +275,6 @@ class Evaluation:
 
 def _depends_on_mode(obj: Instance) -> bool:
     return obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent)
-
-
-def _may_be_frozen(group: Group) -> bool:
-    """Whether the parameters of a layer are frozen, or may be; of a whole model, it may be a part that is."""
-    return group.requires_grad is False or (group.requires_grad is None and group.told and not group.opaque)
 
 
 def _in_forward(ctx: Context) -> bool:

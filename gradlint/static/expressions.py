@@ -163,7 +163,9 @@ class Expressions:
                 value = w.resolve(self.m.eval(part.expression, w, ctx))
                 self.m.uses.escaped([value], w)
                 known = isinstance(value, Const) and part.conversion is None
-                spec = "".join(t.value if isinstance(t, cst.FormattedStringText) else "{" for t in part.format_spec or ())
+                spec = "".join(
+                    t.value if isinstance(t, cst.FormattedStringText) else "{" for t in part.format_spec or ()
+                )
                 field = f"{{:{spec}}}" if spec else "{}"
                 texts.append(formatted(field, [value.value], {}) if known and isinstance(value, Const) else None)
             elif isinstance(part, cst.FormattedStringText):
