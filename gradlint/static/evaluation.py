@@ -171,7 +171,8 @@ class Evaluation:
             if any(self.m.tensors.requires_grad(given, world) for given in args):
                 return
             tensors = [world.get(part, Tensor) for part in self.m.tensors.tensors_in([value], world)]
-            if tensors and all(part is not None and part.requires_grad and not part.calls for part in tensors):
+            known_ones = [part for part in tensors if part is not None and not part.calls]
+            if len(known_ones) == len(tensors) and any(part.requires_grad for part in known_ones):
                 self._watch(receiver, obj, self._acting(receiver, obj, world), value, before, world, site)
 
     def _acting(self, ref: Ref, obj: Instance, w: World) -> Instance:

@@ -21,8 +21,9 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 
 #: What running these programs does not show.
 OTHERWISE = {
-    "eval_without_no_grad-a second way forward of a module that others evaluate": "the guard watches no other methods",
-    "eval_without_no_grad-embeddings that a method gives": "the guard watches no other methods",
+    "eval_without_no_grad-embeddings and labels that a method gives, of which only the labels are read": (
+        "the guard watches no other methods"
+    ),
     "eval_without_no_grad-a layer without parameters called on the input": "one call may only look at a shape",
     "eval_without_no_grad-fields of an output that is an object": "the guard looks into tuples, lists and dicts",
     "eval_without_no_grad-another way forward of a model in evaluation": "it sees calls of modules only",
