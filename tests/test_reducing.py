@@ -135,19 +135,20 @@ def test_worlds_that_differ_in_two_constants_are_apart_unless_they_go_together()
     assert variables["x"] == variables["y"]
 
 
-def test_the_graph_of_a_tensor_matters_where_an_object_keeps_it() -> None:
-    def kept(in_list: bool) -> tuple[World, World]:
+def test_the_graph_of_a_tensor_matters_where_it_is_kept() -> None:
+    def ends_with(*, in_list: bool = False, begun: int = 0) -> tuple[World, World]:
         world = World()
         segments = [world.new(Segment()).id for _ in range(2)]
         frame = world.new(Frame({}))
         ends = world, world.copy()
         for end, segment in zip(ends, segments, strict=True):
-            value: Value = end.new(Tensor(requires_grad=True, segments=frozenset([segment])))
+            value: Value = end.new(Tensor(requires_grad=True, segments=frozenset([segment]), begun=begun))
             end.write(frame.id).vars["x"] = end.new(Sequence([value], [None])) if in_list else value
         return ends
 
-    assert agree(*kept(in_list=False))
-    assert not agree(*kept(in_list=True))
+    assert agree(*ends_with())
+    assert not agree(*ends_with(in_list=True))
+    assert not agree(*ends_with(begun=1))  # a running total
 
 
 def test_the_most_alike_of_many_are_joined() -> None:

@@ -43,7 +43,7 @@ def _differ(x: Value | None, y: Value | None, a: World, b: World, depth: int = 0
         y: the value of the second.
         a: the first world.
         b: the second.
-        depth: how many objects hold it: from one iteration to the next, its graph matters too.
+        depth: how many objects hold it: of what is kept, as of a running total, the graph matters too.
     """
     if x is y or x is None or y is None:
         return
@@ -64,7 +64,7 @@ def _differ(x: Value | None, y: Value | None, a: World, b: World, depth: int = 0
     elif isinstance(left, Tensor) and isinstance(right, Tensor):
         if _TENSOR_FACTS(left) != _TENSOR_FACTS(right):
             yield 20, None
-        elif depth and _GRAPH(left) != _GRAPH(right):
+        elif (depth or left.begun or right.begun) and _GRAPH(left) != _GRAPH(right):
             yield 10, None
     elif _is_nothing(x, a) and _is_nothing(y, b):
         return
