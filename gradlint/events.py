@@ -272,6 +272,7 @@ class OutputMeasured(Event):
     grad_enabled: Fact[bool] = field(default_factory=unknown)
     copied: Fact[bool] = field(default_factory=unknown)  #: no number or label was made of it, only a copy
     set_at: Site | None = None  #: where its mode was set
+    within: Site | None = None  #: the function, or the statement of a file, that the call stands in
 
 
 # --- modules and their inputs ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ class EvalWithoutNoGrad(Rule):
 
     ## What it does
     Finds calls of a model in evaluation mode, with gradients enabled, whose output is only measured: turned into
-    numbers, labels or probabilities. No backward pass reaches it.
+    numbers, labels or probabilities. No backward pass reaches it. Of several in a function the first is told.
 
     ## Why is this bad
     Every operation saves what a backward pass would need, and none comes. `eval()` does not prevent that: it only
@@ -57,6 +57,7 @@ class EvalWithoutNoGrad(Rule):
     name = "eval-without-no-grad"
     severity = Severity.WARNING
     fix = "unsafe"
+    once_for_a_cause = True
     remedy = "evaluate under torch.no_grad() or torch.inference_mode()"
 
     @on(OutputMeasured)
@@ -67,5 +68,6 @@ class EvalWithoutNoGrad(Rule):
             "this evaluation builds graphs that nothing walks: gradients are enabled",
             at=event.site,
             related=places(("the model was put into evaluation mode here", event.set_at)),
+            cause=event.within,
             mend=unsafe("record no gradients in this function", _UNRECORDED),
         )

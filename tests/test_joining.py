@@ -85,9 +85,9 @@ def test_what_a_chosen_module_may_hold_is_as_it_is_where_that_was_chosen() -> No
     for holder, held in zip(holders, inside, strict=True):
         chosen = world.copy()
         chosen.bound[choice.key] = holder
-        for part in held.alternatives:
-            assert isinstance(part, Ref)
-            chosen.write(part.id).training = True
+        for one in held.alternatives:
+            assert isinstance(one, Ref)
+            chosen.write(one.id).training = True
         worlds.append(chosen)
     joined = join(*worlds)
     assert all(joined.write(part.id).training for part in parts)

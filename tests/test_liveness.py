@@ -79,7 +79,7 @@ def f(a, b, c):
 def points(liveness: Liveness, unit: FunctionUnit | StatementUnit) -> dict[int, Live | None]:
     """By row, what may be read after the statements in a unit."""
     ctx = Context(unit.module, unit, 1)
-    body = unit.node.body if isinstance(unit, FunctionUnit) else cst.Module([unit.node])
+    body = unit.node.body if isinstance(unit, FunctionUnit) else unit.node
     lines = [node for node in _statements(body) if isinstance(node, cst.SimpleStatementLine)]
     return {unit.locate(node).row: liveness.after(node, ctx) for node in lines}
 

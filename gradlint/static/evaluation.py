@@ -12,6 +12,7 @@ from gradlint.static.chains import Chain, chains_in
 from gradlint.static.ops import Op
 from gradlint.static.provenance import looks_like_module
 from gradlint.static.reach import reached_from
+from gradlint.static.sites import NodeSite
 from gradlint.static.values import (
     Bound,
     Class,
@@ -244,6 +245,7 @@ class Evaluation:
                 grad_enabled=known(call.grad),
                 copied=known(copied),
                 set_at=call.set_at,
+                within=call.site.unit.here if isinstance(call.site, NodeSite) else None,
             )
             self.m.witness.send(event, w, ctx, alternative=copied)
 

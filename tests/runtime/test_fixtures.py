@@ -69,6 +69,7 @@ OTHERWISE = {
     "missing_zero_grad-momentum by hand in a dict of buffers": "the guard sees the steps of optimizers only",
     "missing_zero_grad-momentum by hand in a list of buffers": "the guard sees the steps of optimizers only",
     "loss_keeps_graph-losses whose graphs are retained for nothing": "what is retained might be walked again",
+    "eval_without_no_grad-of several evaluations in a function the first is told": "the guard tells of each",
     "loss_keeps_graph-a moving average that may be moved to another device first": "buffers are not watched",
     "loss_keeps_graph-sums of terms by name, looked up or begun": "the guard knows what grows by a name in the source",
     "needless_retain_graph-the loss is computed in the function itself": "what `autograd.grad` retains is passed over",
