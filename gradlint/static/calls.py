@@ -161,7 +161,7 @@ class Calls:
             self.m.modules.recognised(receiver, w, site)
         attribute = self.m.modules.called_for(w.resolve(self.m.attributes.get(receiver, name, w, ctx, site)), w, site)
         if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
-            part = self.m.modules.part_called(attribute, args, w, ctx, site)
+            part = self.m.library_models.part_called(attribute, args, w, ctx, site)
             return [(w, part or self.m.methods.call(receiver, name, args, w, ctx, site))]
         return self.call(attribute, args, w, ctx, site)
 
@@ -208,7 +208,7 @@ class Calls:
 
         Whatever it is, it is when it is called again.
         """
-        part = self.m.modules.part_called(callee, args, w, ctx, site)
+        part = self.m.library_models.part_called(callee, args, w, ctx, site)
         if part is not None:
             return [(w, part)]
         results: Results = []

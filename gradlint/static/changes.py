@@ -282,7 +282,7 @@ class Changes:
         self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site
     ) -> bool:
         """``.requires_grad = …`` says that an unknown value is a tensor (or a module used as one)."""
-        is_module = is_any(owner, "module") or self.m.modules.is_part(owner, w)
+        is_module = is_any(owner, "module") or self.m.library_models.is_part(owner, w)
         if name == "requires_grad" and is_module:
             self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=owner.hint, own=False), w, ctx)
         if name == "requires_grad" and not is_module and w.resolve(value) == Const(True) and may_be_input(owner):

@@ -211,7 +211,7 @@ class Externals:
         if distribution is not None:
             return distribution
         if builds_module(name):
-            return self.m.modules.library_model(name, args, w, ctx, site)
+            return self.m.library_models.built(name, args, w, ctx, site)
         if name in FRAMEWORKS:
             return self._framework(FRAMEWORKS[name], args, w, ctx, site)
         if name.startswith("torch.optim.swa_utils."):

@@ -37,6 +37,7 @@ from gradlint.static.late import LateAttributes
 from gradlint.static.layer_containers import LayerContainers
 from gradlint.static.ledger import Ledgers
 from gradlint.static.legacy import Legacy
+from gradlint.static.library_models import LibraryModels
 from gradlint.static.liveness import Liveness
 from gradlint.static.loops import Loops
 from gradlint.static.managers import Managers
@@ -121,6 +122,7 @@ class Interpreter:
         self.shapes = Shapes(self)
         self.memory = Memory(self)
         self.modules = Modules(self)
+        self.library_models = LibraryModels(self)
         self.layers = LayerContainers(self)
         self.construction = Construction(self)
         self.functions = CustomFunctions(self)

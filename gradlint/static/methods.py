@@ -405,7 +405,7 @@ class Methods:
             return self.call(self.m.tensors.settled(receiver, w), name, args, w, ctx, site)
         if name in METHODS and (receiver.deps or name in TELLING_METHODS):
             return self._assumed_tensor(receiver, name, args, w, ctx, site)
-        if name in ("items", "values") and self.m.modules.is_part(receiver, w):
+        if name in ("items", "values") and self.m.library_models.is_part(receiver, w):
             return Unknown(("item", receiver.key, (name, fresh())), "module", receiver.deps)
         return self.m.escapes.call(receiver, args, w, ctx, site, method=name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -19,12 +18,8 @@ from gradlint.static.torch_table import (
     LAYERS,
     LOSSES,
     PACKED_FIELDS,
-    classifies_many,
-    depends_on_mode,
-    has_parameters,
     heads,
     holds_parameters,
-    is_part,
     names_parameter,
 )
 from gradlint.static.values import (
@@ -55,12 +50,9 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
     from gradlint.static.ledger import Ledger
 
-_OPAQUE = Op(activation="clears", saves="other")
 MODULES = ("module", "lightning", "loss")
 MOVED = "moved"
 """With the key of an unknown value: what a world is bound to once that was moved to a device."""
-_MANY = "<many>"
-"""An attribute of a library's model that gives many numbers for each sample, as long as nothing in it is replaced."""
 _HOLDERS = ("optimizer", "parameters")
 
 
@@ -138,19 +130,9 @@ class Modules:
         )
         return w.new(module, place)
 
-    def library_model(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:
-        """A model that a library builds: its inside is not known, but for what the torch table tells of its kind."""
-        ref = self.opaque(w, name, site, True, place=(site, ctx.key, name))
-        new: Instance = w.write(ref.id)
-        if depends_on_mode(name, args.keywords) and not args.open:
-            new.mode_dependent, new.training = True, True
-        if classifies_many(name, args.keywords) and not args.open:
-            new.attrs[_MANY] = Const(True)
-        return ref
-
     def taken_for_one(self, value: Unknown, w: World, site: Site) -> Ref:
         """The opaque module that stands from now on for what can only be one."""
-        part = self._part_of(value.key, w)
+        part = self.m.library_models.part_of(value, w)
         name = value.hint if part is None else f"{part[0].name}.{part[1]}"
         opaque = self.opaque(w, name, site, None, value.deps, ("module", value.key))
         w.bound[value.key] = opaque
@@ -205,42 +187,6 @@ class Modules:
                     obj.groups = frozenset([w.new(Group(True, made_at=site), ((site, ctx.key, base), "group")).id])
 
     # --- what they hold
-
-    def is_part(self, value: Unknown, w: World) -> bool:
-        """Whether an unknown value is a module of a library's model: ``resnet.layer4``, ``vgg.features[0]``."""
-        return self._part_of(value.key, w) is not None
-
-    def _part_of(self, key: Hashable, w: World) -> tuple[Instance, str] | None:
-        """The library's model that something unknown is a part of, and the attribute under which that has it."""
-        while isinstance(key, tuple) and len(key) == 3 and (key[0] in ("item", "element") or key[2] == "_modules"):
-            key = key[2] if key[0] == "element" else key[1]
-        if isinstance(key, Ref):
-            owner = w.get(key, Instance)
-            return (owner, "") if owner is not None and owner.opaque and heads(owner.name) else None
-        if not isinstance(key, tuple) or key[0] != "attribute" or not isinstance(key[1], Ref):
-            return None
-        owner = w.get(key[1], Instance)
-        return (owner, key[2]) if owner is not None and owner.opaque and is_part(owner.name, key[2]) else None
-
-    def part_called(self, part: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
-        """What a module of a library's model gives when it is called by itself; None if the value is no such module."""
-        found = self._part_of(part.key, w)
-        if found is None or args.open or not heads(found[0].name):
-            return None
-        owner, name = found
-        whole = isinstance(part.key, tuple) and part.key[0] == "attribute" and has_parameters(name)
-        op = _OPAQUE if whole else replace(_OPAQUE, saves="")  # a layer inside may have no parameters
-        value = self.m.operations.apply(op, args, w, ctx, site, parameters=owner.groups if whole else frozenset())
-        tensor = w.get(value, Tensor)
-        if tensor is not None and isinstance(value, Ref):
-            new: Tensor = w.write(value.id)
-            new.activation = new.integral = new.device = new.device_if_tensor = None
-            new.structured = not owner.name.startswith("torchvision.")
-            new.open, new.vague, new.deps = True, True, new.deps | owner.groups
-            frozen = all(self.m.tensors.group_grad(key, w) is False for key in owner.groups)
-            if new.requires_grad is False and w.grad is not False and not whole and not frozen:
-                new.requires_grad = new.is_leaf = None
-        return value
 
     def children(self, obj: Instance, w: World) -> Iterator[Ref]:
         """The modules registered directly on a module."""
@@ -317,7 +263,7 @@ class Modules:
         """
         if not (isinstance(value.key, tuple) and isinstance(value.key[-1], str) and names_parameter(value.key[-1])):
             return None
-        owner, names = _inside(value.key)
+        owner, names = inside(value.key)
         obj = w.get(owner, Instance) if owner is not None else None
         if obj is None or not obj.opaque or not holds_parameters(obj.name):
             return None
@@ -505,26 +451,11 @@ class Modules:
             return self.m.calls.call(obj.attrs.get("module", NONE), args, w, ctx, site)
         if layer is not None:
             return [(w, self._layer(obj, layer, args, w, ctx, site))]
-        value = self.m.operations.apply(_OPAQUE, args, w, ctx, site, parameters=self.groups(callee, w))
-        tensor = w.get(value, Tensor)
-        if tensor is not None and isinstance(value, Ref):
-            new: Tensor = w.write(value.id)
-            new.structured, new.activation, new.integral = True, None, None
-            new.on_device_as_one = self.m.placement.all_on_cuda(obj, args, w)
-            new.device_if_tensor = None
-            new.device = "cuda" if new.on_device_as_one else None
-            new.open = True
-            new.presumed = new.outright = new.requires_grad is None and w.grad is True
-            if _MANY in obj.attrs and self._is_as_built(callee, obj, w):
-                new.size, new.structured = "many", False
+        value = self.m.library_models.output(callee, obj, args, w, ctx, site)
         for head in (obj.attrs[name] for name in heads(obj.name) if name in obj.attrs):
             if w.get(w.resolve(head), Instance) is not None:
                 return self.m.calls.call(head, Arguments([value]), w, ctx.at(site, "head"), site)
         return [(w, value)]
-
-    def _is_as_built(self, ref: Ref, obj: Instance, w: World) -> bool:
-        """Whether no part of a library's model was replaced."""
-        return obj.attrs.keys() <= {_MANY} and not any(_inside(key)[0] == ref for key in w.bound)
 
     def _layer(self, obj: Instance, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if layer.dropout and obj.in_forward and obj.mode_at is None:
@@ -633,7 +564,7 @@ class Modules:
         return value
 
 
-def _inside(key: Hashable) -> tuple[Ref | None, list[str]]:
+def inside(key: Hashable) -> tuple[Ref | None, list[str]]:
     """The object that an attribute of a part of it is read from, and the dotted name it is read by there."""
     names: list[str] = []
     while isinstance(key, tuple) and len(key) == 3:
