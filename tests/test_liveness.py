@@ -16,7 +16,7 @@ from gradlint.source import source_from_text
 from gradlint.static.budget import Budget
 from gradlint.static.context import Context
 from gradlint.static.coverage import _statements
-from gradlint.static.liveness import Live, Liveness
+from gradlint.static.liveness import Live, Liveness, _Walk
 from gradlint.static.units import FunctionUnit, Module, StatementUnit
 
 FUNCTION = """\
@@ -204,3 +204,23 @@ def test_nested_loops_cost_in_proportion_to_their_depth(tmp_path: Path, monkeypa
     costs = [steps(tmp_path, text(depth), monkeypatch) for depth in (1, 2, 3, 4, 5, 6)]
     grown = [later - before for before, later in itertools.pairwise(costs)]
     assert max(grown) <= 2 * min(grown)
+
+
+def test_the_body_of_a_loop_is_gone_through_twice_however_deep_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    depth = 18
+    loops = "".join(f"{'    ' * (1 + n)}for i{n} in a:\n" for n in range(depth))
+    (unit,) = load(f"def f(a, b):\n{loops}{'    ' * (1 + depth)}b = i0 + b\n    return b\n").units
+    assert isinstance(unit, FunctionUnit)
+    visits = 0
+    statement = _Walk.statement
+
+    def counting(walk: _Walk, node: cst.CSTNode, live: frozenset[str]) -> frozenset[str]:
+        nonlocal visits
+        visits += 1
+        return statement(walk, node, live)
+
+    monkeypatch.setattr(_Walk, "statement", counting)
+    (live, _) = points(Liveness(), unit).values()
+    assert live is not None
+    assert {"a", "b", "i0"} <= live.names
+    assert visits <= 5 * (depth + 2)

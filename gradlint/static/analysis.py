@@ -32,7 +32,6 @@ from gradlint.static.witness import Witness
 
 _RECURSION = 6_000
 _AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
-_ENABLING = frozenset(["enable_grad", "set_grad_enabled"])
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 
 
@@ -122,7 +121,7 @@ class _Analyzer:
         referenced = self._referenced(modules, pending)
         # Of a class only the methods that nothing has called are entry points: the functions go first.
         for unit in sorted(pending, key=lambda u: (isinstance(u, ClassUnit), u in referenced, referenced.get(u))):
-            self._definition(unit, None if unit in referenced and not self._derives(unit) else True)
+            self._definition(unit, None if unit in referenced else True)
         self._follow_missed(targets)
         self.notes += [
             f"{module.path}: too long to follow, only what it defines and imports is known"
@@ -262,12 +261,6 @@ class _Analyzer:
             self._entry(unit, self.reach.features(unit), partial(self.entries.function, unit, grad))
 
     # --- what is referenced, what is told already
-
-    def _derives(self, unit: DefinitionUnit) -> bool:
-        """Whether a function makes a backward pass, which takes that gradients are enabled where it is called."""
-        if not isinstance(unit, FunctionUnit) or unit.words & _ENABLING:
-            return False
-        return bool(self.reach.features_of_call(unit) & Feature.BACKWARD)
 
     def _referenced(self, modules: list[Module], pending: list[DefinitionUnit]) -> dict[Unit, bool]:
         """Functions that other code mentions: of their own file, or of one that mentions theirs.

@@ -31,6 +31,7 @@ from gradlint.static.torch_table import (
     LOADERS,
     LOSSES,
     OPTIMIZERS,
+    PARTED,
     PASSED_THROUGH,
     PASSED_TOGETHER,
     RUN_APART,
@@ -176,8 +177,8 @@ class Externals:
             )
         if name in PASSED_THROUGH:
             given = w.resolve(args.get(0) or NONE)
-            if name == "torch.nn.utils.weight_norm":
-                self.m.modules.weight_normed(given, args, w)
+            if name in PARTED:
+                self.m.modules.parted(given, *PARTED[name], args, w)
             return given
         if name in PASSED_TOGETHER:
             return self._together(PASSED_TOGETHER[name], args, w)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
-from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from gradlint.static.values import (
     HOOKED,
@@ -35,9 +34,7 @@ from gradlint.static.world import History, World, fresh
 MAX_ALTERNATIVES = 4
 MAX_DEFINITIONS = 8  #: the same where all are classes and functions, as in a registry
 _MAX_CONDITIONS = 6  #: that are remembered of one alternative
-_KEY = itemgetter(0)
 _DEFINED = frozenset([Class, Function, Lambda, External])
-T = TypeVar("T")
 
 
 def _is_choice(key: Hashable) -> bool:

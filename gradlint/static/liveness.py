@@ -210,6 +210,8 @@ class _Walk:
         self._kept = kept
         self._break: Names = _NONE  #: what may be read where ``break`` leads
         self._continue: Names = _NONE
+        self._own: dict[cst.CSTNode, Names] = {}  #: what a first iteration of a loop may read
+        self._ahead = False  #: only that is looked for
         self._kinds: dict[type, Callable[..., Names]] = {
             cst.SimpleStatementLine: self.block,
             cst.SimpleStatementSuite: self.block,
@@ -271,13 +273,17 @@ class _Walk:
         return self._loop(node, live, lambda inside: inside.union(_reads(node.test)))
 
     def _loop(self, node: cst.For | cst.While, live: Names, enter: Callable[[Names], Names]) -> Names:
-        around = self._break, self._continue
+        around = self._break, self._continue, self._ahead
         again = self._orelse(node.orelse, live)
-        for _ in range(2):  # what an iteration reads, the one before it leaves
-            self._break, self._continue = live, again
-            again |= enter(self.statement(node.body, again))
-        self.again[node] = again | self._kept
-        self._break, self._continue = around
+        if node not in self._own:
+            self._break, self._continue, self._ahead = _NONE, _NONE, True
+            self._own[node] = enter(self.statement(node.body, _NONE))
+        again |= self._own[node]  # what an iteration reads, the one before it leaves
+        if not around[-1]:
+            self._break, self._continue, self._ahead = live, again, False
+            self.statement(node.body, again)
+            self.again[node] = again | self._kept
+        self._break, self._continue, self._ahead = around
         return again
 
     def _with(self, node: cst.With, live: Names) -> Names:

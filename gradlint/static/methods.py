@@ -13,7 +13,14 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
 from gradlint.static.provenance import FIGURE, NOTHING, dict_of, from_module, made_of_none
-from gradlint.static.torch_table import ARRAY_METHODS, EXPECTING_METHODS, METHODS, MODULE_METHODS, TELLING_METHODS
+from gradlint.static.torch_table import (
+    ARRAY_METHODS,
+    EXPECTING_METHODS,
+    METHODS,
+    MODULE_METHODS,
+    NEEDLESS,
+    TELLING_METHODS,
+)
 from gradlint.static.values import (
     HOOKED,
     NONE,
@@ -43,9 +50,6 @@ _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 _BACKWARD_HOOKS = frozenset(
     ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
 )
-_NEEDLESS = frozenset(["contiguous", "float"])
-"""Conversions that return a parameter itself, unless it was made otherwise than usual."""
-
 _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 
 
@@ -239,7 +243,7 @@ class Methods:
         if isinstance(result, Ref) and w.get(result, Tensor) is not None:
             new: Tensor = w.write(result.id)
             new.structured = tensor.structured
-            if tensor.is_parameter and name in _NEEDLESS:
+            if tensor.is_parameter and name in NEEDLESS:
                 new.is_parameter = None
             if tensor.is_leaf and new.is_leaf is False and not (tensor.device == "cpu" and new.device == "cuda"):
                 new.is_leaf = None

@@ -284,14 +284,14 @@ class Modules:
         w.write(owner.id).attrs[name] = parameter
         return parameter
 
-    def weight_normed(self, value: Value, args: Arguments, w: World) -> None:
-        """``weight_norm(layer)``: its weight is computed from two parameters, a direction and a length."""
-        obj, name = w.get(value, Instance), w.resolve(args.get(1, "name") or Const("weight"))
-        if not isinstance(value, Ref) or obj is None or obj.layer is None or not obj.groups or name != Const("weight"):
+    def parted(self, layer: Value, usual: str, halves: tuple[str, ...], args: Arguments, w: World) -> None:
+        """A parameter of a layer, the usual one if no other is named, is computed from others from now on."""
+        obj, name = w.get(layer, Instance), w.resolve(args.get(1, "name") or Const(usual))
+        if not isinstance(layer, Ref) or obj is None or obj.layer is None or not obj.groups or name != Const(usual):
             return
-        for half in ("weight_v", "weight_g"):
+        for half in halves:
             parameter = self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device)
-            w.write(value.id).attrs[half] = parameter
+            w.write(layer.id).attrs[half] = parameter
 
     # --- attributes
 

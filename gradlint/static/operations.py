@@ -10,7 +10,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import carries_graph, is_number
 from gradlint.static.tensors import device_of
-from gradlint.static.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS
+from gradlint.static.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS, device_of_type
 from gradlint.static.values import (
     NONE,
     Const,
@@ -317,20 +317,14 @@ class Operations:
         return self._where(inputs, w)
 
     def _device_of_type(self, args: Arguments, w: World) -> str | None:
-        """Where ``x.type(kind)`` is: types of elements move nothing, ``torch.cuda.FloatTensor`` says where, and so does
-        another tensor.
-        """
+        """Where ``x.type(kind)`` is, which may name the type of another tensor."""
         given = args.get(1, "dtype") or args.get(1, "other")
         kind = w.resolve(given) if given is not None else NONE
         if w.get(kind, Tensor) is not None:
             return self._where([kind], w)
         name = kind.value if isinstance(kind, Const) else kind.name if isinstance(kind, External) else ""
-        owner, _, last = name.rpartition(".") if isinstance(name, str) else ("", "", "")
-        if owner == "torch.cuda":
-            return "cuda"
-        if owner == "torch":
-            return "cpu" if last.endswith("Tensor") else self._where(args.positional[:1], w)
-        return None
+        told = device_of_type(name) if isinstance(name, str) else None
+        return self._where(args.positional[:1], w) if told == "same" else told
 
     def _where(self, inputs: Iterable[Value], w: World) -> str | None:
         """The device of what is computed from values."""

@@ -12,6 +12,9 @@ from typing import Final
 from gradlint.static.ops import Op
 from gradlint.static.torch_notation import in_place, merged, ops, words
 
+NEEDLESS: Final = frozenset(["contiguous", "float"])
+"""Conversions that return a parameter itself, unless it was made otherwise than usual."""
+
 INTEGRAL_TYPES: Final = frozenset(
     words(
         "bool int int8 int16 int32 int64 long short uint8 uint16 uint32 uint64 "
@@ -410,3 +413,13 @@ ATTRIBUTES: Final[dict[str, Op]] = merged(
     ops("itemsize nbytes ndim", result="number", grad="never", saves=""),
 )
 """Attributes of a tensor that are tensors or numbers."""
+
+
+def device_of_type(name: str) -> str | None:
+    """Where a tensor is that was given a type by ``.type()``: "cuda", "cpu", or "same" for where it was before."""
+    owner, _, last = name.rpartition(".")
+    if owner == "torch.cuda":
+        return "cuda"
+    if owner == "torch":
+        return "cpu" if last.endswith("Tensor") else "same"
+    return None

@@ -50,7 +50,7 @@ from gradlint.static.torch_libraries import (
     names_integers,
 )
 from gradlint.static.torch_names import ALIASES, canonical
-from gradlint.static.torch_operations import INTEGRAL_TYPES
+from gradlint.static.torch_operations import INTEGRAL_TYPES, NEEDLESS, device_of_type
 from gradlint.static.torch_training import (
     ARBITRARY_TRANSFORMS,
     AUTOCASTS,
@@ -85,6 +85,7 @@ from gradlint.static.torch_training import (
     OPTIMIZERS,
     OVERWRITING,
     PACKED_FIELDS,
+    PARTED,
     PASSED_THROUGH,
     PASSED_TOGETHER,
     PICKLES,
@@ -150,10 +151,12 @@ __all__ = [
     "MODULE_FACTORIES",
     "MODULE_FACTORY_PREFIXES",
     "MODULE_METHODS",
+    "NEEDLESS",
     "NUMPY_CONVERTERS",
     "OPTIMIZERS",
     "OVERWRITING",
     "PACKED_FIELDS",
+    "PARTED",
     "PASSED_THROUGH",
     "PASSED_TOGETHER",
     "PICKLES",
@@ -181,6 +184,7 @@ __all__ = [
     "classifies_many",
     "conversion",
     "depends_on_mode",
+    "device_of_type",
     "has_parameters",
     "heads",
     "holds_parameters",

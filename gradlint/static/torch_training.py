@@ -107,6 +107,9 @@ INITS: Final = DEPRECATED_INITS | names(
 )
 """Initialisers: they change their first argument in place, under ``no_grad``, and return it."""
 
+PARTED: Final = {"torch.nn.utils.weight_norm": ("weight", ("weight_v", "weight_g"))}
+"""What computes a parameter of a layer from others from now on: the one it does if no other is named, and these."""
+
 PASSED_THROUGH: Final = names(
     "",
     "torch.compile torch.jit.script torch.nn.utils.fusion.fuse_conv_bn_eval torch.nn.utils.remove_spectral_norm "
