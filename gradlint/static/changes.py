@@ -45,7 +45,9 @@ class Changes:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self.trained: set[int] = set()  #: groups of leaves that an optimizer is given, or whose gradient is read
+        self.trained: set[int] = set()  #: groups of leaves that an optimizer is given
+        self._derived: set[int] = set()  #: groups of leaves whose gradient is read
+        self._inputs: set[int] = set()  #: groups of leaves that a module, or what looks like one, is given
 
     def in_place(self, how: str, target: Value, values: list[Value], w: World, ctx: Context, site: Site) -> None:
         """An operation that changes ``target`` itself, using ``values``."""
@@ -98,7 +100,7 @@ class Changes:
         if taken_at is not None and not view.requires_grad.known:  # changed, and not read
             self.m.witness.withdraw(events.DataRead, taken_at)
         tensor = w.find(key if how == ".data =" else self.m.memory.root(key, w))
-        if isinstance(tensor, Tensor) and (tensor.is_parameter or tensor.groups & self.trained):
+        if isinstance(tensor, Tensor) and (tensor.is_parameter or self._is_trained(tensor)):
             view = replace(view, is_parameter=TRUE)
         event = events.DataWritten(
             site=site,
@@ -110,6 +112,16 @@ class Changes:
         self.m.witness.send(event, w, ctx)
         if self.m.memory.is_needed(key, w):
             self.m.witness.dispute(ChangeItself, site)
+
+    def _is_trained(self, leaf: Tensor) -> bool:
+        """Whether an optimizer trains a leaf, or the code does by its gradient: what a module is given is its input."""
+        return bool(leaf.groups & self.trained) or bool(leaf.groups & self._derived - self._inputs)
+
+    def fed(self, given: Iterable[Value], w: World) -> None:
+        """A module, or what looks like one, is called: what it is given first is its input."""
+        tensor = w.get(w.resolve(next(iter(given), NONE)), Tensor)
+        if tensor is not None and not tensor.is_parameter:
+            self._inputs |= tensor.groups
 
     def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
         """What an in-place operation leaves of the facts of its target."""
@@ -221,7 +233,7 @@ class Changes:
         base = w.find(tensor.data_of) if tensor.data_of is not None else None
         if isinstance(base, Tensor):
             groups = base.groups
-        self.trained |= groups
+        self._derived |= groups
         self.m.stepping.looked(groups, w)
         return w.new(
             Tensor(

@@ -171,7 +171,10 @@ class Cuts:
 
     def forward(self, name: str, result: Unknown, args: Iterable[Value], w: World, site: Site) -> Unknown:
         """The result of calling something unknown; one that has the name of a module or loss is presumed to be one."""
-        if not (_MODULE.search(name) or (w.grad is False and _LOSS.search(name))) or not list(args):
+        is_module = bool(_MODULE.search(name))
+        if is_module:
+            self.m.changes.fed(args, w)
+        if not (is_module or (w.grad is False and _LOSS.search(name))) or not list(args):
             return result
         if w.grad is False:
             cut = Unknown(("cut", result.key), result.hint)

@@ -433,8 +433,10 @@ class Modules:
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         assert obj is not None
-        if obj.kind != "loss" and self._trains(callee, w):
-            self._fed(obj.name, args, w, ctx, site)
+        if obj.kind != "loss":
+            self.m.changes.fed(args, w)
+            if self._trains(callee, w):
+                self._fed(obj.name, args, w, ctx, site)
         self.m.construction.applied(callee, obj, w, ctx)
         if obj.cls is not None:
             forward = self.m.definitions.attribute(obj.cls, "forward", w)

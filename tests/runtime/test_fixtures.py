@@ -50,6 +50,7 @@ OTHERWISE = {
     "input_requires_grad-images and labels of a loader both": "the guard sees what modules are given, not functions",
     "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
     "missing_zero_grad-an agent that others build": "nothing builds the agent",
+    "data_mutation-an input that is moved along its gradient": "to the guard, a leaf with a gradient is trained by it",
     "missing_zero_grad-parameters of a copy are given to the module for one call": "a step finds no gradients at all",
     "log_softmax_before_cross_entropy-outputs put into a tensor step by step": "parts are not followed",
     "log_softmax_before_cross_entropy-outputs put into an old variable step by step": "parts are not followed",
