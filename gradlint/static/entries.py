@@ -13,7 +13,7 @@ from gradlint.static.escapes import reachable
 from gradlint.static.joining import join
 from gradlint.static.reach import reached_from
 from gradlint.static.reducing import reduce
-from gradlint.static.torch_table import CLEARING, TEST_SETUPS, is_called_without_grad, is_test
+from gradlint.static.torch_table import CLEARING, FREEZING, TEST_SETUPS, is_called_without_grad, is_test
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
 from gradlint.static.values import NONE, Class, Const, Frame, Function, Group, Instance, Ref, Unknown, Value
@@ -173,8 +173,10 @@ class Entries:
         """Whoever called a method may have brought its object into another state than that in which it was built.
 
         Not known are the mode and the device of the models it holds, whether they are trained, and the gradient mode.
+        Where nothing in the files at hand freezes any, those that it builds itself are trained.
         """
         w = end.copy()
+        freezes = any(module.words & FREEZING for module in self.m.project.modules_loaded)
         w.grad = None if method in self.m.unrecorded else w.grad
         obj = w.get(instance, Instance)
         for value in [instance, *map(w.resolve, obj.attrs.values())] if obj is not None else ():
@@ -186,7 +188,8 @@ class Entries:
                 part.training, part.device = None, None
             for key in self.m.modules.groups(value, w):
                 group: Group = w.write(key)
-                group.requires_grad, group.told = None, True
+                if freezes or group.opaque:
+                    group.requires_grad, group.told = None, True
         return w
 
     def _built(self, results: Iterable[tuple[World, Value]]) -> list[tuple[World, Ref]]:

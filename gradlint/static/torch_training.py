@@ -286,6 +286,9 @@ MODULE_METHODS: Final = names(
 CLEARING: Final = frozenset(["zero_grad", "grad"])
 """Words without which no code clears a gradient."""
 
+FREEZING: Final = frozenset(["requires_grad", "requires_grad_", "freeze"])
+"""Words without which no code freezes parameters."""
+
 DISTRIBUTIONS: Final = "torch.distributions."
 """Where the classes of distributions stand."""
 

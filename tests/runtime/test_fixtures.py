@@ -44,6 +44,7 @@ OTHERWISE = {
     "missing_zero_grad-update by hand with numbers taken from the gradients": (
         "the guard sees the steps of optimizers only"
     ),
+    "data_mutation-where no caller comes to": "nothing comes there",
     "unregistered_parameter-random numbers as a weight": "the guard does not know where numbers come from",
     "unregistered_parameter-a plain tensor beside a buffer": "the guard does not know where numbers come from",
     "loss_under_no_grad-a leaf squared under no_grad": "the guard watches models and losses there, not every operation",
