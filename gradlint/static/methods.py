@@ -12,7 +12,8 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
-from gradlint.static.provenance import FIGURE, NOTHING, dict_of, from_module, made_of_none
+from gradlint.static.provenance import FIGURE, NOTHING, NUMPYS, dict_of, from_module, is_numpys, made_of_none
+from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import (
     ARRAY_METHODS,
     EXPECTING_METHODS,
@@ -228,6 +229,8 @@ class Methods:
             if tensor.size == "samples":
                 view = replace(view, scalar=unknown())  # who takes one number is likely to have one sample
             self.m.witness.send(events.NumberTaken(site=site, tensor=view), w, ctx)
+        if op.device in ("to", "cpu") and self._stays(tensor, op, given, w):
+            return receiver
         result = self.m.operations.apply(op, given, w, ctx, site)
         if name not in ARRAY_METHODS:
             self.m.placement.proven(result, w)
@@ -237,6 +240,17 @@ class Methods:
             self._same_storage(name, receiver, tensor, result, op, w)
         tensors.suppose(result, [receiver], w)
         return result
+
+    def _stays(self, tensor: Tensor, op: Op, given: Arguments, w: World) -> bool:
+        """Whether a leaf that requires grad is only told to be where it is: then it is itself what is returned."""
+        if tensor.device != "cpu" or not tensor.groups or tensor.is_parameter is not False or given.open:
+            return False
+        if op.device == "cpu":
+            return True
+        names = given.keywords.keys()
+        if len(given.positional) + len(names) != 2 or not names <= {"device"}:
+            return False
+        return device_of(w.resolve(given.keywords.get("device", given.positional[-1])), w) == "cpu"
 
     def _same_storage(self, name: str, receiver: Ref, tensor: Tensor, result: Value, op: Op, w: World) -> None:
         """A conversion that may return the tensor itself keeps what it is a part of."""
