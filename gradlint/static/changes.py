@@ -82,9 +82,10 @@ class Changes:
     def _stepped(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         """Parameters were changed by their gradients: an update, unless it is an optimizer that updates them.
 
-        What an optimizer holds is changed so to be perturbed (adversarial training), and put back before its step.
+        What an optimizer holds is changed so to be perturbed (adversarial training), and put back before its step; an
+        optimizer that nothing can ask to step any more updates nothing.
         """
-        updated = groups - self.m.ownership.held(w) if groups else groups
+        updated = groups - self.m.ownership.may_step(w, ctx) if groups else groups
         if updated and self._may_be_held(w):
             updated = frozenset(g for g in updated if isinstance(group := w.find(g), Group) and not group.opaque)
         if updated:

@@ -58,6 +58,12 @@ class Liveness:
         walk = self._walk(ctx.unit)
         return _live(ctx.frame, walk.again.get(loop)) if walk is not None else None
 
+    def ahead(self, ctx: Context) -> Names | None:
+        """The variables of the module whose body is executed that may still be read; None if that may be any."""
+        *_, unit = ctx.units()
+        behind = None if _LOOKS.search(unit.text) else self._behind(unit)
+        return None if behind is None else behind | unit.words
+
     def ends(self, node: cst.CSTNode, ctx: Context) -> bool:
         """Whether a statement is the last one that reads some variable."""
         walk = self._walk(ctx.unit)
@@ -79,17 +85,21 @@ class Liveness:
             walk = _Walk(_mentioned_in_definitions(unit.node) if "def" in unit.constructs else _NONE)
             walk.block(unit.node.body, _NONE)
             return walk
-        if not isinstance(unit, StatementUnit) or unit.parent is not None:
+        behind = self._behind(unit)
+        if not isinstance(unit, StatementUnit) or behind is None:
             return None
-        later = self._by_functions(unit.module)
-        if later is None:
-            return None
-        behind = (
-            other.words for other in unit.module.units if isinstance(other, StatementUnit) and other.row > unit.row
-        )
-        walk = _Walk(later.union(*behind))
+        walk = _Walk(behind)
         walk.statement(unit.node, _NONE)
         return walk
+
+    def _behind(self, unit: Unit) -> Names | None:
+        """The variables of a module that may be read behind a statement of its body; None if that is not known."""
+        later = self._by_functions(unit.module) if isinstance(unit, StatementUnit) and unit.parent is None else None
+        if later is None:
+            return None
+        return later.union(
+            *(other.words for other in unit.module.units if isinstance(other, StatementUnit) and other.row > unit.row)
+        )
 
     def _by_functions(self, module: Module) -> Names | None:
         """The variables of a module that its functions and classes read; None if that is not known."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known, unknown
-from gradlint.static.values import Group, Instance, Ref, Tensor, Value
+from gradlint.static.escapes import reachable
+from gradlint.static.values import Choice, Frame, Group, Instance, Ref, Tensor, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -67,6 +68,24 @@ class Ownership:
         return frozenset[int]().union(
             *(o.groups for o in everything if isinstance(o, Instance) and o.kind == "optimizer")
         )
+
+    def may_step(self, w: World, ctx: Context) -> frozenset[int]:
+        """The parameter groups that optimizers hold which anything may still ask to step."""
+        held = self.held(w)
+        ahead = self.m.liveness.ahead(ctx) if held else None
+        if ahead is None:
+            return held
+        everything = {**w.shared, **w.heap}
+        *_, body = ctx.frames()
+        roots: list[Value] = []
+        for key, obj in everything.items():
+            if isinstance(obj, Frame):
+                roots += [value for name, value in obj.vars.items() if key != body or name in ahead]
+        roots += [each for value in roots if isinstance(value, Choice) for each in value.alternatives]
+        within = reachable(roots, w)
+        optimizers = [(k, o) for k, o in everything.items() if isinstance(o, Instance) and o.kind == "optimizer"]
+        # One that was handed to code that is not followed may be kept there.
+        return frozenset[int]().union(*(o.groups for k, o in optimizers if k in within or o.stepped is None))
 
     def _late(self, obj: Instance, own: list[Group], w: World) -> Group | None:
         """Parameters that a backward pass has reached, that no optimizer owns, and that came too late for this one."""
