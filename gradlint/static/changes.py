@@ -13,7 +13,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.operations import operation_of
 from gradlint.static.ops import Op
 from gradlint.static.provenance import from_module, is_any, looks_like_parameter, may_be_input
-from gradlint.static.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SPECIAL_METHODS
+from gradlint.static.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SCALING, SPECIAL_METHODS
 from gradlint.static.values import (
     NONE,
     Bound,
@@ -177,7 +177,7 @@ class Changes:
             self.m.stepping.before_clearing(tensor.gradient_of, w, ctx, site)
             self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site)
             return
-        self.m.stepping.assigned(tensor.gradient_of, w, ctx, site)
+        self.m.stepping.assigned(tensor.gradient_of, w, ctx, site, anew=how not in SCALING)
         if how in ("copy_", "fill_", "[]="):
             self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site, certain=False)
 

@@ -101,11 +101,12 @@ class Stepping:
             touched = [k for k, obj in w.heap.items() if isinstance(obj, Group) and obj.tokens]
             self.m.witness.send(events.Unfollowed(site=site, touches=_all(touched)), w, ctx)
 
-    def assigned(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:
-        """Gradients were set, or changed in place, by hand."""
+    def assigned(self, groups: Iterable[int], w: World, ctx: Context, site: Site, *, anew: bool = True) -> None:
+        """Gradients were set, or changed in place, by hand: to something new, or to less of what they were."""
         groups = frozenset(groups)
         self.m.witness.send(events.GradientsUnscaled(site=site, touches=_all(groups)), w, ctx)
-        self.m.witness.send(events.GradientsAssigned(site=site, touches=_all(groups)), w, ctx)
+        if anew:
+            self.m.witness.send(events.GradientsAssigned(site=site, touches=_all(groups)), w, ctx)
         self.m.witness.send(events.Unfollowed(site=site, touches=_all(groups)), w, ctx)
 
     # --- clipping

@@ -353,6 +353,9 @@ RANDOM_FILLS: Final = frozenset(
 OVERWRITING: Final = RANDOM_FILLS | {"copy_", "fill_", "zero_"}
 """Methods that leave nothing of what a tensor held before."""
 
+SCALING: Final = frozenset(["*=", "/=", "clamp_", "clip_", "div_", "mul_"])
+"""Changes in place that make no gradient of one that was cleared."""
+
 DOWNLOADS: Final[dict[str, int]] = {
     "urllib.request.urlretrieve": 1,
     "torch.hub.download_url_to_file": 1,
