@@ -127,6 +127,7 @@ class Changes:
     def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
         """What an in-place operation leaves of the facts of its target."""
         new: Tensor = w.write(key)
+        new.loaded = new.loaded and all(self.m.tensors.is_data(value, w) for value in used)
         if how in ("copy_", "[]=", "index_copy_", "masked_scatter_") and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
             self._put_in(new, put_in if put_in is not None else Tensor())

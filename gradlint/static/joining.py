@@ -334,6 +334,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         nudged=x.nudged if x.nudged == y.nudged else "",
         random=x.random and y.random,
         constant=x.constant and y.constant,
+        loaded=x.loaded and y.loaded,
         placed=x.placed or y.placed,
         kept_as=x.kept_as if x.kept_at == y.kept_at else ("", ""),
         kept_at=x.kept_at if x.kept_at == y.kept_at else None,

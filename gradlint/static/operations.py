@@ -207,6 +207,7 @@ class Operations:
                     v.id for v in inputs if isinstance(v, Ref) and self.m.tensors.requires_grad(v, w) is None
                 )
         new.scaled = any(t.scaled for t in tensors)
+        new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
         new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))
         self.m.cuts.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
@@ -232,6 +233,9 @@ class Operations:
         if first is not None and first.structured and op.activation == "keeps":
             new.structured, new.on_device_as_one = True, first.on_device_as_one
         return new
+
+    def _is_data(self, values: list[Value], w: World) -> bool:
+        return bool(values) and all(self.m.tensors.is_data(value, w) for value in values)
 
     def _made_of_numbers(self, tensor: Tensor) -> bool:
         """Whether a tensor is a list of numbers that once were tensors: what is computed of it is a loss."""

@@ -140,6 +140,7 @@ class _Signature:
             obj.size,
             obj.integral,
             obj.activation,
+            obj.loaded,
             obj.open,
             obj.is_gradient,
             graph,

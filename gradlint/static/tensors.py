@@ -265,6 +265,7 @@ class Tensors:
             is_leaf=fact(tensor.is_leaf),  # type: ignore[arg-type]
             is_parameter=fact(tensor.is_parameter),  # type: ignore[arg-type]
             device=fact(tensor.device),  # type: ignore[arg-type]
+            loaded=known(True) if tensor.loaded else unknown(),
             scalar=fact(None if tensor.size is None else tensor.size == "one"),  # type: ignore[arg-type]
             integral=fact(tensor.integral),  # type: ignore[arg-type]
             activation=fact(tensor.activation),  # type: ignore[arg-type]
@@ -280,6 +281,11 @@ class Tensors:
             asked_at=tensor.asked_at,
             retains_grad=fact(tensor.retains),  # type: ignore[arg-type]
         )
+
+    def is_data(self, value: Value, w: World) -> bool:
+        """Whether a value is what a loop over data gave, or was computed from nothing else."""
+        tensor = w.get(w.resolve(value), Tensor)
+        return tensor.loaded if tensor is not None else is_loaded(w.resolve(value))
 
     def nearly(self, value: Value, w: World) -> events.Tensor:
         """As :meth:`view_of`, for a rule to which it makes no difference that a small number was added."""

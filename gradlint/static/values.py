@@ -302,6 +302,7 @@ class Tensor(Object):
     activation_at: Site | None = None
     random: bool = False  #: made of random numbers
     constant: bool = False  #: made of nothing that came from outside
+    loaded: bool = False  #: made of nothing but what a loop over data gave
     placed: bool = False  #: put on its device on purpose
     kept_as: tuple[str, str] = ("", "")  #: the class and name of the module's attribute it is, or is a view of
     kept_at: Site | None = None  #: where it became that
