@@ -47,8 +47,8 @@ class UnregisteredBuffer(Rule):
 
     ## Stays silent on
     Buffers; tensors made or moved at use (`self.mean.to(x.device)`); tensors made on a device that is given;
-    attributes that another method sets again; modules that override `to` or `_apply`; single numbers, which may stay
-    on the CPU.
+    attributes that another method sets again; modules that override `to` or `_apply`; tensors without dimensions
+    (`torch.tensor(0.5)`), which may stay on the CPU.
 
     ## References
     - [torch.nn.Module.register_buffer](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)

@@ -42,7 +42,7 @@ class PlainTensors:
             or tensor.is_parameter is True
             or tensor.device != "cpu"
             or tensor.placed
-            or tensor.size == "one"
+            or (tensor.size == "one" and not tensor.shape)
             or self._is_moved(obj, name, w)
         ):
             return
@@ -50,13 +50,16 @@ class PlainTensors:
         new.kept_as, new.kept_at = (obj.cls.unit.name, name), site
 
     def _is_moved(self, obj: Instance, name: str, w: World) -> bool:
-        """Whether the class moves or makes the attribute itself, in another method."""
+        """Whether the class moves or makes the attribute itself, in another method: ``forward`` may update it."""
         assert obj.cls is not None
         definitions = self.m.definitions
         if any(definitions.attribute(obj.cls, mover, w) is not None for mover in _MOVERS):
             return True
-        methods = [m for cls in definitions.mro(obj.cls) for m in cls.unit.methods.values()]
-        return any(m.name != "__init__" and name in m.assigned_attributes for m in methods)
+        methods = [m for cls in definitions.mro(obj.cls) for m in cls.unit.methods.values() if m.name != "__init__"]
+        return any(
+            name in m.assigned_attributes and not (m.name == "forward" and name in m.updated_attributes)
+            for m in methods
+        )
 
     def built(self, ref: Ref, obj: Instance, registered: frozenset[int], w: World, ctx: Context) -> None:
         """A module was built: tell of its attributes that require grad and are no parameters of it."""

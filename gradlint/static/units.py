@@ -478,21 +478,42 @@ class FunctionUnit(_Definition):
     @cached_property
     def assigned_attributes(self) -> frozenset[str]:
         """The names of the attributes of its first parameter that it binds, as in ``self.fc = …``."""
+        return frozenset(attribute.attr for attribute in self._attributes(self._parsed(), ast.Store))
+
+    @cached_property
+    def updated_attributes(self) -> frozenset[str]:
+        """Those of them that it only ever adds to, or the like: ``self.mean = 0.9 * self.mean + x``."""
+        tree = self._parsed()
+        updates = [
+            target
+            for node in (ast.walk(tree) if tree is not None else ())
+            if isinstance(node, (ast.Assign, ast.AugAssign))
+            for target in self._attributes(node, ast.Store)
+            if isinstance(node, ast.AugAssign)
+            or (isinstance(node.value, ast.BinOp) and target.attr in {a.attr for a in self._attributes(node, ast.Load)})
+        ]
+        others = {target.attr for target in self._attributes(tree, ast.Store) if target not in updates}
+        return frozenset(target.attr for target in updates if target.attr not in others)
+
+    def _parsed(self) -> ast.AST | None:
+        """Its text as a tree, if it uses any attribute of its first parameter."""
         first = _SELF.search(self.text)
         if first is None or f"{first[1]}." not in self.text:
-            return frozenset()
+            return None
         try:
-            tree = parse(f"if 1:\n{self.text}" if self.text[0] in " \t" else self.text)
+            return parse(f"if 1:\n{self.text}" if self.text[0] in " \t" else self.text)
         except TextError:
-            return frozenset()
-        return frozenset(
-            node.attr
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == first[1]
-        )
+            return None
+
+    def _attributes(self, tree: ast.AST | None, use: type[ast.expr_context]) -> Iterator[ast.Attribute]:
+        """Where a part of it binds, or reads, attributes of its first parameter."""
+        first = _SELF.search(self.text)
+        if tree is None or first is None:
+            return
+        for node in ast.walk(tree):
+            owner = node.value if isinstance(node, ast.Attribute) and isinstance(node.ctx, use) else None
+            if isinstance(node, ast.Attribute) and isinstance(owner, ast.Name) and owner.id == first[1]:
+                yield node
 
     @cached_property
     def filled_attributes(self) -> frozenset[str]:
