@@ -340,6 +340,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         kept_at=x.kept_at if x.kept_at == y.kept_at else None,
         made_at=x.made_at or y.made_at,
         moved_at=x.moved_at or y.moved_at,
+        moved_of=_same(x.moved_of, y.moved_of),
         # What may be no leaf has no gradient of its own.
         groups=x.groups | y.groups if x.groups and y.groups else frozenset(),
         deps=x.deps | y.deps,

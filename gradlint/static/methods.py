@@ -257,6 +257,7 @@ class Methods:
         if isinstance(result, Ref) and w.get(result, Tensor) is not None:
             new: Tensor = w.write(result.id)
             new.structured = tensor.structured
+            new.moved_of = receiver.id if op.device in ("to", "cpu", "cuda") else None
             if tensor.is_parameter and name in NEEDLESS:
                 new.is_parameter = None
             if tensor.is_leaf and new.is_leaf is False and not (tensor.device == "cpu" and new.device == "cuda"):

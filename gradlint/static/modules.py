@@ -513,7 +513,7 @@ class Modules:
                 continue
             if tensor.base is not None and tensor.requires_grad is False:  # a view made without gradients
                 continue
-            leaf = tensor if tensor.is_leaf or tensor.base is None else w.find(self.m.memory.root(tensor.base, w))
+            leaf = self._leaf_behind(tensor, w)
             if not isinstance(leaf, Tensor) or leaf.is_parameter is not False or not leaf.is_leaf:
                 continue
             if self.m.tensors.requires_grad(value, w) and (leaf is tensor or tensor.deps <= leaf.groups):
@@ -521,6 +521,13 @@ class Modules:
         if fed:
             touches = dict.fromkeys(sorted(fed), True)
             self.m.witness.send(events.InputFed(site=site, touches=touches, module=name), w, ctx)  # type: ignore[arg-type]
+
+    def _leaf_behind(self, tensor: Tensor, w: World) -> Object | None:
+        """The leaf that a tensor is, is a view of, or is a copy of on another device."""
+        moved = w.find(tensor.moved_of) if tensor.moved_of is not None else None
+        if isinstance(moved, Tensor) and not tensor.is_leaf:
+            return self._leaf_behind(moved, w)
+        return tensor if tensor.is_leaf or tensor.base is None else w.find(self.m.memory.root(tensor.base, w))
 
     def _trains(self, ref: Ref, w: World) -> bool:
         """Whether a module has parameters that may require grad: if not, its input must for a backward pass."""

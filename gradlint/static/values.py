@@ -309,6 +309,7 @@ class Tensor(Object):
     nudged: str = ""  #: the activation of what a small number was added to
     made_at: Site | None = None
     moved_at: Site | None = None
+    moved_of: int | None = None  #: the tensor that was moved to a device, which gave this one
     groups: frozenset[int] = frozenset()  #: the groups this leaf is (of): their facts are its own
     deps: frozenset[int] = frozenset()  #: the groups its backward reaches
     open: bool = True  #: its backward may reach others too
