@@ -306,6 +306,8 @@ class Modules:
                 return Const(obj.training, asked=obj.mode_asked)
             if names_parameter(name) and obj.groups and (obj.layer is not None or obj.opaque):
                 parameter = self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device)
+                if _is_wide(obj):
+                    w.write(parameter.id).size = "many"
                 w.write(owner.id).attrs[name] = parameter
                 return parameter
             if name == "module" and (obj.opaque or obj.cls is None):
@@ -489,8 +491,7 @@ class Modules:
                 w.write(value.id).device = None
         if obj.groups and obj.device == "cpu":
             self.m.placement.elsewhere(value, w)
-        width = obj.attrs.get("<width>")
-        if isinstance(width, Const) and width.value > 1 and isinstance(value, Ref):
+        if _is_wide(obj) and isinstance(value, Ref):
             w.write(value.id).size = "many"
         if layer.returns == "tensor" or not isinstance(value, Ref):
             return value
@@ -588,6 +589,12 @@ def inside(key: Hashable) -> tuple[Ref | None, list[str]]:
             return owner, names
         key = owner
     return None, names
+
+
+def _is_wide(layer: Instance) -> bool:
+    """Whether a layer is known to return, and to have biases for, more than one feature."""
+    width = layer.attrs.get("<width>")
+    return isinstance(width, Const) and width.value > 1
 
 
 def _counts(index: object) -> bool:
