@@ -51,6 +51,7 @@ _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 _BACKWARD_HOOKS = frozenset(
     ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
 )
+_ARRAY_TO_ARRAY = frozenset(["astype", "copy", "flatten", "ravel", "reshape", "squeeze", "swapaxes", "transpose"])
 _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 
 
@@ -418,6 +419,8 @@ class Methods:
         if name == "retain_grad":
             self.m.tensors.from_unknown(receiver, w, retains=True)
             return NONE
+        if is_numpys(receiver) and name in _ARRAY_TO_ARRAY:
+            return Unknown(("number", fresh(), NUMPYS), receiver.hint)
         if name in ("train", "eval", "to", "cuda", "cpu", "detach", "clone", "float", "view", "reshape"):
             return self._unknown_conversion(receiver, name, args, w, ctx, site)
         if name in METHODS and METHODS[name].result == "tensor" and from_module(receiver):
