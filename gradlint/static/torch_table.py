@@ -72,7 +72,6 @@ from gradlint.static.torch_training import (
     EXPECTING_METHODS,
     FOREIGN_PATHS,
     FRAMEWORKS,
-    FREEZING,
     FUNCTION_BASES,
     GRAD_MODES,
     INDEX_DISTRIBUTIONS,
@@ -104,6 +103,7 @@ from gradlint.static.torch_training import (
     builds_distribution,
     is_called_without_grad,
     is_test,
+    may_freeze,
 )
 
 __all__ = [
@@ -131,7 +131,6 @@ __all__ = [
     "EXPECTING_METHODS",
     "FOREIGN_PATHS",
     "FRAMEWORKS",
-    "FREEZING",
     "FUNCTIONS",
     "FUNCTION_BASES",
     "GIVES",
@@ -197,6 +196,7 @@ __all__ = [
     "is_harmless",
     "is_part",
     "is_test",
+    "may_freeze",
     "names_integers",
     "names_parameter",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 from gradlint.static.torch_notation import names
@@ -286,8 +287,17 @@ MODULE_METHODS: Final = names(
 CLEARING: Final = frozenset(["zero_grad", "grad"])
 """Words without which no code clears a gradient."""
 
-FREEZING: Final = frozenset(["requires_grad", "requires_grad_", "freeze"])
-"""Words without which no code freezes parameters."""
+_FREEZING: Final = re.compile(
+    r"freeze|\w_requires_grad|['\"]requires_grad|requires_grad_(?!\(\s*(?:True\s*)?\))"
+    r"|requires_grad\s*=(?!=)(?!\s*True[ \t]*(?:[,)\]}\r\n;#]|$))"
+)
+"""What stands in all code that freezes parameters."""
+
+
+def may_freeze(text: str) -> bool:
+    """Whether a piece of code may set ``requires_grad`` of parameters to anything but True."""
+    return bool(_FREEZING.search(text))
+
 
 DISTRIBUTIONS: Final = "torch.distributions."
 """Where the classes of distributions stand."""
