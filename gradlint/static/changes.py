@@ -47,7 +47,7 @@ class Changes:
         self.m = machine
         self.trained: set[int] = set()  #: groups of leaves that an optimizer is given
         self._derived: set[int] = set()  #: groups of leaves whose gradient is read
-        self._inputs: set[int] = set()  #: groups of leaves that a module, or what looks like one, is given
+        self._inputs: set[int] = set()  #: groups of leaves that a module with parameters is given
 
     def in_place(self, how: str, target: Value, values: list[Value], w: World, ctx: Context, site: Site) -> None:
         """An operation that changes ``target`` itself, using ``values``."""
@@ -119,7 +119,7 @@ class Changes:
         return bool(leaf.groups & self.trained) or bool(leaf.groups & self._derived - self._inputs)
 
     def fed(self, given: Iterable[Value], w: World) -> None:
-        """A module, or what looks like one, is called: what it is given first is its input."""
+        """A module with parameters, or what looks like one, is called: what it is given first is its input."""
         tensor = w.get(w.resolve(next(iter(given), NONE)), Tensor)
         if tensor is not None and not tensor.is_parameter:
             self._inputs |= tensor.groups

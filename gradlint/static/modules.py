@@ -435,7 +435,7 @@ class Modules:
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         assert obj is not None
-        if obj.kind != "loss":
+        if obj.kind != "loss" and self.groups(callee, w):
             self.m.changes.fed(args, w)
             if self._trains(callee, w):
                 self._fed(obj.name, args, w, ctx, site)
