@@ -15,7 +15,7 @@ from gradlint.static.context import Context
 from gradlint.static.literals import Literal, formatted, value_of
 from gradlint.static.modes import mode_of
 from gradlint.static.outcome import Results
-from gradlint.static.provenance import is_later
+from gradlint.static.provenance import is_later, is_number
 from gradlint.static.slices import place_of
 from gradlint.static.values import (
     NONE,
@@ -207,26 +207,31 @@ class Expressions:
             return self.m.calls.joined(self.m.calls.call_node(node, w, ctx), w)
 
     def _subscript(self, node: cst.Subscript, w: World, ctx: Context) -> Value:
-        owner = self.m.eval(node.value, w, ctx)
-        part = w.resolve(self.m.python.get_item(owner, self.index(node, w, ctx), w, ctx, ctx.site(node)))
+        owner = w.resolve(self.m.eval(node.value, w, ctx))
+        parts = self._parts(node, w, ctx)
+        part = w.resolve(self.m.python.get_item(owner, _index_of(parts), w, ctx, ctx.site(node)))
         if isinstance(part, Unknown):
-            self.m.memory.sliced(part, w.resolve(owner), node, w)
+            self.m.memory.sliced(part, owner, node, w)
+        elif isinstance(part, Ref) and w.get(owner, Tensor) is not None and not all(map(_is_basic, parts)):
+            self.m.memory.copied(part, w)
         return part
 
     def index(self, node: cst.Subscript, w: World, ctx: Context) -> Value | slice | None:
         """The index of a subscript: a value, a slice of constants, or None where there is more to it."""
-        values = []
+        return _index_of(self._parts(node, w, ctx))
+
+    def _parts(self, node: cst.Subscript, w: World, ctx: Context) -> list[Value | slice | None]:
+        """What stands between the brackets of a subscript; None for a slice of what is no constant."""
+        parts: list[Value | slice | None] = []
         for element in node.slice:
-            part = element.slice
-            if isinstance(part, cst.Index):
-                values.append(w.resolve(self.m.eval(part.value, w, ctx)))
-                continue
-            if not isinstance(part, cst.Slice):
-                continue
-            bounds = [self.m.eval(b, w, ctx) if b else NONE for b in (part.lower, part.upper, part.step)]
-            if len(node.slice) == 1 and all(isinstance(b, Const) for b in bounds):
-                return slice(*(b.value for b in bounds if isinstance(b, Const)))
-        return values[0] if len(node.slice) == 1 and len(values) == 1 else None
+            if isinstance(element.slice, cst.Index):
+                parts.append(w.resolve(self.m.eval(element.slice.value, w, ctx)))
+            elif isinstance(element.slice, cst.Slice):
+                ends = (element.slice.lower, element.slice.upper, element.slice.step)
+                bounds = [self.m.eval(end, w, ctx) if end else NONE for end in ends]
+                known = [bound.value for bound in bounds if isinstance(bound, Const)]
+                parts.append(slice(*known) if len(known) == len(bounds) else None)
+        return parts
 
     # --- operators
 
@@ -612,3 +617,12 @@ def key_of(value: Value) -> Hashable:
     if isinstance(value, (Unknown, Choice)):
         return value.key
     return value
+
+
+def _index_of(parts: list[Value | slice | None]) -> Value | slice | None:
+    return parts[0] if len(parts) == 1 else None
+
+
+def _is_basic(part: Value | slice | None) -> bool:
+    """Whether a part of a subscript takes a view of a tensor: numbers and slices do, lists and other tensors copy."""
+    return part is None or isinstance(part, (slice, Const)) or (isinstance(part, Unknown) and is_number(part))

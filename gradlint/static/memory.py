@@ -115,6 +115,11 @@ class Memory:
                 w.write(key).saved = segment.saved - {result.id} | {root}
                 self._saved.add(root)
 
+    def copied(self, part: Ref, w: World) -> None:
+        """A part of a tensor is, or may be, a copy: to change it does not change that."""
+        new: Tensor = w.write(part.id)
+        new.base = None
+
     # --- changes
 
     def changed(self, key: int, how: str, w: World, ctx: Context, site: Site) -> None:
