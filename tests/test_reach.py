@@ -80,6 +80,51 @@ def test_nothing_comes_of_nothing() -> None:
     assert triggers.any(Feature.BACKWARD)
 
 
+def test_what_begins_elsewhere_does_not_begin_here() -> None:
+    triggers = Triggers(RULES)
+    assert triggers.begin(Feature.NUMPY, Feature.NUMPY | Feature.TRAINABLE)
+    assert not triggers.begin(Feature.TRAINABLE, Feature.NUMPY | Feature.TRAINABLE)
+    assert not triggers.begin(Feature.NUMPY, Feature.NUMPY)
+    assert triggers.begin(Feature.MODULE | Feature.DROPOUT, Feature(0))
+    assert not triggers.begin(Feature.MODULE, Feature.MODULE | Feature.DROPOUT)
+
+
+def test_what_is_near_by_is_three_names_away(tmp_path: Path) -> None:
+    text = "".join(f"def f{n}(x):\n    return f{n + 1}(x)\n\n" for n in range(4)) + "def f4(x):\n    return x.data\n"
+    project, reached = reach(tmp_path, main=text)
+    near = [bool(reached.near(unit) & Feature.DATA) for unit in project.module(tmp_path / "main.py").units]
+    assert near == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "switches"),
+    [
+        ("self.train = train", False),
+        ("if self.train:", False),
+        ("self.model.train()", True),
+        ("net.eval().cuda()", True),
+    ],
+)
+def test_a_flag_with_the_name_of_a_mode_switches_none(text: str, switches: bool, tmp_path: Path) -> None:
+    project, reached = reach(tmp_path, main=f"{text}\n" + "    pass\n" * text.endswith(":"))
+    (unit,) = project.module(tmp_path / "main.py").units
+    assert bool(reached.features(unit) & Feature.MODE) is switches
+
+
+@pytest.mark.parametrize(
+    ("text", "walks"),
+    [
+        ("loss.backward()", True),
+        ("self.manual_backward(loss)", True),
+        ("# loss.backward()", False),
+        ("def f(x):\n    'as x.backward() does'", False),
+        ("def backward(ctx, grad):\n    return grad", False),
+    ],
+)
+def test_comments_and_strings_call_for_no_backward_pass(text: str, walks: bool) -> None:
+    assert walks_in(text) is walks
+
+
 @pytest.mark.parametrize("slug", ["unregistered_modules", "missing_super_init", "numpy_on_grad", "graph_freed"])
 def test_passing_over_costs_no_finding(slug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, *sections = re.split(r"^# case: ", (FIXTURES / f"{slug}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -89,6 +134,7 @@ def test_passing_over_costs_no_finding(slug: str, tmp_path: Path, monkeypatch: p
         files[-1].write_text(section.partition("\n")[2], encoding="utf-8")
     found = analyze(Project([tmp_path]), files, RULES).findings
     monkeypatch.setattr(Triggers, "any", lambda *_: True)
+    monkeypatch.setattr(Triggers, "begin", lambda *_: True)
     monkeypatch.setattr("gradlint.static.analysis.walks_in", lambda _: True)
     assert [f.sort_key for f in analyze(Project([tmp_path]), files, RULES).findings] == [f.sort_key for f in found]
     assert found

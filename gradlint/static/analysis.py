@@ -93,7 +93,7 @@ class _Analyzer:
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
         self.entries = Entries(self.machine, self.triggers)
-        self.effort = Effort(self.reach)
+        self.effort = Effort(self.reach, self.triggers.begin)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
         self.notes: list[str] = []
@@ -206,8 +206,7 @@ class _Analyzer:
         brief = None if closely or isinstance(start, Module) else start
         order_matters = False
         try:
-            steps = _AGAIN if again else None if brief is None else self.effort.steps(brief)
-            with budget.apart(steps, briefly=brief is not None):
+            with budget.apart(self._steps(start, brief, again), briefly=brief is not None):
                 act()
         except OrderMattersError:
             order_matters = True
@@ -217,6 +216,12 @@ class _Analyzer:
         if order_matters:
             self.witness.start_again()
             self._follow(start, act, closely=True, again=again)
+
+    def _steps(self, start: Module | DefinitionUnit, brief: DefinitionUnit | None, again: bool) -> int | None:
+        """How many statements may be executed for an entry point; None for as many as for any."""
+        if again:
+            return _AGAIN
+        return self.effort.steps_closely(start) if brief is None else self.effort.steps(brief)
 
     def _follow_missed(self, modules: AbstractSequence[Module]) -> None:
         """Follow functions once more, as if nothing called them, for what their callers never came to in them."""
@@ -255,9 +260,11 @@ class _Analyzer:
         return rows
 
     def _definition(self, unit: DefinitionUnit, grad: bool | None) -> None:
+        if unit in self.machine.called or not self.effort.is_due(unit):
+            return
         if isinstance(unit, ClassUnit):
             self._entry(unit, self.reach.features(unit), partial(self.entries.methods, unit))
-        elif unit not in self.machine.called and self.effort.is_due(unit):
+        else:
             self._entry(unit, self.reach.features(unit), partial(self.entries.function, unit, grad))
 
     # --- what is referenced, what is told already
@@ -265,7 +272,7 @@ class _Analyzer:
     def _referenced(self, modules: list[Module], pending: list[DefinitionUnit]) -> dict[Unit, bool]:
         """Functions that other code mentions: of their own file, or of one that mentions theirs.
 
-        Also told is whether another function does.
+        Also told is whether another function does.  Code that is not worth following sets no gradient mode.
         """
         at_home: dict[tuple[Module, str], list[FunctionUnit]] = {}
         abroad: dict[str, dict[str, list[FunctionUnit]]] = {}  # by their names, and those of their files
@@ -280,6 +287,9 @@ class _Analyzer:
             words = frozenset[str]().union(*(part.words for part in parts))
             for leaf in parts:
                 if isinstance(leaf, StatementUnit) and leaf.is_import:
+                    continue
+                definition = leaf.class_unit or leaf if isinstance(leaf, FunctionUnit) else None
+                if definition is not None and not self.effort.steps(definition):
                     continue
                 within = isinstance(leaf, FunctionUnit)
                 own = leaf.name if isinstance(leaf, FunctionUnit) else None

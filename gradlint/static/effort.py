@@ -8,6 +8,7 @@ from gradlint.static.triggers import Feature
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
     from gradlint.static.reach import Reach
@@ -17,6 +18,10 @@ PER_LINE = 4  #: statements executed for a line of a file
 PER_FILE = 500  #: the same for a file, however short
 PER_OWN_LINE = 4  #: statements executed for a line of a definition, where its file has used up what it has
 PER_DEFINITION = 300  #: the same for a definition, however short
+PER_LED_LINE = 1  #: statements executed for a line of a definition that only leads to what may be reported
+PER_LED = 200  #: the same for such a definition, however short
+LED_CLOSELY = 8_000  #: statements executed where the order of events counts, for what has no word of training in it
+_TRAINING = Feature.BACKWARD | Feature.STEP | Feature.OPTIMIZER | Feature.LOSS
 
 
 class Effort:
@@ -27,23 +32,53 @@ class Effort:
 
     Args:
         reach: what names lead to.
+        begins: whether what a rule listens to may begin in a text with some features, given those near by.
     """
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: Reach, begins: Callable[[Feature, Feature], bool]) -> None:
         self._reach = reach
+        self._may_begin = begins
         self._left: dict[Module, int] = {}
         self._familiar: set[Unit] = set()  #: what was executed, or built, or named where that was
 
-    def is_due(self, unit: FunctionUnit) -> bool:
-        """Whether a function does more than to give other values to what is familiar, as variants of a model do."""
+    def is_due(self, unit: DefinitionUnit) -> bool:
+        """Whether a definition is worth following.
+
+        A function has to do more than to give other values to what is familiar, as variants of a model do.
+        """
+        if not self.steps(unit):
+            return False
         named = self._named(unit)
-        mentioned = self._reach.scope(unit.module).mentions(unit)
-        return not named or not self._familiar.issuperset(named) or bool(mentioned & ~Feature.TRAINABLE)
+        if isinstance(unit, ClassUnit) or not named or not self._familiar.issuperset(named):
+            return True
+        return bool(self._mentioned(unit) & ~Feature.TRAINABLE)
 
     def steps(self, unit: DefinitionUnit) -> int:
-        """The statements that may be executed for a definition."""
+        """The statements that may be executed for a definition.
+
+        What it leads to is followed by itself as well: where nothing may be reported of the definition's own text, it
+        is executed for the models that a loop trains near by, for the mode in which it calls something, and for the
+        values that it hands on.
+        """
         own = PER_DEFINITION + PER_OWN_LINE * _lines(unit.text)
-        return max(own, self._left_of(unit.module))
+        mentioned, near = self._mentioned(unit), self._reach.near(unit)
+        if self._may_begin(mentioned, near):
+            return max(own, self._left_of(unit.module))
+        if near & Feature.BACKWARD or mentioned & Feature.GRAD_MODE:
+            return own
+        return PER_LED + PER_LED_LINE * _lines(unit.text) if self._may_begin(near, near) else 0
+
+    def _mentioned(self, unit: Unit) -> Feature:
+        return self._reach.scope(unit.module).mentions(unit)
+
+    def steps_closely(self, start: Module | DefinitionUnit) -> int | None:
+        """The statements that may be executed where the order of events counts; None if it is any number.
+
+        What leads to backward passes without a word of training itself is mostly the inside of a library.
+        """
+        if not isinstance(start, (FunctionUnit, ClassUnit)):
+            return None
+        return None if self._mentioned(start) & _TRAINING else LED_CLOSELY
 
     def spent(self, unit: DefinitionUnit, steps: int, met: AbstractSet[Unit]) -> None:
         """A definition was followed for so many steps, and these functions and classes were met."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gradlint.static.project import Project
     from gradlint.static.units import Module
 
+_HOPS = 3  #: from name to name, to what is near by
 _NEAR = 200  #: units that are looked at before a thorough search
 _STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d](?:[\w.]|\[[^\[\]()\n]*\])*\.(\w+)\(")
 _END = re.compile(r"[ \t]*(?:[;#\n]|\Z)")
@@ -62,6 +63,7 @@ class Reach:
         self._scopes: dict[Module, _Scope] = {}
         self._features: dict[Unit, Feature] = {}
         self._of_calls: dict[FunctionUnit, Feature] = {}
+        self._near: dict[Unit, Feature] = {}
 
     def _enough(self, features: Feature) -> bool:
         return self._asked(features) and bool(features & ~ASIDE)
@@ -100,6 +102,20 @@ class Reach:
     def stands_aside(self, unit: FunctionUnit) -> bool:
         """Whether calling a function has to do neither with modules nor with gradients: data, figures, files."""
         return not self.features_of_call(unit) & ~ASIDE
+
+    def near(self, start: Unit) -> Feature:
+        """What a unit that stands in the body of a file mentions, and what it leads to by a few names."""
+        known = self._near.get(start)
+        if known is None:
+            known = Feature(0)
+            seen = reached = {start}
+            for _ in range(_HOPS + 1):
+                for unit in reached:
+                    known |= self.scope(unit.module).mentions(unit)
+                reached = {other for unit in reached for other in self.scope(unit.module).leads_to(unit)} - seen
+                seen |= reached
+            self._near[start] = known
+        return known
 
     def _look_around(self, start: Unit) -> bool:
         """Find the features of a unit without going far: from each file only after all that it leads to in itself.

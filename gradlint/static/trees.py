@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gradlint.static.units import Unit
 
-MAX_CHARACTERS = 60_000  #: of the texts whose trees are kept from one entry point to the next
+MAX_CHARACTERS = 120_000  #: of the texts whose trees are kept from one entry point to the next
 SHARE = 40  #: of a large project, one in so many
 
 

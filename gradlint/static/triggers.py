@@ -169,6 +169,7 @@ class Triggers:
     def __init__(self, rules: Iterable[type[Rule]]) -> None:
         self._rules = tuple(rules)
         self._known: dict[Feature, bool] = {}
+        self._beginning: dict[tuple[Feature, Feature], bool] = {}
 
     def any(self, features: Feature) -> bool:
         """Whether any rule may report what comes of a text with these features, whatever more it may have."""
@@ -182,17 +183,39 @@ class Triggers:
             )
         return known
 
+    def begin(self, features: Feature, near: Feature) -> bool:
+        """Whether an event that a rule listens to may begin in a text with these features, given those near by."""
+        known = self._beginning.get((features, near))
+        if known is None:
+            known = self._beginning[features, near] = any(
+                _may_begin(event, features, near)
+                for rule in self._rules
+                for event in frozenset(rule.checks).union(*(protocol.judged for protocol in rule.protocols))
+            )
+        return known
+
 
 _WALK: Final = re.compile(rf"(?<!def )\b(?:{'|'.join(sorted(WALKS))})\s*\(")
 
 
 def walks_in(text: str) -> bool:
     """Whether a text calls for backward passes; one that hands the method on is not seen."""
-    return "backward" in text and _WALK.search(text) is not None
+    if "backward" not in text or _WALK.search(text) is None:
+        return False
+    return any(chain.called and chain.parts[-1] in WALKS for chain in chains_in(text))  # not in a comment or string
 
 
 def _may_happen(event: type[Event], features: Feature) -> bool:
     return event in EVENTS and all(features & needed for needed in NEEDS.get(event, ()))
+
+
+def _may_begin(event: type[Event], features: Feature, near: Feature) -> bool:
+    """Whether an event may happen by what a text mentions itself first of all, and for the rest what is near by."""
+    if event not in EVENTS:
+        return False
+    first, *rest = NEEDS.get(event, (features,))
+    there = features if first is Feature.MODULE else near  # of a class as a whole
+    return bool(features & first) and all(there & needed for needed in rest)
 
 
 def _may_violate(protocol: Protocol, features: Feature) -> bool:
@@ -213,7 +236,7 @@ def _may_violate(protocol: Protocol, features: Feature) -> bool:
 
 # --- single chains ---------------------------------------------------------------------------------------------
 
-ANYWHERE, BEHIND_A_DOT, OF_ANOTHER = "anywhere", "behind a dot", "of another than self"
+ANYWHERE, BEHIND_A_DOT, OF_ANOTHER, AS_METHOD = "anywhere", "behind a dot", "of another than self", "called as method"
 
 
 def _last(names: Iterable[str]) -> frozenset[str]:
@@ -244,7 +267,7 @@ _mentions(Feature.GRADIENT, ["grad"], BEHIND_A_DOT)
 _mentions(Feature.CLIPS, _last(CLIPS))
 _mentions(Feature.SCALER, _last(SCALERS))
 _mentions(Feature.SCALER, ["scale", "scale_loss"], BEHIND_A_DOT)
-_mentions(Feature.MODE, ["eval", "train"], BEHIND_A_DOT)
+_mentions(Feature.MODE, ["eval", "train"], AS_METHOD)
 _mentions(Feature.GRAD_MODE, _last(GRAD_MODES))
 _mentions(Feature.LOSS, _last(LOSSES))
 _mentions(Feature.DATA, ["data"], OF_ANOTHER)
@@ -306,7 +329,7 @@ def features_of(chain: Chain, foreign: Foreign) -> Feature:
     found = Feature(0)
     for place, part in enumerate(parts):
         for feature, form in _NAMES.get(part, ()):
-            if form is ANYWHERE or (place and (form is BEHIND_A_DOT or place > 1 or parts[0] not in ("self", "super"))):
+            if form is ANYWHERE or (place and _has_form(form, chain, place)):
                 found |= feature
         if OPTIMIZER_NAME.search(part):
             found |= Feature.OPTIMIZER
@@ -333,6 +356,13 @@ def features_of(chain: Chain, foreign: Foreign) -> Feature:
     if not found & Feature.TRAINABLE and (name := _function(chain, imports)) is not None and builds_module(name):
         found |= Feature.TRAINABLE
     return found
+
+
+def _has_form(form: str, chain: Chain, place: int) -> bool:
+    """Whether a name stands behind a dot in a chain as it has to."""
+    if form is OF_ANOTHER:
+        return place > 1 or chain.parts[0] not in ("self", "super")
+    return form is not AS_METHOD or (chain.called and place == len(chain.parts) - 1)
 
 
 def _function(chain: Chain, imports: Mapping[str, str]) -> str | None:
