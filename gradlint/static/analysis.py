@@ -288,12 +288,11 @@ class _Analyzer:
             for leaf in parts:
                 if isinstance(leaf, StatementUnit) and leaf.is_import:
                     continue
-                definition = leaf.class_unit or leaf if isinstance(leaf, FunctionUnit) else None
-                if definition is not None and not self.effort.steps(definition):
-                    continue
                 within = isinstance(leaf, FunctionUnit)
                 own = leaf.name if isinstance(leaf, FunctionUnit) else None
                 named = abroad.keys() & leaf.words - {own}
+                if named and isinstance(leaf, FunctionUnit) and not self.effort.steps(leaf.class_unit or leaf):
+                    continue
                 for name in sorted(named & _names_in(leaf.text)) if named else ():
                     met = [abroad[name][file] for file in sorted(abroad[name].keys() & words)]
                     for unit in [*at_home.get((module, name), ()), *(unit for units in met for unit in units)]:

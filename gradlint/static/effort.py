@@ -61,9 +61,10 @@ class Effort:
         values that it hands on.
         """
         own = PER_DEFINITION + PER_OWN_LINE * _lines(unit.text)
-        mentioned, near = self._mentioned(unit), self._reach.near(unit)
-        if self._may_begin(mentioned, near):
+        mentioned = self._mentioned(unit)
+        if self._may_begin(mentioned, mentioned) or self._may_begin(mentioned, self._reach.near(unit)):
             return max(own, self._left_of(unit.module))
+        near = self._reach.near(unit)
         if near & Feature.BACKWARD or mentioned & Feature.GRAD_MODE:
             return own
         return PER_LED + PER_LED_LINE * _lines(unit.text) if self._may_begin(near, near) else 0
