@@ -251,7 +251,8 @@ class Methods:
         names = given.keywords.keys()
         if len(given.positional) + len(names) != 2 or not names <= {"device"}:
             return False
-        return device_of(w.resolve(given.keywords.get("device", given.positional[-1])), w) == "cpu"
+        told = w.resolve(given.keywords.get("device", given.positional[-1]))
+        return w.get(told, Tensor) is None and device_of(told, w) == "cpu"  # a tensor also tells of which type to be
 
     def _same_storage(self, name: str, receiver: Ref, tensor: Tensor, result: Value, op: Op, w: World) -> None:
         """A conversion that may return the tensor itself keeps what it is a part of."""
