@@ -38,8 +38,8 @@ class LeafInplace(Rule):
     PyTorch raises `RuntimeError: a leaf Variable that requires grad is being used in an in-place operation`.
 
     ## Stays silent on
-    Changes under `torch.no_grad()` or by `nn.init`; tensors that are no leaves; changes made before
-    `requires_grad_()`; frozen parameters.
+    Changes under `torch.no_grad()` or by `nn.init`; tensors that are no leaves, as what a list or another tensor picks
+    of one; changes made before `requires_grad_()`; frozen parameters.
 
     ## References
     - [In-place operations](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd)

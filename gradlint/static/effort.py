@@ -69,9 +69,6 @@ class Effort:
             return own
         return PER_LED + PER_LED_LINE * _lines(unit.text) if self._may_begin(near, near) else 0
 
-    def _mentioned(self, unit: Unit) -> Feature:
-        return self._reach.scope(unit.module).mentions(unit)
-
     def steps_closely(self, start: Module | DefinitionUnit) -> int | None:
         """The statements that may be executed where the order of events counts; None if it is any number.
 
@@ -87,6 +84,9 @@ class Effort:
         self._familiar |= met
         if isinstance(unit, FunctionUnit):
             self._familiar |= self._named(unit)
+
+    def _mentioned(self, unit: Unit) -> Feature:
+        return self._reach.scope(unit.module).mentions(unit)
 
     def _left_of(self, module: Module) -> int:
         left = self._left.get(module)

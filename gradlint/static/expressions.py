@@ -624,5 +624,7 @@ def _index_of(parts: list[Value | slice | None]) -> Value | slice | None:
 
 
 def _is_basic(part: Value | slice | None) -> bool:
-    """Whether a part of a subscript takes a view of a tensor: numbers and slices do, lists and other tensors copy."""
-    return part is None or isinstance(part, (slice, Const)) or (isinstance(part, Unknown) and is_number(part))
+    """Whether a part of a subscript takes a view of a tensor: numbers and slices do, masks, lists and tensors copy."""
+    if isinstance(part, Const):
+        return not isinstance(part.value, bool)
+    return part is None or isinstance(part, slice) or (isinstance(part, Unknown) and is_number(part))
