@@ -439,6 +439,7 @@ class ConvertedToNumpy(Event):
     role: str = ""  #: what it is to the call: "receiver", "argument 0", …
     within: bool = False  #: it is held by a list or tuple in a list
     grad_enabled: Fact[bool] = field(default_factory=unknown)
+    walked_at: Site | None = None  #: where a backward pass from it, later on, tells that it requires grad
 
 
 # --- modules and functions as they are defined -----------------------------------------------------------------

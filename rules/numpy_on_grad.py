@@ -13,7 +13,7 @@ class NumpyOnGrad(Rule):
 
     ## What it does
     Finds `.numpy()`, numpy functions, plotting and metrics that are given a value known to require grad, or a list
-    of such values, where gradients are enabled.
+    of such values, where gradients are enabled.  A backward pass later on tells that its root requires grad.
 
     ## Why is this bad
     It raises: numpy cannot record what happens to the values, so PyTorch refuses to hand them over. The line is
@@ -60,7 +60,11 @@ class NumpyOnGrad(Rule):
         yield Violation(
             f"{event.how} raises: {what} grad",
             at=event.site,
-            related=places(("appended here with its graph", tensor.kept_at), ("made here", tensor.made_at)),
+            related=places(
+                ("appended here with its graph", tensor.kept_at),
+                ("made here", tensor.made_at),
+                ("derived here, so it does require grad", event.walked_at),
+            ),
             remedy="keep numbers instead: append .item(), or .detach() what is kept" if kept else self.remedy,
             mend=_mend(event),
         )

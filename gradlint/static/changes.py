@@ -143,6 +143,7 @@ class Changes:
         if tensor.groups or grad_enabled is False:
             return
         grads = [self.m.tensors.requires_grad(v, w) for v in used]
+        new.converted = new.converted if set(grads) <= {False} else ()
         if True in grads and grad_enabled:
             new.requires_grad, new.is_leaf = True, False
         elif None in grads and new.requires_grad is False:
@@ -338,12 +339,14 @@ class Changes:
             one.requires_grad = flag
             return
         if tensor.groups:
+            w.write(owner.id).converted = ()
             for key in tensor.groups:
                 group = w.write(key)
                 group.requires_grad = None if tensor.picked and group.requires_grad is not flag else flag
                 group.told = True
             return
         new: Tensor = w.write(owner.id)
+        new.converted = ()
         if flag is False:
             new.requires_grad, new.deps, new.segments, new.reaches = False, frozenset(), frozenset(), frozenset()
         elif tensor.requires_grad is not True:
@@ -356,25 +359,46 @@ class Changes:
             if tensor.cut is not None or tensor.open:
                 new.asked_at = site
 
-    def differentiated(self, value: Value, w: World) -> None:
+    def converted(self, value: Value, event: events.ConvertedToNumpy, w: World) -> None:
+        """A value was turned into an array, which raises if it requires grad: that may turn out.
+
+        So it does if anything does that it was computed from.
+        """
+        tensor = w.get(value, Tensor)
+        if tensor is None or not isinstance(value, Ref) or event in tensor.converted:
+            return
+        if self.m.tensors.requires_grad(value, w) is not None:
+            return
+        w.write(value.id).converted = (*tensor.converted, event)
+        for key in tensor.sources:
+            self.converted(Ref(key), event, w)
+        source = w.resolve(tensor.result) if tensor.result is not None else NONE
+        if isinstance(source, Unknown):
+            source = self.m.tensors.from_unknown(source, w, structured=True)
+        self.converted(source, event, w)
+
+    def differentiated(self, value: Value, w: World, ctx: Context, site: Site) -> None:
         """Derivatives of a value are asked for: it requires grad, unless its graph was cut, which raises."""
         tensor = w.get(value, Tensor)
         if tensor is not None and tensor.cut is None:
-            self.prove(value, w)
+            self._prove(value, w, ctx, site)
 
-    def prove(self, value: Value, w: World, depth: int = 8) -> None:
+    def _prove(self, value: Value, w: World, ctx: Context, site: Site, depth: int = 8) -> None:
         """Learn that a value requires grad, and why if there is only one way it can."""
         tensor = w.get(value, Tensor)
         if tensor is None or not isinstance(value, Ref) or depth == 0 or tensor.groups:
             return
         if tensor.requires_grad is None:
+            for event in tensor.converted:
+                view = replace(event.tensor, requires_grad=TRUE)
+                self.m.witness.send(replace(event, tensor=view, walked_at=site), w, ctx, alternative=site)
             new: Tensor = w.write(value.id)
             new.requires_grad = True
             if new.is_leaf is None and new.segments:
                 new.is_leaf = False
             source = self._reason(tensor, w)
             if source is not None:
-                self.prove(Ref(source), w, depth - 1)
+                self._prove(Ref(source), w, ctx, site, depth - 1)
             if len(tensor.sources) == 1:
                 new.doubtful &= self._segments(tensor.sources, w, doubtful=True)
             else:
@@ -383,6 +407,8 @@ class Changes:
 
     def _reason(self, tensor: Tensor, w: World) -> int | None:
         """The only tensor that can be why another requires grad: where more can be, the output of a module."""
+        if tensor.result is not None:
+            return None
         if len(tensor.sources) == 1 and not self._own_groups(tensor, w):
             return tensor.sources[0]
         outputs = [key for key in tensor.sources if self.m.tensors.presumed(Ref(key), w)]

@@ -140,6 +140,7 @@ class _Join:
                 continue  # the other world has not decided, or has been joined from some that decided differently
             if isinstance(known, Ref) or (known is not None and _happened(k)):
                 out.bound[k] = known
+                self.doubt(known)
         mine, theirs = self.decided()
         for key, left, right in a.disagreements(b):
             if (key in mine) is not (key in theirs) and isinstance(left, (Group, Instance)):
@@ -149,6 +150,12 @@ class _Join:
             if joined is not left and joined is not right:
                 joined.owner, joined.stamp = out.token, fresh()
         return out
+
+    def doubt(self, value: Value) -> None:
+        """Only one of the two worlds knows that a value is a tensor: what was made of it there was not in the other."""
+        tensor = self.out.get(value, Tensor)
+        if tensor is not None and tensor.converted and isinstance(value, Ref):
+            self.out.write(value.id).converted = ()
 
     def decided(self) -> tuple[set[int], set[int]]:
         """What belongs to what each world has chosen and the other has not: that is as it is where it was chosen."""
@@ -351,6 +358,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         calls=x.calls | y.calls,
         doubtful=x.doubtful | y.doubtful | x.segments ^ y.segments,
         sources=tuple(dict.fromkeys((*x.sources, *y.sources))),
+        result=x.result or y.result,
         data_of=_same(x.data_of, y.data_of),
         data_at=x.data_at or y.data_at,
         gradient_of=x.gradient_of & y.gradient_of,
@@ -371,6 +379,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         begun=min(x.begun, y.begun),
         stale_at=x.stale_at or y.stale_at,
         asked_at=_same(x.asked_at, y.asked_at),
+        converted=tuple(event for event in x.converted if event in y.converted),
         tokens=join_tokens(x.tokens, y.tokens),
     )
 

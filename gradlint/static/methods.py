@@ -306,6 +306,8 @@ class Methods:
             site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role, within=within
         )
         self.m.witness.send(event, w, ctx, alternative=which)
+        if w.grad and not view.requires_grad.known:
+            self.m.changes.converted(value, event, w)
 
     # --- modules, optimizers and other instances
 

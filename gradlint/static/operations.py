@@ -206,6 +206,7 @@ class Operations:
                 new.sources = tuple(
                     v.id for v in inputs if isinstance(v, Ref) and self.m.tensors.requires_grad(v, w) is None
                 )
+                new.result = next((v for v in inputs if isinstance(v, Unknown) and carries_graph(v)), None)
         new.scaled = any(t.scaled for t in tensors)
         new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
         new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))

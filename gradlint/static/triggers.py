@@ -141,7 +141,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.ResultDiscarded: (Feature.DISCARDED,),
     events.NumberTaken: (Feature.NUMBER, Feature.MAKES | Feature.TRAINABLE | Feature.LOSS),
     events.MovedToCuda: (Feature.MOVE,),
-    events.ConvertedToNumpy: (Feature.NUMPY, Feature.TRAINABLE | Feature.CUDA | Feature.MODE),
+    events.ConvertedToNumpy: (Feature.NUMPY, Feature.TRAINABLE | Feature.CUDA | Feature.MODE | _WALKED),
     events.SharedMemoryChanged: (Feature.SHARING,),
     events.SuperInit: (Feature.MODULE, Feature.SUPER),
     events.SuperCalled: (Feature.MODULE, Feature.SUPER),

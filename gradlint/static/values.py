@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from gradlint.events import ConvertedToNumpy
     from gradlint.finding import Site
     from gradlint.protocol import Token
     from gradlint.static.ops import Layer, Loss
@@ -316,6 +317,7 @@ class Tensor(Object):
     segments: frozenset[int] = frozenset()
     doubtful: frozenset[int] = frozenset()  #: those of the segments that its graph may not have
     sources: tuple[int, ...] = ()  #: the tensors that may be why it requires grad, when that is not known
+    result: Unknown | None = None  #: what an unknown call returned that may be why, too
     data_of: int | None = None  #: the tensor whose ``.data`` this is
     data_at: Site | None = None
     gradient_of: frozenset[int] = frozenset()  #: computed from the gradients of these groups
@@ -339,6 +341,7 @@ class Tensor(Object):
     retains: bool | None = False  #: ``retain_grad()`` was called
     vague: bool = False  #: computed from something of which nothing is known
     asked_at: Site | None = None  #: where its own computation was told to require grad
+    converted: tuple[ConvertedToNumpy, ...] = ()  #: what was made of it that raises if it requires grad, not known yet
     begun: int = 0  #: of a running total: the iteration in which it was a mere number
     picked: bool = False  #: one or some of the parameters of its groups, it is not known which
     age: int = 0  #: of what is one of two: the number of the older one
