@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.facts import TRUE, Fact, known, unknown
+from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.operations import operation_of
@@ -103,6 +103,8 @@ class Changes:
         tensor = w.find(key if how == ".data =" else self.m.memory.root(key, w))
         if isinstance(tensor, Tensor) and (tensor.is_parameter or self._is_trained(tensor)):
             view = replace(view, is_parameter=TRUE)
+        elif isinstance(tensor, Tensor) and tensor.is_parameter is None and tensor.groups & self._inputs:
+            view = replace(view, is_parameter=FALSE)
         event = events.DataWritten(
             site=site,
             tensor=view,
@@ -176,12 +178,20 @@ class Changes:
         value = w.resolve(values[0]) if values else NONE
         zero = isinstance(value, Const) and value.value in (0, 0.0)
         if how in ("zero_", "zeros_") or (how in ("fill_", "mul_", "*=", "[]=", "copy_") and zero):
-            self.m.stepping.before_clearing(tensor.gradient_of, w, ctx, site)
-            self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site)
+            self._cleared(tensor, tensor.gradient_of, w, ctx, site)
             return
         self.m.stepping.assigned(tensor.gradient_of, w, ctx, site, anew=how not in SCALING)
         if how in ("copy_", "fill_", "[]="):
             self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site, certain=False)
+
+    def _cleared(self, tensor: Tensor, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+        """The gradient of a tensor was cleared, or is one; that of a parameter may be one that an optimizer holds."""
+        mine = any(isinstance(group := w.find(key), Group) and group.opaque for key in groups)
+        if mine or (tensor.is_parameter and not tensor.is_gradient):
+            self.m.optimizers.clear(groups, mine, w, ctx, site, "grad")
+        else:
+            self.m.stepping.before_clearing(groups, w, ctx, site)
+            self.m.witness.cleared(groups, "grad", w, ctx, site)
 
     def attribute(self, owner: Ref, tensor: Tensor, name: str, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.name``."""
@@ -277,11 +287,10 @@ class Changes:
             if tensor is not None:
                 groups = tensor.groups
                 if value == NONE:
-                    self.m.stepping.before_clearing(groups, w, ctx, site)
+                    self._cleared(tensor, groups, w, ctx, site)
                 else:
                     self.m.stepping.assigned(groups, w, ctx, site)
-                self.m.witness.cleared(groups, "grad", w, ctx, site, certain=value == NONE)
-                if value != NONE:
+                    self.m.witness.cleared(groups, "grad", w, ctx, site, certain=False)
                     self.m.escapes.doubt(groups, [], w)
         elif name == "data":
             tensor = w.get(owner, Tensor)

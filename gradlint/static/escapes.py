@@ -77,6 +77,7 @@ class Escapes:
         obj = w.get(value, Object)
         if isinstance(value, Unknown):
             deps |= value.deps
+            touched |= self.m.optimizers.held_by(value, w)
         elif isinstance(obj, Tensor):
             deps |= obj.deps
             if obj.retains is False and obj.requires_grad is not False and isinstance(value, Ref):

@@ -12,6 +12,7 @@ from gradlint.static.budget import MAX_WORLDS
 from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
 from gradlint.static.liveness import Live
+from gradlint.static.methods import known_by
 from gradlint.static.outcome import Outcome, Results
 from gradlint.static.reducing import reduce
 from gradlint.static.slices import place_of
@@ -205,10 +206,10 @@ class Flow:
     def bind(self, target: cst.CSTNode, value: Value, w: World, ctx: Context, node: cst.CSTNode) -> None:
         """Assign ``value`` to a target: a name, attribute, subscript, or a tuple of targets."""
         if isinstance(target, cst.Name):
-            self.m.names.assign(target.value, value, w, ctx)
+            self.m.names.assign(target.value, known_by(value, target.value), w, ctx)
         elif isinstance(target, cst.Attribute):
-            owner = self.m.eval(target.value, w, ctx)
-            self.m.attributes.set(owner, target.attr.value, value, w, ctx, ctx.site(node))
+            owner, name = self.m.eval(target.value, w, ctx), target.attr.value
+            self.m.attributes.set(owner, name, known_by(value, name), w, ctx, ctx.site(node))
         elif isinstance(target, cst.Subscript):
             owner = self.m.eval(target.value, w, ctx)
             index = self.m.expressions.index(target, w, ctx)

@@ -432,6 +432,8 @@ class Methods:
             return self._assumed_tensor(receiver, name, args, w, ctx, site)
         if name in ("items", "values") and self.m.library_models.is_part(receiver, w):
             return Unknown(("item", receiver.key, (name, fresh())), "module", receiver.deps)
+        if name in ("items", "values") and looks_like_optimizer(receiver):
+            return Unknown(("item", receiver.key, (name, fresh())), receiver.hint, receiver.deps)
         return self.m.escapes.call(receiver, args, w, ctx, site, method=name)
 
     def _unknown_conversion(
@@ -472,6 +474,13 @@ class Methods:
 def looks_like_optimizer(value: Value) -> bool:
     """Whether an unknown value has the name of an optimizer.  A name may create a subject; it proves nothing."""
     return isinstance(value, Unknown) and bool(value.hint) and OPTIMIZER_NAME.search(value.hint) is not None
+
+
+def known_by(value: Value, name: str) -> Value:
+    """A value that is bound to a name: if it had none, and the name is that of an optimizer, it is known by that."""
+    if type(value) is Unknown and not value.hint and OPTIMIZER_NAME.search(name) is not None:
+        return replace(value, hint=name)
+    return value
 
 
 def carried(value: Unknown) -> bool:

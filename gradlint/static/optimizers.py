@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -24,6 +25,7 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 
 class Optimizers:
@@ -31,18 +33,21 @@ class Optimizers:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._keys: Ledger[int, Hashable] = machine.ledgers.open()  #: those of the unknown values taken for optimizers
 
-    def clear(self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site) -> None:
+    def clear(
+        self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site, owner: str = "zero_grad"
+    ) -> None:
         """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
         self.m.stepping.before_clearing(groups, w, ctx, site)
-        self.m.witness.cleared(groups, "zero_grad", w, ctx, site)
+        self.m.witness.cleared(groups, owner, w, ctx, site)
         others = {
             key
             for key, obj in w.heap.items()
             if isinstance(obj, Group) and key not in groups and (opaque or obj.opaque) and obj.touched
         }
         if others:
-            self.m.witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
+            self.m.witness.cleared(others, owner, w, ctx, site, certain=False)
 
     def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
         """``Optimizer.__init__(params, …)`` ran."""
@@ -57,6 +62,9 @@ class Optimizers:
             # An opaque optimizer clears its own parameters; only the model behind it is not known.
             self.m.stepping.before_clearing(obj.groups, w, ctx, site)
             self.m.witness.cleared(obj.groups, "zero_grad", w, ctx, site)
+            others = self._may_be(receiver, w)
+            if others:
+                self.m.witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
             return NONE
         if name == "step":
             self._first_step(receiver, obj, w, ctx, site)
@@ -160,7 +168,29 @@ class Optimizers:
             Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True, stepped=None), place
         )
         w.bound[value.key] = ref
+        self._keys[ref.id] = value.key
         return ref
+
+    def held_by(self, value: Unknown, w: World) -> frozenset[int]:
+        """The parameters of the optimizers that were taken from an unknown value."""
+        found = [key for key, taken in self._keys.items() if value.key in dict(_ways_to(taken))] if self._keys else []
+        return self._groups(found, w)
+
+    def _may_be(self, optimizer: Ref, w: World) -> frozenset[int]:
+        """The parameters of others that may be the same optimizer: one of several, it is not known which."""
+        ways = dict(_ways_to(self._keys.get(optimizer.id)))
+        if len(ways) < 2:
+            return frozenset()
+        found = []
+        for key, taken in self._keys.items():
+            others = dict(_ways_to(taken)) if key != optimizer.id else {}
+            if any(others[holder] or ways[holder] for holder in ways.keys() & others.keys()):
+                found.append(key)
+        return self._groups(found, w)
+
+    def _groups(self, optimizers: list[int], w: World) -> frozenset[int]:
+        found = [w.get(Ref(key), Instance) for key in optimizers]
+        return frozenset[int]().union(*(obj.groups for obj in found if obj is not None))
 
     def configured(self, receiver: Ref, obj: Instance, w: World, ctx: Context, site: Site) -> Value:
         """``self.optimizers()`` of a Lightning module: what ``configure_optimizers`` returns."""
@@ -185,3 +215,14 @@ class Optimizers:
                 o for key in (Const("optimizer"),) if key in obj.items for o in self._optimizers_in(obj.items[key], w)
             ]
         return []
+
+
+def _ways_to(key: Hashable) -> Iterator[tuple[Hashable, bool]]:
+    """An unknown value and what it was taken from, by their keys; and whether it may be any of what that holds."""
+    may_be_any = False
+    yield key, may_be_any
+    while isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "element", "item"):
+        chosen = key[0] == "item" and isinstance(key[2], tuple) and key[2][:1] == ("const",)
+        may_be_any = may_be_any or not (chosen or key[0] == "attribute")
+        key = key[2] if key[0] == "element" else key[1]
+        yield key, may_be_any

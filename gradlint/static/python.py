@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import MAX_ALTERNATIVES
+from gradlint.static.methods import known_by
 from gradlint.static.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
 from gradlint.static.slices import Place
 from gradlint.static.torch_table import STRINGS, any_of
@@ -222,7 +223,9 @@ class Python:
             return self.m.attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
-            return Unknown(("item", owner.key, key), "", owner.deps)
+            item = Unknown(("item", owner.key, key), "", owner.deps)
+            name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
+            return known_by(known_by(item, name), owner.hint)
         if isinstance(owner, Unknown):
             return Unknown(("item", owner.key, ("slice", fresh())), "", owner.deps)
         return Unknown(("item", fresh()))
