@@ -25,11 +25,15 @@ from gradlint.static.torch_table import (
 from gradlint.static.values import (
     HOOKED,
     NONE,
+    Bound,
     Class,
     Const,
     External,
+    Function,
     Instance,
+    Lambda,
     Mapping,
+    Partial,
     Ref,
     Sequence,
     Super,
@@ -415,6 +419,11 @@ class Methods:
             obj = w.get(opaque, Instance)
             assert obj is not None
             return self.m.module_methods.module(opaque, obj, name, args, w, ctx, site)
+        if name == "apply" and len(args.positional) == 1 and not args.keywords:
+            function = w.resolve(args.positional[0])
+            if isinstance(function, (Function, Lambda, Bound, Partial)):  # if it is no module, it is much like one
+                some = Unknown(("module", fresh()), "module")
+                self.m.module_methods.applied(function, some, w, ctx, site)
         if name == "requires_grad_":
             tensor = self.m.tensors.from_unknown(receiver, w)
             self.m.modules.taken_for_tensor(receiver, tensor)

@@ -147,11 +147,15 @@ class ModuleMethods:
         if function is None:
             return
         given: list[Value] = list(self._representatives(list(self.m.modules.walk(receiver, w)), w))
-        if self._is_abstract(obj, w):
+        if obj.opaque or self._is_abstract(obj, w):
             given.append(Unknown(("module", fresh()), "module"))
         for module in given:
-            here = ctx.at(module.id if isinstance(module, Ref) else "others")
-            self.m.calls.joined(self.m.calls.call(function, Arguments([module]), w, here, site), w)
+            self.applied(function, module, w, ctx, site)
+
+    def applied(self, function: Value, module: Value, w: World, ctx: Context, site: Site) -> None:
+        """A function is called with one of several modules."""
+        here = ctx.at(module.id if isinstance(module, Ref) else "others")
+        self.m.calls.joined(self.m.calls.call(function, Arguments([module]), w, here, site), w)
 
     def _is_abstract(self, obj: Instance, w: World) -> bool:
         """Whether a module has no modules below it, so that it is for subclasses to have some."""
