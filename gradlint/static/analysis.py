@@ -203,11 +203,13 @@ class _Analyzer:
         self.machine.flow.whole = True
         self.machine.settle()
         self.machine.met.clear()
+        self.machine.nested.clear()
         brief = None if closely or isinstance(start, Module) else start
         order_matters = False
         try:
             with budget.apart(self._steps(start, brief, again), briefly=brief is not None):
                 act()
+                self.entries.nested()
         except OrderMattersError:
             order_matters = True
         finally:

@@ -339,7 +339,9 @@ class Calls:
         with self.m.budget.within(self.m.reach.stands_aside(unit)):
             out = self.m.flow.block(body, [w], here)
         results = out.returns + [(world, NONE) for world in out.normal]
-        if "def" not in unit.constructs:
+        if "def" in unit.constructs:
+            self.m.nested.left(results, here)
+        else:
             for world, _ in results:
                 world.heap.pop(here.frame, None)
         if not results and "abstract" in unit.constructs:

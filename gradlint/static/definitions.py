@@ -76,7 +76,10 @@ class Definitions:
     def define(self, unit: DefinitionUnit, w: World, ctx: Context) -> None:
         """Bind the function or class that ``unit`` defines."""
         if isinstance(unit, FunctionUnit):
-            value = self.decorate(unit, self.function(unit, ctx), w, ctx)
+            function = self.function(unit, ctx)
+            if ctx.function is not None:
+                self.m.nested.defined(function)
+            value = self.decorate(unit, function, w, ctx)
         else:
             value = self.klass(unit, w, ctx)
             self.m.seen_classes[unit] = value

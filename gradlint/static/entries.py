@@ -119,6 +119,33 @@ class Entries:
         for end, instance in ends:
             self._all_filled(due, cls, instance, end, ctx)
 
+    def nested(self) -> None:
+        """Functions that were defined within others, and that whoever was given them calls: in which mode, who knows."""
+        budget = self.m.budget
+        for function, world, ctx in self.m.nested.take():
+            features = self.m.reach.features_of_part(function.unit, function.unit.text)
+            if not self.triggers.any(features):
+                continue
+            if world.grad:
+                world.grad = None
+            ctx = ctx.at("nested", function.unit)
+            with suppress(BudgetExceededError), budget.apart(CLOSE, briefly=not budget.ordered):
+                self._call(function, world.copy(), ctx, None)
+                if self._is_step(function, features, world):
+                    self._repeat_alone(function, world, ctx, None)
+            budget.steps += budget.spent
+
+    def _is_step(self, function: Function, features: Feature, world: World) -> bool:
+        """Whether a nested function steps an optimizer from outside, and nothing around it clears gradients."""
+        frame = world.get(Ref(function.frame), Frame)
+        given = frame.vars.keys() if frame is not None else ()
+        if not features & Feature.STEP or not features & Feature.BACKWARD or names_optimizer(function.unit.text, given):
+            return False
+        around: Unit = function.unit
+        while around.parent is not None:
+            around = around.parent
+        return not around.words & CLEARING
+
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
         world = World(self.m.shared)
         frame = self.m.images.enter(unit.module, world)
@@ -141,11 +168,7 @@ class Entries:
             return
         self._call(function, trial, ctx, instance)
         if not built and not self._is_test(method, cls) and self._trains_alone(method, cls):
-            self.m.witness.repeated = True
-            try:
-                self._repeat(function, end.copy(), ctx, instance)
-            finally:
-                self.m.witness.repeated = False
+            self._repeat_alone(function, end.copy(), ctx, instance)
 
     def _due(self, unit: ClassUnit, again: Container[Unit]) -> list[FunctionUnit]:
         """The methods that a rule may report anything of and that nothing has called, or that are called again."""
@@ -281,7 +304,15 @@ class Entries:
             cls = self.m.seen_classes.get(unit)
         return None if cls is None or world.find(cls.scope) is None else cls
 
-    def _repeat(self, function: Function, world: World, ctx: Context, receiver: Value) -> None:
+    def _repeat_alone(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:
+        """As :meth:`_repeat`, where all else was told of a single call."""
+        self.m.witness.repeated = True
+        try:
+            self._repeat(function, world, ctx, receiver)
+        finally:
+            self.m.witness.repeated = False
+
+    def _repeat(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:
         """A framework calls this method again and again."""
         worlds = [world]
         for number in range(4):

@@ -47,6 +47,7 @@ from gradlint.static.modes import Modes
 from gradlint.static.module_methods import ModuleMethods
 from gradlint.static.modules import Modules
 from gradlint.static.names import Imports, Names
+from gradlint.static.nested import Nested
 from gradlint.static.operations import Operations
 from gradlint.static.optimizers import Optimizers
 from gradlint.static.outcome import Outcome
@@ -136,6 +137,7 @@ class Interpreter:
         self.externals = Externals(self)
         self.builtins = BuiltinCalls(self)
         self.containers = Containers(self)
+        self.nested = Nested(self)
         self.called: set[Unit] = set()  #: functions that were executed
         self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`
         self.unrecorded: set[Unit] = set()  #: functions that were called where gradients may not be enabled
