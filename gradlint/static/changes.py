@@ -133,7 +133,7 @@ class Changes:
         if how in ("copy_", "[]=", "index_copy_", "masked_scatter_") and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
             self._put_in(new, put_in if put_in is not None else Tensor())
-        elif operation_of(how).activation in ("combines", "scales"):
+        elif operation_of(how).activation in ("combines", "scales", "averages"):
             logits = self.m.operations.combined_logits(operation_of(how), [Ref(key), *used], w)
             new.activation = "none" if logits is None else "logits"
         elif how != "requires_grad_":

@@ -257,14 +257,17 @@ class Operations:
         if op.activation == "keeps":
             new.activation = first.activation if first is not None else None
             new.activation_at = first.activation_at if first is not None else None
+            new.nudged = first.nudged if first is not None else ""
             if not op.picks and any(t.activation != new.activation for t in tensors):
                 new.activation = None
         elif op.activation == "bounds":
-            probable = first is not None and first.activation in ("softmax", "sigmoid")
-            new.activation = first.activation if first is not None and probable else "none"
+            new.activation = first.activation if first is not None and _is_probability(first) else "none"
             new.activation_at = first.activation_at if first is not None else None
             new.nudged = "none"
-        elif op.activation in ("combines", "scales"):
+        elif op.activation == "averages" and first is not None and _is_probability(first) and self._has_dim(args):
+            new.activation, new.activation_at = first.activation, first.activation_at
+            new.nudged = "none"
+        elif op.activation in ("combines", "scales", "averages"):
             combined = self.combined_logits(op, inputs, w)
             new.activation = "none" if combined is None else "logits"
             new.activation_at = None if combined is None else combined.activation_at
@@ -378,6 +381,11 @@ class Operations:
     def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
         """A comparison where one side is a tensor."""
         return self.apply(_INTEGRAL, Arguments([left, right]), w, ctx, site)
+
+
+def _is_probability(tensor: Tensor) -> bool:
+    """Whether a tensor is known to hold probabilities."""
+    return tensor.activation in ("softmax", "sigmoid")
 
 
 def _indices(values: Tensor, site: Site) -> Tensor:

@@ -67,7 +67,8 @@ _BINARY: Final = merged(
 )
 
 _REDUCTIONS: Final = merged(
-    ops("mean sum", saves="", size="reduces", activation="combines", copies=True),
+    ops("mean", saves="", size="reduces", activation="averages", copies=True),
+    ops("sum", saves="", size="reduces", activation="combines", copies=True),
     ops("nanmean nansum var", size="reduces", copies=True),
     ops("nanquantile quantile", saves="other", size="reduces", copies=True),
     ops("amax amin logsumexp norm prod std", saves="both", size="reduces", copies=True),
