@@ -238,10 +238,11 @@ class Changes:
     def gradient(self, owner: Ref, tensor: Tensor, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.grad``: an input whose gradient is read has a reason to require grad."""
         if tensor.is_parameter is not True:
-            self.m.witness.send(
-                events.GradOfTensorRead(site=site, tensor=self.m.tensors.presumed_view(owner, w)), w, ctx
-            )
+            view = self.m.tensors.presumed_view(owner, w)
+            self.m.witness.send(events.GradOfTensorRead(site=site, tensor=view), w, ctx)
             self.m.witness.read(tensor.groups or tensor.deps, w, ctx, site)
+            if view.requires_grad.is_true and view.is_leaf.is_false and view.retains_grad.is_false:
+                return NONE
         groups = tensor.groups
         base = w.find(tensor.data_of) if tensor.data_of is not None else None
         if isinstance(base, Tensor):

@@ -361,6 +361,8 @@ class Expressions:
 
     def _conditional(self, node: cst.IfExp, w: World, ctx: Context) -> Value:
         if self.m.modes.asked_by(node.test):
+            if _calls_either(node) and not self.m.modes.settled_by(node.test, False):
+                return self.m.calls.joined(self._in_its_mode(node, w, ctx), w)
             value = w.resolve(self.m.eval(node.test, w, ctx))
             chosen = node.body if self.truth(value, w)[0] is not False else node.orelse
             checked, w.module_checked = w.module_checked, True
@@ -368,6 +370,16 @@ class Expressions:
             w.module_checked = checked
             return self.m.modes.chosen(result)
         return self.m.calls.joined(self._either(node, w, ctx), w)
+
+    def _in_its_mode(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
+        """The result of one call where the mode is settled, and of another where it is not."""
+        results: Results = []
+        for taken, world in self.m.flow.decide(node.test, w, ctx):
+            checked, world.module_checked = world.module_checked, world.module_checked or taken
+            value = world.resolve(self.m.eval(node.body if taken else node.orelse, world, ctx))
+            world.module_checked = checked
+            results.append((world, self.m.modes.chosen(value)))
+        return results
 
     def _either(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
         ways = self.m.flow.decide(node.test, w, ctx)
@@ -595,6 +607,10 @@ class Expressions:
         return (isinstance(test, cst.Name) and test.value == "True") or (
             isinstance(test, cst.Integer) and test.value != "0"
         )
+
+
+def _calls_either(node: cst.IfExp) -> bool:
+    return type(node.body) is cst.Call and type(node.orelse) is cst.Call
 
 
 def _plain(node: cst.CSTNode) -> bool:

@@ -279,13 +279,15 @@ class Flow:
             worlds = self.fewer([world for way, world in ways if way is taken])
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
             for world in worlds:
-                world.module_checked, world.periodic = before or mode, was_periodic or periodic
+                settled = mode and self.m.modes.settled_by(node.test, taken)
+                world.module_checked, world.periodic = before or settled, was_periodic or periodic
             branch = Outcome(worlds)
             if body is not None and worlds:
                 branch.normal = []
                 self.statements(body, worlds, ctx, branch)
             for end in branch.normal:
-                end.module_checked = before or (mode and one_sided)
+                settled = mode and one_sided and self.m.modes.settled_by(node.test, taken)
+                end.module_checked = before or settled
                 end.periodic = was_periodic or (periodic and one_sided)
             if body is not None and _ends_program(body):
                 last += branch.normal

@@ -42,6 +42,14 @@ class Modes:
             known = self._asks[id(node)] = self._asked_by(node)
         return known
 
+    def settled_by(self, node: cst.BaseExpression, taken: bool) -> bool:
+        """Whether a condition on the mode settles which one it is, or should be, in a branch of it.
+
+        Where it is not training or something else is not so (gradient checkpointing), it may be either.
+        """
+        either = isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And)
+        return self.asked_by(node) and (taken or not either or not any(map(_is_training, children(node))))
+
     def _asked_by(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Name):
             return node.value.lower() in _WORDS
@@ -94,6 +102,12 @@ class Modes:
 def mode_of(*values: Value) -> str:
     """The hint of what is computed from values: whether one of them follows the mode."""
     return "mode" if any(isinstance(value, Unknown) and value.hint == "mode" for value in values) else ""
+
+
+def _is_training(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
+        return any(map(_is_training, children(node)))
+    return isinstance(node, cst.Attribute) and node.attr.value == "training"
 
 
 def is_number(value: Value | None) -> bool:
