@@ -172,7 +172,8 @@ class Calls:
             return self.function(callee, args, w, ctx, site)
         if isinstance(callee, Bound) and callee.function is not None:
             grad = w.grad
-            results = self.function(callee.function, args, w, ctx, site, callee.receiver)
+            with self.m.optimizers.own_step(callee, w, ctx, site):
+                results = self.function(callee.function, args, w, ctx, site, callee.receiver)
             self.m.evaluation.method_called(callee, args, results, grad, ctx, site)
             return results
         with self.m.flow.partly():  # who calls functions in turn may do so several times
@@ -242,6 +243,10 @@ class Calls:
                 return self.function(method, args, w, ctx, site, callee)
         if obj.kind == "decorator":
             return [(w, args.get(0) or NONE)]
+        if obj.kind == "gradmode" and obj.grad is not None:
+            within = _in_mode(w.resolve(args.get(0) or NONE), obj.grad)
+            if within is not None:
+                return [(w, within)]
         return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
 
     # --- bodies
@@ -528,3 +533,10 @@ class Calls:
             given = args.get(position, name) or self.m.definitions.attribute(cls, name, w)
             items.append(given or Unknown(("field", fresh()), name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))
+
+
+def _in_mode(function: Value, grad: bool) -> Value | None:
+    """A function that runs with gradients enabled or not: ``torch.enable_grad()(closure)``."""
+    if isinstance(function, Bound) and function.function is not None:
+        return replace(function, function=replace(function.function, grad=grad))
+    return replace(function, grad=grad) if isinstance(function, Function) else None

@@ -85,7 +85,10 @@ class Changes:
         What an optimizer holds is changed so to be perturbed (adversarial training), and put back before its step; an
         optimizer that nothing can ask to step any more updates nothing.
         """
-        updated = groups - self.m.ownership.may_step(w, ctx) if groups else groups
+        if not groups:
+            return
+        self.m.optimizers.applied(groups, w, ctx)
+        updated = groups - self.m.ownership.may_step(w, ctx)
         if updated and self._may_be_held(w):
             updated = frozenset(g for g in updated if isinstance(group := w.find(g), Group) and not group.opaque)
         if updated:

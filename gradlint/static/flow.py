@@ -81,6 +81,7 @@ class Flow:
         """Execute one statement in every world that reaches it, adding to ``out``."""
         if not self.m.witness.muted:
             self.m.coverage.meets(id(node))
+        self.m.liveness.reached(node, ctx.frame)
         loop = self._loops.get(type(node))  # isinstance is slow: nodes of libcst have an abstract metaclass
         if loop is not None:
             self.m.budget.tick()
@@ -90,6 +91,7 @@ class Flow:
         else:
             with self.partly(len(worlds) == 1):
                 for world in worlds:
+                    self.m.liveness.reached(node, ctx.frame)
                     self.statement(node, world, ctx, out)
         if len(out.normal) > 1 and (len(out.normal) > len(worlds) or self.m.liveness.ends(node, ctx)):
             out.normal = self.fewer(out.normal, self.m.liveness.after(node, ctx))

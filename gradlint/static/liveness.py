@@ -47,6 +47,7 @@ class Liveness:
     def __init__(self) -> None:
         self._units: dict[Unit, _Walk | None] = {}
         self._read_later: dict[Module, Names | None] = {}
+        self._at: dict[int, cst.CSTNode] = {}  #: the innermost statement that is executed in each frame
 
     def after(self, node: cst.CSTNode, ctx: Context) -> Live | None:
         """What may be read once a statement is done; None if that may be anything."""
@@ -58,11 +59,20 @@ class Liveness:
         walk = self._walk(ctx.unit)
         return _live(ctx.frame, walk.again.get(loop)) if walk is not None else None
 
-    def ahead(self, ctx: Context) -> Names | None:
-        """The variables of the module whose body is executed that may still be read; None if that may be any."""
-        *_, unit = ctx.units()
-        behind = None if _LOOKS.search(unit.text) else self._behind(unit)
-        return None if behind is None else behind | unit.words
+    def reached(self, node: cst.CSTNode, frame: int) -> None:
+        """A statement is about to be executed."""
+        self._at[frame] = node
+
+    def ahead(self, ctx: Context) -> dict[int, Names]:
+        """The variables that may still be read of each frame on the call stack; all of those that are not given."""
+        found: dict[int, Names] = {}
+        here: Context | None = ctx
+        while here is not None:
+            walk, node = self._walk(here.unit), self._at.get(here.frame)
+            if walk is not None and node is not None and node in walk.after:
+                found[here.frame] = walk.after[node].union(_reads(node))
+            here = here.parent
+        return found
 
     def ends(self, node: cst.CSTNode, ctx: Context) -> bool:
         """Whether a statement is the last one that reads some variable."""
@@ -72,6 +82,7 @@ class Liveness:
     def trim(self) -> None:
         """An entry point is done: trees may be let go of after this."""
         self._units.clear()
+        self._at.clear()
 
     def _walk(self, unit: Unit) -> _Walk | None:
         if unit not in self._units:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.static.context import Arguments, Context
 from gradlint.static.values import (
     NONE,
+    Bound,
     Const,
     Function,
     Group,
@@ -34,6 +36,7 @@ class Optimizers:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._keys: Ledger[int, Hashable] = machine.ledgers.open()  #: those of the unknown values taken for optimizers
+        self._own: list[tuple[Ref, Context, Site]] = []  #: the methods of the project that are being executed as steps
 
     def clear(
         self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site, owner: str = "zero_grad"
@@ -81,6 +84,38 @@ class Optimizers:
         if obj.cls is not None or name in ("first_step", "second_step"):
             return self.m.escapes.call(receiver, args, w, ctx, site)
         return Unknown(("optimizer method", fresh()))
+
+    def own_step(self, method: Bound, w: World, ctx: Context, site: Site) -> AbstractContextManager[None]:
+        """While a method is executed: whether it is the ``step`` of an optimizer that the project writes itself."""
+        obj = w.get(method.receiver, Instance) if method.name == "step" else None
+        if obj is None or obj.kind != "optimizer" or not isinstance(method.receiver, Ref):
+            return nullcontext()
+        return self._stepping(method.receiver, ctx, site)
+
+    @contextmanager
+    def _stepping(self, optimizer: Ref, ctx: Context, site: Site) -> Iterator[None]:
+        self._own.append((optimizer, ctx, site))
+        try:
+            yield
+        finally:
+            self._own.pop()
+
+    def applied(self, groups: frozenset[int], w: World, ctx: Context) -> None:
+        """Parameters were changed by their gradients: where their optimizer does so as it steps, it has applied them.
+
+        What it calls for that may also be called by others, to perturb them.
+        """
+        optimizer, caller, site = self._own[-1] if self._own else (None, None, None)
+        obj = w.get(optimizer, Instance) if optimizer is not None else None
+        if obj is None or caller is None or site is None:
+            return
+        method: Context | None = ctx
+        while method is not None and method.receiver != optimizer:
+            method = method.parent
+        function = method.function if method is not None else None
+        own = groups & obj.groups
+        if own and function is not None and (function.unit.name == "step" or function.unit.name.startswith("_")):
+            self.m.witness.step(own, obj.name, w, caller, site, whole=False)
 
     def _closed(self, obj: Instance, closure: Value, w: World, ctx: Context, site: Site) -> Value:
         """``step(closure)``: LBFGS calls it any number of times, as a loop does, and makes an update after each."""

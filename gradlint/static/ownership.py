@@ -71,16 +71,14 @@ class Ownership:
 
     def may_step(self, w: World, ctx: Context) -> frozenset[int]:
         """The parameter groups that optimizers hold which anything may still ask to step."""
-        held = self.held(w)
-        ahead = self.m.liveness.ahead(ctx) if held else None
-        if ahead is None:
-            return held
-        everything = {**w.shared, **w.heap}
-        *_, body = ctx.frames()
+        if not self.held(w):
+            return frozenset()
+        everything, ahead = {**w.shared, **w.heap}, self.m.liveness.ahead(ctx)
         roots: list[Value] = []
         for key, obj in everything.items():
             if isinstance(obj, Frame):
-                roots += [value for name, value in obj.vars.items() if key != body or name in ahead]
+                live = ahead.get(key, obj.vars.keys())
+                roots += [value for name, value in obj.vars.items() if name in live]
         roots += [each for value in roots if isinstance(value, Choice) for each in value.alternatives]
         within = reachable(roots, w)
         optimizers = [(k, o) for k, o in everything.items() if isinstance(o, Instance) and o.kind == "optimizer"]

@@ -239,14 +239,17 @@ class Witness:
 
     # --- conveniences of the tracer
 
-    def step(self, groups: Iterable[int], optimizer: str, w: World, ctx: Context, site: Site) -> None:
-        """An optimizer, or the user's own update, applied the gradients of these groups."""
+    def step(
+        self, groups: Iterable[int], optimizer: str, w: World, ctx: Context, site: Site, *, whole: bool = True
+    ) -> None:
+        """An optimizer, or the user's own update, applied the gradients of these groups: some of them, or the whole."""
         members = sorted(groups)
-        prepared = self._prepared(members, w) if optimizer != MANUAL else unknown()
+        whole = whole and optimizer != MANUAL
+        prepared = self._prepared(members, w) if whole else unknown()
         for key in members:
             group = w.write(key)
             group.stepped, group.touched = fresh(), True
-            group.prepared = group.prepared if optimizer == MANUAL else False
+            group.prepared = False if whole else group.prepared
         event = events.Step(
             site=site,
             touches=dict.fromkeys(members, True),

@@ -51,6 +51,9 @@ OTHERWISE = {
     "input_requires_grad-images and labels of a loader both": "the guard sees what modules are given, not functions",
     "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
     "missing_zero_grad-by hand when the optimizer has done its work": "the guard sees the steps of optimizers only",
+    "missing_zero_grad-by hand in a function whose optimizer has done its work": (
+        "the guard sees the steps of optimizers only"
+    ),
     "missing_zero_grad-an agent that others build": "nothing builds the agent",
     "data_mutation-an input that is moved along its gradient": "to the guard, a leaf with a gradient is trained by it",
     "missing_zero_grad-parameters of a copy are given to the module for one call": "a step finds no gradients at all",
