@@ -71,6 +71,7 @@ _AUGMENTED: dict[type, str] = {
     cst.LeftShiftAssign: "<<",
     cst.RightShiftAssign: ">>",
 }
+_ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "**", "@"])
 _BY_SYMBOL = dict(_BINARY.values())
 _COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     cst.Equal: ("==", operator.eq),
@@ -246,7 +247,8 @@ class Expressions:
 
     def operate(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, node: cst.CSTNode) -> Value:
         """``left symbol right``."""
-        left, right = w.resolve(left), w.resolve(right)
+        left, right = self.m.choices.used(w.resolve(left), w), self.m.choices.used(w.resolve(right), w)
+        w.raised = w.raised or (symbol in _ARITHMETIC and NONE in (left, right))
         if isinstance(left, Const) and isinstance(right, Const):
             return self._fold(symbol, left, right)
         left, right = self.m.tensors.settled(left, w), self.m.tensors.settled(right, w)
@@ -498,8 +500,8 @@ class Expressions:
 
     def augment(self, node: cst.AugAssign, w: World, ctx: Context) -> None:
         """``target op= value``: in place for tensors and lists, a new value otherwise."""
-        value = w.resolve(self.m.eval(node.value, w, ctx))
-        current = w.resolve(self.m.eval(_as_expression(node.target), w, ctx))
+        value = self.m.choices.used(w.resolve(self.m.eval(node.value, w, ctx)), w)
+        current = self.m.choices.used(w.resolve(self.m.eval(_as_expression(node.target), w, ctx)), w)
         symbol = _AUGMENTED[type(node.operator)]
         if isinstance(node.target, cst.Subscript):
             owner = w.resolve(self.m.eval(node.target.value, w, ctx))

@@ -93,6 +93,8 @@ class Flow:
                 for world in worlds:
                     self.m.liveness.reached(node, ctx.frame)
                     self.statement(node, world, ctx, out)
+        if any(world.raised for world in out.normal) and type(node) not in self._small:
+            out.normal = _standing(out.normal)
         if len(out.normal) > 1 and (len(out.normal) > len(worlds) or self.m.liveness.ends(node, ctx)):
             out.normal = self.fewer(out.normal, self.m.liveness.after(node, ctx))
 
@@ -376,6 +378,14 @@ class Flow:
             return True
         elements = [e.value for e in kind.elements] if isinstance(kind, cst.Tuple) else [kind]
         return all(isinstance(e, cst.Name) and e.value in (*names, "Exception") for e in elements)
+
+
+def _standing(worlds: list[World]) -> list[World]:
+    """The worlds in which nothing raised; all of them if there is none: then something was not understood."""
+    standing = [world for world in worlds if not world.raised]
+    for world in worlds:
+        world.raised = False
+    return standing or worlds
 
 
 def _ends_program(body: cst.BaseSuite | cst.If) -> bool:

@@ -165,6 +165,7 @@ class Methods:
             if isinstance(obj, Instance):
                 return self._instance(receiver, obj, name, args, w, ctx, site)
         if receiver == NONE:
+            w.raised = True
             return Unknown((NOTHING, fresh()))
         if isinstance(receiver, Const):
             return self.m.containers.of_string(receiver, name, args, w, ctx, site)

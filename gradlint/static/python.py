@@ -214,6 +214,7 @@ class Python:
         if isinstance(owner, Const) and isinstance(owner.value, (str, bytes)):
             return Unknown(("character", fresh()))
         if owner == NONE:
+            w.raised = True
             return Unknown((NOTHING, fresh()))
         if isinstance(owner, External):
             return self._member(owner, index, w, ctx, site)

@@ -62,6 +62,7 @@ class World:
         "module_checked",
         "modules",
         "periodic",
+        "raised",
         "shared",
         "token",
         "unfollowed",
@@ -76,6 +77,7 @@ class World:
         self.modules: dict[Any, int] = {}  #: the frames of the project's modules
         self.module_checked = False  #: inside a branch on the ``training`` of a module
         self.periodic = False  #: inside a branch that every k-th iteration takes
+        self.raised = False  #: None was used as if it were something else
         self.unfollowed = False  #: something was called that could not be followed, and rules were not told
         self.token: object = object()
         self.history = History()
@@ -90,7 +92,7 @@ class World:
         new.bound = self.bound.copy()
         new.modules = self.modules.copy()
         new.module_checked = self.module_checked
-        new.periodic, new.unfollowed = self.periodic, self.unfollowed
+        new.periodic, new.raised, new.unfollowed = self.periodic, self.raised, self.unfollowed
         self.token, new.token = object(), object()
         before = self.history
         self.history, new.history = History(before), History(before)
