@@ -192,6 +192,9 @@ class Changes:
         mine = any(isinstance(group := w.find(key), Group) and group.opaque for key in groups)
         if mine or (tensor.is_parameter and not tensor.is_gradient):
             self.m.optimizers.clear(groups, mine, w, ctx, site, "grad")
+            if self.m.optimizers.holds_more(groups, w):  # these are not to be applied, and the others are
+                event = events.GradientsAssigned(site=site, touches=dict.fromkeys(sorted(groups), True))
+                self.m.witness.send(event, w, ctx)
         else:
             self.m.stepping.before_clearing(groups, w, ctx, site)
             self.m.witness.cleared(groups, "grad", w, ctx, site)

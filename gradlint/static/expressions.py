@@ -478,6 +478,8 @@ class Expressions:
                 test = w.resolve(self.m.eval(condition.test, w, here))
                 truth, _key, _ = self.truth(test, w)
                 skipped = skipped or truth is False
+                if truth is None:
+                    self._refine_parameter(condition.test, True, w, here)
                 certain = certain and truth is True
             if skipped:
                 continue
@@ -568,6 +570,8 @@ class Expressions:
                 subject = w.resolve(self.m.eval(test.args[0].value, w, ctx))
                 kind = w.resolve(self.m.eval(test.args[1].value, w, ctx))
                 self.m.kinds.checked(subject, kind, w, ctx.site(test))
+        elif type(test) is cst.Attribute:
+            self._refine_parameter(test, taken, w, ctx)
         elif type(test) is cst.Comparison and len(test.comparisons) == 1:
             part = test.comparisons[0]
             if isinstance(part.operator, (cst.Is, cst.Equal)) is taken and isinstance(
@@ -582,6 +586,13 @@ class Expressions:
                     w.bound[subject.key] = other
                 elif isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "type":
                     self.m.kinds.checked(subject.key[1], other, w, ctx.site(test))
+
+    def _refine_parameter(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
+        """``p.requires_grad`` of one of many parameters: it is none of those that are known to differ."""
+        if type(test) is cst.Attribute and test.attr.value == "requires_grad" and isinstance(test.value, cst.Name):
+            one = self.m.tensors.one_that(w.resolve(self.m.eval(test.value, w, ctx)), taken, w)
+            if one is not None:
+                self.m.names.assign(test.value.value, one, w, ctx)
 
     def choices_in(self, node: cst.CSTNode, w: World, ctx: Context) -> Iterator[Choice]:
         """The choices that a condition reads through plain names, attributes and comparisons of them."""

@@ -156,7 +156,7 @@ class Flow:
         results = self.value(node.value, w, ctx)
         total = running_total(node)
         for world, value in results:
-            if total is not None and ctx.iteration:
+            if total is not None and ctx.iteration and not _is_state(total, ctx):
                 held = self.m.eval(total, world, ctx)
                 whole = adds_to(total, node.value)
                 self.m.graphs.summed(held, value, world, ctx, ctx.site(node), whole)
@@ -378,6 +378,12 @@ class Flow:
             return True
         elements = [e.value for e in kind.elements] if isinstance(kind, cst.Tuple) else [kind]
         return all(isinstance(e, cst.Name) and e.value in (*names, "Exception") for e in elements)
+
+
+def _is_state(total: cst.BaseExpression, ctx: Context) -> bool:
+    """Whether a sum is what a forward pass makes of a value it is given: the state of a recurrent network."""
+    function = ctx.function.unit if ctx.function is not None else None
+    return ctx.in_forward and isinstance(total, cst.Name) and function is ctx.unit and function.name == "forward"
 
 
 def _standing(worlds: list[World]) -> list[World]:

@@ -85,6 +85,12 @@ class Optimizers:
             return self.m.escapes.call(receiver, args, w, ctx, site)
         return Unknown(("optimizer method", fresh()))
 
+    def holds_more(self, groups: frozenset[int], w: World) -> bool:
+        """Whether an optimizer holds these parameters and others that a backward pass has reached."""
+        held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+        others = (w.find(key) for every in held if groups < every for key in every - groups)
+        return any(isinstance(group, Group) and group.prepared is True for group in others)
+
     def own_step(self, method: Bound, w: World, ctx: Context, site: Site) -> AbstractContextManager[None]:
         """While a method is executed: whether it is the ``step`` of an optimizer that the project writes itself."""
         obj = w.get(method.receiver, Instance) if method.name == "step" else None

@@ -60,7 +60,9 @@ class Passes:
         touches = self._reached(w.find(root.id), w, certain)
         if not touches or tensor.cut is not None or tensor.asked_at is not None:
             # It was meant for parameters that it is not seen to reach.
-            self.m.escapes.doubt([key for key, obj in w.heap.items() if isinstance(obj, Group)], [], w)
+            meant = [key for key, obj in w.heap.items() if isinstance(obj, Group)]
+            self.m.escapes.doubt(meant, [], w)
+            touches = {**dict.fromkeys(meant, None), **touches}
         for key, reached in touches.items():
             group = w.find(key) if isinstance(key, int) else None
             if isinstance(group, Group) and isinstance(key, int):

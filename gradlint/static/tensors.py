@@ -237,6 +237,18 @@ class Tensors:
         """Whether gradients are enabled."""
         return unknown() if w.grad is None else known(w.grad)
 
+    def one_that(self, parameter: Value, trained: bool, w: World) -> Ref | None:
+        """One of many parameters that is known to be, or not to be, frozen."""
+        tensor = w.get(parameter, Tensor)
+        if tensor is None or not tensor.is_parameter:
+            return None
+        left = frozenset(key for key in tensor.groups if self.group_grad(key, w) in (trained, None))
+        if not left or left == tensor.groups:
+            return None
+        new = tensor.copy()
+        new.groups, new.deps = left, tensor.deps - (tensor.groups - left)
+        return w.new(new)
+
     def group_grad(self, key: int, w: World) -> bool | None:
         """Whether the parameters of a group require grad, as far as it is known."""
         group = w.find(key)
