@@ -34,8 +34,8 @@ class LogOfSoftmax(Rule):
     The guard sees it on the steps on which it watches functions.
 
     ## Stays silent on
-    Probabilities that were stored, averaged or otherwise computed with; softmax of other libraries; whatever cannot
-    be followed to a softmax.
+    Probabilities that were stored, averaged or otherwise computed with; an entropy with an epsilon,
+    `p * torch.log(p + 1e-8)`; softmax of other libraries; whatever cannot be followed to a softmax.
 
     ## References
     - [torch.nn.functional.log_softmax](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html)

@@ -237,6 +237,8 @@ class Expressions:
     # --- operators
 
     def _binary(self, node: cst.BinaryOperation, w: World, ctx: Context) -> Value:
+        if type(node.operator) is cst.Multiply:
+            self.m.legacy.multiplied(node, ctx)
         left = self.m.eval(node.left, w, ctx)
         right = self.m.eval(node.right, w, ctx)
         symbol = _BINARY[type(node.operator)][0]

@@ -355,7 +355,7 @@ class Externals:
                 self.m.methods.converted(value, converted.display, w, ctx, site, which=(which, 0), role=role)
         self.m.uses.escaped(values, w)
         tensors = self.m.tensors.tensors_in(values, w)
-        self.m.evaluation.measured([t for t in tensors if not self.m.tensors.requires_grad(t, w)], True, w, ctx)
+        self.m.evaluation.measured(tensors, True, w, ctx)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
         return self.m.cuts.note(array, values, "numpy", w, site)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+import libcst as cst
+
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
@@ -25,6 +27,7 @@ class Legacy:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._entropies: set[Site] = set()  #: logarithms that are multiplied by the probabilities themselves
 
     def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``name(...)``, by canonical name."""
@@ -85,7 +88,7 @@ class Legacy:
     def logarithm(self, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``torch.log(value)``."""
         tensor = w.get(w.resolve(value), Tensor)
-        if tensor is None:
+        if tensor is None or site in self._entropies:
             return
         activation = tensor.nudged or tensor.activation
         event = events.LogTaken(
@@ -94,6 +97,16 @@ class Legacy:
             activation=unknown() if activation is None else known(activation),
         )
         self.m.witness.send(event, w, ctx)
+
+    def multiplied(self, node: cst.BinaryOperation, ctx: Context) -> None:
+        """``p * torch.log(p + eps)``, an entropy: what is lost of small probabilities makes no difference there."""
+        for factor, other in ((node.left, node.right), (node.right, node.left)):
+            logged = _logged(other)
+            if type(logged) is not cst.BinaryOperation or type(logged.operator) is not cst.Add:
+                continue
+            one = factor.expression if type(factor) is cst.UnaryOperation else factor
+            if one.deep_equals(logged.left) or one.deep_equals(logged.right):
+                self._entropies.add(ctx.site(other))
 
     def added(self, result: Value, left: Value, right: Value, w: World) -> None:
         """``left + right``: adding a small number leaves the values what they nearly were."""
@@ -110,3 +123,10 @@ def _is_small(value: Value) -> bool:
     if isinstance(value, Const):
         return isinstance(value.value, float) and abs(value.value) < _SMALL
     return isinstance(value, Unknown) and _EPSILON.search(value.hint) is not None
+
+
+def _logged(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What the logarithm is taken of: ``torch.log(value)``, ``value.log()``."""
+    if type(node) is not cst.Call or type(node.func) is not cst.Attribute or node.func.attr.value != "log":
+        return None
+    return node.args[0].value if node.args else node.func.value

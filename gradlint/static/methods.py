@@ -205,8 +205,7 @@ class Methods:
             force = w.resolve(args.keywords.get("force", Const(False)))
             if force != Const(True):
                 self.converted(receiver, f".{name}()", w, ctx, site, role="receiver")
-            if not tensors.requires_grad(receiver, w):
-                self.m.evaluation.measured([receiver], True, w, ctx)
+            self.m.evaluation.measured([receiver], True, w, ctx)
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
             self.m.memory.share(array, receiver, w)
             return self.m.cuts.note(array, [receiver], "numpy", w, site)
