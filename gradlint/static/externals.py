@@ -354,6 +354,7 @@ class Externals:
             elif w.get(value, Tensor) is not None and converted.tensor:
                 self.m.methods.converted(value, converted.display, w, ctx, site, which=(which, 0), role=role)
         self.m.uses.escaped(values, w)
+        self.m.memory.used([w.resolve(value) for value in values], w, ctx, site)
         tensors = self.m.tensors.tensors_in(values, w)
         self.m.evaluation.measured(tensors, True, w, ctx)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))

@@ -342,7 +342,7 @@ class Modules:
         obj = w.write(owner.id)
         value = w.resolve(value)
         if name == "requires_grad" and obj.kind in MODULES and not (obj.opaque and obj.made_at is None):
-            own = ctx.receiver == owner
+            own = ctx.receiver == owner and not (obj.layer is not None and obj.groups and value == Const(False))
             self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=obj.name, own=own), w, ctx)
         if name == "training" and obj.kind in MODULES:
             obj.training = value.value if isinstance(value, Const) else None
