@@ -42,7 +42,7 @@ def test_every_planted_mistake_is_found_and_nothing_else() -> None:
 
 def test_the_mistakes_are_of_many_kinds() -> None:
     codes = {code for _, _, code in planted(FLAWED)}
-    assert codes == {"GL101", "GL109", "GL110", "GL201", "GL203", "GL205", "GL301", "GL401", "GL501", "GL502"}
+    assert codes == {"GL101", "GL109", "GL110", "GL201", "GL203", "GL205", "GL301", "GL401", "GL406", "GL501", "GL502"}
 
 
 def test_the_corrected_twin_is_clean() -> None:

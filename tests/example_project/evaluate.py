@@ -19,7 +19,7 @@ def embeddings(model, loader):
     model.eval()
     rows = []
     for pictures, _ in loader:
-        rows.append(model.embed(pictures).numpy())  # GL501
+        rows.append(model.embed(pictures).numpy())  # GL406 GL501
     return np.concatenate(rows)
 
 

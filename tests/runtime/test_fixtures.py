@@ -37,6 +37,9 @@ OTHERWISE = {
     "dropout_without_training-layer built in the forward pass": "in training mode, such a layer looks like any other",
     "dropout_without_training-built in the forward pass and told": "such a layer may be meant to drop",
     "module_requires_grad-a layer that freezes itself": "to the guard, an attribute of its own may mean anything",
+    "dropout_without_training-silent, dropped in training where something else holds, too, or where it is asked for": (
+        "the guard sees no condition around the call of a method"
+    ),
     "log_of_softmax-silent, entropies with an epsilon": "the guard does not see what a logarithm is multiplied by",
     "loss_requires_grad-a new tensor that requires grad": "nothing tells the guard that a Variable is made",
     "missing_zero_grad-function of opaque arguments": "nothing calls the function",
