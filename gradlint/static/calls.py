@@ -243,6 +243,8 @@ class Calls:
                 return self.function(method, args, w, ctx, site, callee)
         if obj.kind == "decorator":
             return [(w, args.get(0) or NONE)]
+        if obj.kind == "mapped":
+            return self.m.functional.over(obj, args, w, ctx, site)
         if obj.kind == "gradmode" and obj.grad is not None:
             within = _in_mode(w.resolve(args.get(0) or NONE), obj.grad)
             if within is not None:

@@ -49,7 +49,6 @@ from gradlint.static.values import (
     Function,
     Group,
     Instance,
-    Mapping,
     Ref,
     Segment,
     Sequence,
@@ -90,8 +89,11 @@ class Externals:
             "torch.nn.utils.parameters_to_vector": self._vector,
             "torch.nn.utils.rnn.pack_padded_sequence": self._pack,
             "torch.nn.utils.rnn.pack_sequence": self._pack,
-            "torch.func.functional_call": self._functional_call,
-            "torch.nn.utils.stateless.functional_call": self._functional_call,
+            "torch.func.functional_call": machine.functional.called,
+            "torch.nn.utils.stateless.functional_call": machine.functional.called,
+            "torch.func.stack_module_state": machine.functional.stacked,
+            "torch.func.vmap": machine.functional.mapped,
+            "torch.vmap": machine.functional.mapped,
         }
 
     def call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -463,25 +465,6 @@ class Externals:
 
     def _checkpoint(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         return self.m.escapes.call(External("torch.utils.checkpoint.checkpoint"), args, w, ctx, site)
-
-    def _functional_call(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """``functional_call(module, parameters, args)``: the module's forward pass with other parameters."""
-        module = w.resolve(args.get(0, "module") or NONE)
-        other = w.get(w.resolve(args.get(1, "parameter_and_buffer_dicts") or NONE), Mapping)
-        given = w.resolve(args.get(2, "args") or NONE)
-        values = w.get(given, Sequence)
-        obj = w.get(module, Instance)
-        if not isinstance(module, Ref) or obj is None or obj.in_forward or other is None:
-            return self.m.escapes.call(External("torch.func.functional_call"), args, w, ctx, site)
-        call = Arguments([given] if values is None or values.mutable else list(values.items))
-        own = self.m.modules.groups(module, w)
-        result = self.m.calls.joined(self.m.calls.call(module, call, w, ctx, site), w)
-        tail = [other.tail] if other.tail is not None else []
-        parameters = [w.resolve(value) for value in (*other.items.values(), *tail)]
-        for value in self.m.tensors.tensors_in([result], w):
-            if isinstance(value, Ref):
-                self.m.graphs.replanted(value, own, parameters, w)
-        return result
 
     def _vector(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         groups = self.m.modules.groups_in(args.get(0) or NONE, w)

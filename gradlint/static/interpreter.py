@@ -28,6 +28,7 @@ from gradlint.static.evaluation import Evaluation
 from gradlint.static.expressions import Expressions
 from gradlint.static.externals import Externals
 from gradlint.static.flow import Flow
+from gradlint.static.functional import Functional
 from gradlint.static.graphs import Graphs
 from gradlint.static.hooks import Hooks
 from gradlint.static.images import Images
@@ -127,6 +128,7 @@ class Interpreter:
         self.layers = LayerContainers(self)
         self.construction = Construction(self)
         self.functions = CustomFunctions(self)
+        self.functional = Functional(self)
         self.legacy = Legacy(self)
         self.plain = PlainTensors(self)
         self.serialization = Serialization(self)
