@@ -120,7 +120,7 @@ class Entries:
             self._all_filled(due, cls, instance, end, ctx)
 
     def nested(self) -> None:
-        """Functions that were defined within others, and that whoever was given them calls: in which mode, who knows."""
+        """Functions that were defined within others and handed on: whoever has them calls them, in whatever mode."""
         budget = self.m.budget
         for function, world, ctx in self.m.nested.take():
             features = self.m.reach.features_of_part(function.unit, function.unit.text)

@@ -65,6 +65,7 @@ OTHERWISE = {
     "log_softmax_before_cross_entropy-outputs put into a tensor step by step": "parts are not followed",
     "log_softmax_before_cross_entropy-outputs put into an old variable step by step": "parts are not followed",
     "softmax_before_cross_entropy-some of the probabilities": "parts that a mask picks are not followed",
+    "softmax_before_cross_entropy-averaged probabilities": "averages are not followed",
     "amp_misuse-the loss is for the subclasses to compute": "there are no subclasses",
     "missing_zero_grad-a count of batches until the step, and none clears": "nothing calls the functions",
     "missing_zero_grad-cleared in the first iteration only": "nothing calls the functions",
