@@ -230,7 +230,7 @@ class Changes:
             return value
         if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
             return Unknown(("attribute", owner, name), name)
-        if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS:
+        if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS and name != "apply":
             return self.m.tensors.view(owner, w, site)
         return Bound(owner, name)
 

@@ -213,6 +213,9 @@ class Methods:
         if op is None:
             if name in ("size", "dim", "numel", "stride", "element_size", "is_contiguous", "data_ptr", "get_device"):
                 return Unknown((name, receiver))
+            if tensor.structured and name == "apply":  # no tensor has it: a module, or a batch of graphs, is itself
+                self.m.escapes.call(receiver, args, w, ctx, site)
+                return receiver
             if tensor.structured:
                 return tensors.view(receiver, w, site)
             return self.m.escapes.call(receiver, args, w, ctx, site)
