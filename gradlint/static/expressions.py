@@ -339,6 +339,9 @@ class Expressions:
             return False
         if isinstance(left, (External, Class)) and isinstance(right, (External, Class)):
             return left == right
+        if isinstance(left, Const) or isinstance(right, Const):
+            other = w.get(right if isinstance(left, Const) else left, Object)
+            return False if isinstance(other, (Sequence, Mapping)) else None
         a, b = w.get(left, Sequence), w.get(right, Sequence)
         if a is None or b is None or a.tail is not None or b.tail is not None or a.mutable is not b.mutable:
             return None
