@@ -72,6 +72,13 @@ class Evaluation:
         w.bound[receiver.key] = ref
         return ref
 
+    def may_switch(self, ref: Ref, w: World, ctx: Context, site: Site) -> None:
+        """A method that is not known may have put a module into training mode: then it is not left in the other."""
+        for here in self.m.modules.walk(ref, w):
+            w.write(here.id).training = None
+        touches = dict.fromkeys(sorted(self.m.modules.groups(ref, w)), True)
+        self.m.witness.send(events.TrainMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+
     def switched(self, ref: Ref, mode: Value, w: World, ctx: Context, site: Site) -> None:
         """``module.train(mode)``, or ``eval()`` with False."""
         modules = self.m.modules

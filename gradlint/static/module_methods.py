@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
+_MODE_METHOD = re.compile(r"train|(^|_)mode(_|$)")
+"""What methods of their own are called that may set the mode of a model."""
 _PARAMETER_METHODS = frozenset(
     ["parameters", "named_parameters", "load_state_dict", "state_dict", "requires_grad_", "apply", "register_parameter"]
 )
@@ -119,6 +122,8 @@ class ModuleMethods:
         if name in self.m.methods.MODULE_METHODS:
             return Unknown(("module method", fresh()))
         if obj.opaque or obj.cls is not None:
+            if _MODE_METHOD.search(name):
+                self.m.evaluation.may_switch(receiver, w, ctx, site)
             return self.m.methods.unknown(
                 Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site
             )
