@@ -30,6 +30,7 @@ from gradlint.static.triggers import Feature, Triggers, walks_in
 from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
 from gradlint.static.witness import Witness
 
+_DISABLING = ("no_grad", "inference_mode", "set_grad_enabled")  #: what code says that disables gradients
 _RECURSION = 6_000
 _AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
@@ -119,8 +120,9 @@ class _Analyzer:
             if module in targets or callers.among([unit])
         ]
         referenced = self._referenced(modules, pending)
-        # Of a class only the methods that nothing has called are entry points: the functions go first.
-        for unit in sorted(pending, key=lambda u: (isinstance(u, ClassUnit), u in referenced, referenced.get(u))):
+        # Of a class only the methods that nothing has called are entry points: the functions go first, and of the
+        # classes those that tell where gradients are disabled.
+        for unit in sorted(pending, key=lambda u: (_rank(u), u in referenced, referenced.get(u))):
             self._definition(unit, None if unit in referenced else True)
         self._follow_missed(targets)
         self.notes += [
@@ -338,6 +340,13 @@ def _row(place: Location) -> _Row:
 
 def _rows(place: Location) -> Iterator[_Row]:
     return ((place.filename, place.cell, row) for row in range(place.row, place.end_row + 1))
+
+
+def _rank(unit: DefinitionUnit) -> int:
+    """When a definition is followed, among all that nothing has called: that of functions is 0."""
+    if not isinstance(unit, ClassUnit):
+        return 0
+    return 1 if any(word in unit.text for word in _DISABLING) else 2
 
 
 def _start(place: Location) -> tuple[str, int | None, int, int]:

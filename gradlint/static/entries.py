@@ -163,6 +163,8 @@ class Entries:
         trial = end.copy()
         if obj is not None and is_called_without_grad(obj.kind, method.name):
             trial.grad = False
+        elif method.name in self.m.unrecorded_names:  # the object may be of this class
+            trial.grad = None
         if obj is not None and obj.kind == "lightning" and method.name == "training_step":
             self._repeat(function, trial, ctx, instance)
             return

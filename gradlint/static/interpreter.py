@@ -143,6 +143,7 @@ class Interpreter:
         self.called: set[Unit] = set()  #: functions that were executed
         self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`
         self.unrecorded: set[Unit] = set()  #: functions that were called where gradients may not be enabled
+        self.unrecorded_names: set[str] = set()  #: methods of unknown objects that were called there
         self.built: set[Unit] = set()  #: classes that were instantiated
         self.met: set[Unit] = set()  #: the functions and classes of both kinds since it was last cleared
         self.coverage = Coverage()

@@ -383,6 +383,8 @@ class Methods:
         """Call a method of something unknown: its name may tell what it is."""
         if made_of_none(receiver):
             return receiver
+        if w.grad is not True:
+            self.m.unrecorded_names.add(name)
         cls = class_of(receiver)
         if cls is not None:
             given = self.m.calls.call(External(f"{cls}.{name}"), args, w, ctx, site)
