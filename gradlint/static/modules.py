@@ -274,15 +274,52 @@ class Modules:
         groups = [group for key in sorted(obj.groups) if isinstance(group := w.find(key), Group)]
         if owner is None or not groups:
             return None
-        own: Group = groups[0].copy()
-        own.requires_grad = True if own.requires_grad and not own.told else None
-        member = w.new(own).id
-        for key, holder in {**w.shared, **w.heap}.items():
-            if isinstance(holder, Instance) and holder.kind in _HOLDERS and obj.groups <= holder.groups:
-                w.write(key).groups |= {member}
+        member = self._member(groups[0], obj.groups, w)
         parameter = self.m.tensors.parameter([member], w, obj.made_at, obj.device)
         w.write(owner.id).attrs[name] = parameter
         return parameter
+
+    def _member(self, group: Group, groups: frozenset[int], w: World) -> int:
+        """A group of its own for a parameter that was in these: who holds them holds it as well."""
+        own: Group = group.copy()
+        own.requires_grad = True if own.requires_grad and not own.told else None
+        member = w.new(own).id
+        for key, holder in {**w.shared, **w.heap}.items():
+            if isinstance(holder, Instance) and holder.kind in _HOLDERS and groups <= holder.groups:
+                w.write(key).groups |= {member}
+        return member
+
+    def apart(self, given: Value, w: World) -> None:
+        """An optimizer is given a single parameter of a layer: from now on that is in a group of its own."""
+        parameters = dict.fromkeys(self._parameters_among(given, w))
+        groups = [w.write(ref.id).groups for ref in parameters]
+        for ref, own in zip(parameters, groups, strict=True):
+            group = w.find(next(iter(own)))
+            if groups.count(own) > 1 or not isinstance(group, Group):
+                continue
+            for key, layer in {**w.shared, **w.heap}.items():
+                if isinstance(layer, Instance) and layer.layer and layer.groups == own and ref in layer.attrs.values():
+                    member = frozenset([self._member(group, own, w)])
+                    tensor: Tensor = w.write(ref.id)
+                    tensor.groups = tensor.deps = member
+                    w.write(key).groups |= member
+                    break
+
+    def _rest(self, layer: Instance, w: World) -> frozenset[int]:
+        """The groups of the parameters of a layer that are not in a group of their own."""
+        held = (w.get(value, Tensor) for value in layer.attrs.values())
+        apart = (tensor.groups for tensor in held if tensor is not None and tensor.groups < layer.groups)
+        return layer.groups.difference(*apart) or layer.groups
+
+    def _parameters_among(self, value: Value, w: World, depth: int = 4) -> Iterator[Ref]:
+        """The parameters of single groups that stand as such in what an optimizer is given."""
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(value, Ref) and isinstance(obj, Tensor) and obj.is_parameter and len(obj.groups) == 1:
+            yield value
+        elif isinstance(obj, (Sequence, Mapping)) and depth:
+            for part in obj.items.values() if isinstance(obj, Mapping) else obj.items:
+                yield from self._parameters_among(part, w, depth - 1)
 
     def parted(self, layer: Value, usual: str, halves: tuple[str, ...], args: Arguments, w: World) -> None:
         """A parameter of a layer, the usual one if no other is named, is computed from others from now on."""
@@ -305,7 +342,7 @@ class Modules:
                     return Unknown(("training", owner), "training")
                 return Const(obj.training, asked=obj.mode_asked)
             if names_parameter(name) and obj.groups and (obj.layer is not None or obj.opaque):
-                parameter = self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device)
+                parameter = self.m.tensors.parameter(self._rest(obj, w), w, obj.made_at, obj.device)
                 if _is_wide(obj):
                     w.write(parameter.id).size = "many"
                 w.write(owner.id).attrs[name] = parameter
