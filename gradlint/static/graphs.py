@@ -126,6 +126,8 @@ class Graphs:
             return _NOTHING
         if key[0] == "attribute" and key[-1] in _FACTS:
             return _NOTHING
+        if key[0] == "attribute" and key[-1] == "data":  # of a tensor: without its graph
+            return _Trace(frozenset(), self._part(key[1], w).calls)
         if key[0] in ("attribute", "item"):
             return self._part(key[1], w)
         if key[0] == "element":
