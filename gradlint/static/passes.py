@@ -128,12 +128,16 @@ class Passes:
             if isinstance(group, Group) and group.requires_grad is not False:
                 touches[key] = True if certain else None
         if tensor.open:
+            # Where it is known to reach what an optimizer steps, it need not reach what none does.
+            held = self.m.ownership.held(w)
+            trained = not held.isdisjoint(touches)
             for key in sorted(w.heap):
                 group = w.find(key)
                 if not isinstance(group, Group) or key in touches or group.requires_grad is False:
                     continue
                 if group.opaque or group.touched:
-                    touches[key] = True if certain and group.opaque else None
+                    presumed = certain and group.opaque and (not trained or key in held)
+                    touches[key] = True if presumed else None
         elif any(isinstance(group, Group) and group.opaque for group in map(w.find, tensor.deps)):
             optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
             for optimizer in optimizers:
