@@ -330,6 +330,7 @@ class DataWritten(Event):
     how: str  #: the operation, as the source spells it
     taken_at: Site | None = None  #: where ``.data`` was read, when that is known
     grad_enabled: Fact[bool] = field(default_factory=unknown)
+    derived_at: Site | None = None  #: where it is derived later on, which tells that it requires grad
 
     @property
     def taken_before(self) -> Site | None:
@@ -439,7 +440,7 @@ class ConvertedToNumpy(Event):
     role: str = ""  #: what it is to the call: "receiver", "argument 0", …
     within: bool = False  #: it is held by a list or tuple in a list
     grad_enabled: Fact[bool] = field(default_factory=unknown)
-    walked_at: Site | None = None  #: where a backward pass from it, later on, tells that it requires grad
+    derived_at: Site | None = None  #: where it is derived later on, which tells that it requires grad
 
 
 # --- modules and functions as they are defined -----------------------------------------------------------------

@@ -65,7 +65,11 @@ class DataMutation(Rule):
         yield Violation(
             f"{tensor.named('a tensor of the graph')} is changed through .data: autograd does not notice",
             at=event.site,
-            related=places((".data was taken here", event.taken_before), ("the tensor was made here", tensor.made_at)),
+            related=places(
+                (".data was taken here", event.taken_before),
+                ("the tensor was made here", tensor.made_at),
+                ("derived here, so it does require grad", event.derived_at),
+            ),
             cause=event.taken_at or event.site,
             mend=unsafe("change it where autograd checks it", ChangeItself(header)),
         )

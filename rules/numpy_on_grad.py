@@ -63,7 +63,7 @@ class NumpyOnGrad(Rule):
             related=places(
                 ("appended here with its graph", tensor.kept_at),
                 ("made here", tensor.made_at),
-                ("derived here, so it does require grad", event.walked_at),
+                ("derived here, so it does require grad", event.derived_at),
             ),
             remedy="keep numbers instead: append .item(), or .detach() what is kept" if kept else self.remedy,
             mend=_mend(event),

@@ -100,6 +100,8 @@ class Changes:
 
     def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
         """The values of a tensor change through its ``.data``; a leaf that is trained is a parameter."""
+        if how.endswith("_"):
+            self.m.tensors.must_be_tensor(Ref(key), w)
         view = self.m.tensors.view_of(Ref(key), w)
         if taken_at is not None and not view.requires_grad.known:  # changed, and not read
             self.m.witness.withdraw(events.DataRead, taken_at)
@@ -108,6 +110,8 @@ class Changes:
             view = replace(view, is_parameter=TRUE)
         elif isinstance(tensor, Tensor) and tensor.is_parameter is None and tensor.groups & self._inputs:
             view = replace(view, is_parameter=FALSE)
+        if self.m.tensors.is_output(Ref(key), w):
+            view = replace(view, requires_grad=TRUE)
         event = events.DataWritten(
             site=site,
             tensor=view,
@@ -116,6 +120,8 @@ class Changes:
             grad_enabled=self.m.tensors.mode(w),
         )
         self.m.witness.send(event, w, ctx)
+        if not view.requires_grad.known:
+            self.suspected(Ref(key), event, w)
         if self.m.memory.is_needed(key, w):
             self.m.witness.dispute(ChangeItself, site)
 
@@ -148,7 +154,7 @@ class Changes:
         if tensor.groups or grad_enabled is False:
             return
         grads = [self.m.tensors.requires_grad(v, w) for v in used]
-        new.converted = new.converted if set(grads) <= {False} else ()
+        new.pending = new.pending if set(grads) <= {False} else ()
         if True in grads and grad_enabled:
             new.requires_grad, new.is_leaf = True, False
         elif None in grads and new.requires_grad is False:
@@ -281,6 +287,9 @@ class Changes:
                 owner, w, is_parameter=True, is_leaf=True, groups=groups, deps=groups, open=False, activation="none"
             )
             return self.m.attributes.get(owner, name, w, ctx, site)
+        if name == "data" and from_module(owner):
+            self.m.tensors.from_unknown(owner, w, structured=True)
+            return self.m.attributes.get(owner, name, w, ctx, site)
         return None
 
     def set_attribute(self, owner: Ref, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
@@ -355,14 +364,14 @@ class Changes:
             one.requires_grad = flag
             return
         if tensor.groups:
-            w.write(owner.id).converted = ()
+            w.write(owner.id).pending = ()
             for key in tensor.groups:
                 group = w.write(key)
                 group.requires_grad = None if tensor.picked and group.requires_grad is not flag else flag
                 group.told = True
             return
         new: Tensor = w.write(owner.id)
-        new.converted = ()
+        new.pending = ()
         if flag is False:
             new.requires_grad, new.deps, new.segments, new.reaches = False, frozenset(), frozenset(), frozenset()
         elif tensor.requires_grad is not True:
@@ -375,23 +384,23 @@ class Changes:
             if tensor.cut is not None or tensor.open:
                 new.asked_at = site
 
-    def converted(self, value: Value, event: events.ConvertedToNumpy, w: World) -> None:
-        """A value was turned into an array, which raises if it requires grad: that may turn out.
+    def suspected(self, value: Value, event: events.ConvertedToNumpy | events.DataWritten, w: World) -> None:
+        """Something was done with a value that is wrong if it requires grad, which may turn out later on.
 
         So it does if anything does that it was computed from.
         """
         tensor = w.get(value, Tensor)
-        if tensor is None or not isinstance(value, Ref) or event in tensor.converted:
+        if tensor is None or not isinstance(value, Ref) or event in tensor.pending:
             return
         if self.m.tensors.requires_grad(value, w) is not None:
             return
-        w.write(value.id).converted = (*tensor.converted, event)
+        w.write(value.id).pending = (*tensor.pending, event)
         for key in tensor.sources:
-            self.converted(Ref(key), event, w)
+            self.suspected(Ref(key), event, w)
         source = w.resolve(tensor.result) if tensor.result is not None else NONE
         if isinstance(source, Unknown):
             source = self.m.tensors.from_unknown(source, w, structured=True)
-        self.converted(source, event, w)
+        self.suspected(source, event, w)
 
     def differentiated(self, value: Value, w: World, ctx: Context, site: Site) -> None:
         """Derivatives of a value are asked for: it requires grad, unless its graph was cut, which raises."""
@@ -405,9 +414,11 @@ class Changes:
         if tensor is None or not isinstance(value, Ref) or depth == 0 or tensor.groups:
             return
         if tensor.requires_grad is None:
-            for event in tensor.converted:
+            for event in tensor.pending:
+                if tensor.structured and isinstance(event, events.DataWritten):
+                    continue  # no tensor, it may be: what has other data
                 view = replace(event.tensor, requires_grad=TRUE)
-                self.m.witness.send(replace(event, tensor=view, walked_at=site), w, ctx, alternative=site)
+                self.m.witness.send(replace(event, tensor=view, derived_at=site), w, ctx, alternative=site)
             new: Tensor = w.write(value.id)
             new.requires_grad = True
             if new.is_leaf is None and new.segments:

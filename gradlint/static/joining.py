@@ -152,10 +152,10 @@ class _Join:
         return out
 
     def doubt(self, value: Value) -> None:
-        """Only one of the two worlds knows that a value is a tensor: what was made of it there was not in the other."""
+        """Only one world knows that a value is a tensor: what was done with it there was not done in the other."""
         tensor = self.out.get(value, Tensor)
-        if tensor is not None and tensor.converted and isinstance(value, Ref):
-            self.out.write(value.id).converted = ()
+        if tensor is not None and tensor.pending and isinstance(value, Ref):
+            self.out.write(value.id).pending = ()
 
     def decided(self) -> tuple[set[int], set[int]]:
         """What belongs to what each world has chosen and the other has not: that is as it is where it was chosen."""
@@ -379,7 +379,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         begun=min(x.begun, y.begun),
         stale_at=x.stale_at or y.stale_at,
         asked_at=_same(x.asked_at, y.asked_at),
-        converted=tuple(event for event in x.converted if event in y.converted),
+        pending=tuple(event for event in x.pending if event in y.pending),
         tokens=join_tokens(x.tokens, y.tokens),
     )
 

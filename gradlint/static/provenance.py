@@ -56,6 +56,11 @@ def from_module(value: Unknown) -> bool:
     return isinstance(key, tuple) and len(key) == 3 and key[0] == "call" and key[2] == "forward"
 
 
+def is_computed(value: Unknown) -> bool:
+    """Whether an unknown value is what an operator gave."""
+    return isinstance(value.key, tuple) and value.key[0] in ("binary", "unary")
+
+
 _CARRIERS = frozenset(["call", "result", "abstract"])
 _GIVEN = frozenset(["param", "batch", "element", "next"])
 _PARTS = frozenset(["attribute", "item", "binary", "element", "unary", COPY])

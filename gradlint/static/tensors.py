@@ -13,6 +13,7 @@ from gradlint.static.provenance import (
     carries_graph,
     figured_from,
     from_module,
+    is_computed,
     is_data,
     is_figure,
     is_loaded,
@@ -136,6 +137,7 @@ class Tensors:
                 deps=value.deps,
                 open=carries_graph(value),
                 presumed=from_module(value),
+                is_parameter=False if from_module(value) or is_computed(value) else None,
                 cut=self.m.cuts.of(value, w),
                 vague=self.m.cuts.carries(value, w),
                 calls=self.m.graphs.calls(value.key, w),
@@ -392,6 +394,8 @@ class Tensors:
             new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False
         new.base = self.m.memory.root(value.id, w) if isinstance(value, Ref) else None
         new.retains = False
+        if tensor.structured:
+            new.pending = ()
         self.m.plain.handed_on(new, tensor, site)
         new.made_at = site or tensor.made_at
         new.tokens = {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from gradlint.events import ConvertedToNumpy
+    from gradlint.events import ConvertedToNumpy, DataWritten
     from gradlint.finding import Site
     from gradlint.protocol import Token
     from gradlint.static.ops import Layer, Loss
@@ -341,7 +341,7 @@ class Tensor(Object):
     retains: bool | None = False  #: ``retain_grad()`` was called
     vague: bool = False  #: computed from something of which nothing is known
     asked_at: Site | None = None  #: where its own computation was told to require grad
-    converted: tuple[ConvertedToNumpy, ...] = ()  #: what was made of it that raises if it requires grad, not known yet
+    pending: tuple[ConvertedToNumpy | DataWritten, ...] = ()  #: what was done with it that is wrong if it requires grad
     begun: int = 0  #: of a running total: the iteration in which it was a mere number
     picked: bool = False  #: one or some of the parameters of its groups, it is not known which
     age: int = 0  #: of what is one of two: the number of the older one
