@@ -146,6 +146,13 @@ class Construction:
         obj = w.get(value, Instance)
         if obj is not None and isinstance(value, Ref) and obj.in_forward:
             w.write(value.id).in_forward = False
+            for child in list(self.m.modules.children(obj, w)):
+                self.kept(child, w)
+
+    def held(self, value: Value, container: Instance, w: World) -> None:
+        """A layer is put into a container, which may be built for one call itself."""
+        if not container.in_forward:
+            self.kept(value, w)
 
     def applied(self, ref: Ref, obj: Instance, w: World, ctx: Context) -> None:
         """A module was called: tell of it if it was built in this forward pass."""
@@ -154,10 +161,19 @@ class Construction:
         event = events.LayerBuilt(
             site=obj.made_at,
             layer=obj.name.replace("torch.nn", "nn"),
-            parameters=known(bool(self.m.modules.groups(ref, w))),
+            parameters=known(self._has_built(ref, obj, w)),
             chosen=known(not obj.attrs.keys().isdisjoint(_PARAMETERS)),
         )
         self.m.witness.send(event, w, ctx)
+        if event.parameters.is_true:
+            self.kept(ref, w)
+
+    def _has_built(self, ref: Ref, obj: Instance, w: World) -> bool:
+        """Whether a module built in this forward pass has parameters: of a container, what was built with it."""
+        if obj.layer is None or not obj.layer.container:
+            return obj.in_forward and bool(self.m.modules.groups(ref, w))
+        children = ((child, w.get(child, Instance)) for child in self.m.modules.children(obj, w))
+        return any(inner is not None and self._has_built(child, inner, w) for child, inner in children)
 
     # --- forward, called by name
 

@@ -33,8 +33,9 @@ class LayerContainers:
     def fill(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Put the modules given to a container into it."""
         self._put_in(ref, layer, args, w, ctx, site)
-        for child in list(self.m.modules.children(w.write(ref.id), w)):
-            self.m.construction.kept(child, w)
+        container = w.write(ref.id)
+        for child in list(self.m.modules.children(container, w)):
+            self.m.construction.held(child, container, w)
 
     def _put_in(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         obj = w.write(ref.id)
@@ -185,7 +186,7 @@ class LayerContainers:
             items = self.m.python.iterate(added[0], w, ctx, site)
             added = items.known if items.known is not None else [items.element(w, ctx)]
         for value in added:
-            self.m.construction.kept(w.resolve(value), w)
+            self.m.construction.held(w.resolve(value), new, w)
             if not ctx.peeled or len(new.attrs) <= 3:
                 new.attrs[_unused(new)] = value
             if ctx.peeled:  # the loop goes on
@@ -194,7 +195,7 @@ class LayerContainers:
 
     def _insert(self, new: Instance, args: Arguments, w: World) -> None:
         place, value = w.resolve(args.get(0, "index") or NONE), args.get(1, "module") or NONE
-        self.m.construction.kept(w.resolve(value), w)
+        self.m.construction.held(w.resolve(value), new, w)
         name = _unused(new)
         if is_open(new) or not isinstance(place, Const) or not isinstance(place.value, int):
             new.attrs[name] = value
