@@ -424,9 +424,11 @@ class Externals:
             tensor = w.get(value, Tensor)
             if tensor is not None:
                 groups |= tensor.groups or tensor.deps
+        ends = [tensor for value in inputs if (tensor := w.get(value, Tensor)) is not None]
         instance = w.get(w.resolve(args.get(1, "inputs") or NONE), Instance)
         if instance is not None:
             groups |= instance.groups
+            ends.append(Tensor(groups=instance.groups))
         self.m.witness.read(groups, w, ctx, site)
         create = w.resolve(args.get(4, "create_graph") or Const(False))
         retain_given = args.get(3, "retain_graph")
@@ -445,7 +447,7 @@ class Externals:
             self.m.evaluation.trained(value, w)
             self.m.memory.walked(root, w, ctx, site)
         for _, root in roots:  # all are walked in one pass
-            self.m.passes.free(root, flag, w, site)
+            self.m.passes.free(root, flag, w, site, ends or None)
         result = self.m.operations.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
         if isinstance(result, Ref) and w.get(result, Tensor) is not None:
             new: Tensor = w.write(result.id)

@@ -106,18 +106,52 @@ class Passes:
             event = events.Backward(site=walk.value, root=events.Tensor(), touches=dict.fromkeys(new, True))
             self.m.witness.advance(event, w, ctx)
 
-    def free(self, tensor: Tensor, retain: bool | None, w: World, site: Site) -> None:
-        """Free the graph of a tensor, unless it is retained."""
-        for key in tensor.segments | tensor.reaches:
+    def free(
+        self, tensor: Tensor, retain: bool | None, w: World, site: Site, inputs: Iterable[Tensor] | None = None
+    ) -> None:
+        """Free the graph of a tensor, unless it is retained.
+
+        Args:
+            tensor: what the pass begins at.
+            retain: whether the graph is kept; None if that is not known.
+            w: the world.
+            site: where the pass is asked for.
+            inputs: the tensors at which the pass ends (``torch.autograd.grad``): it executes, and frees, what lies
+                between. None if it goes to all leaves.
+        """
+        segments = tensor.segments | tensor.reaches
+        for key in segments:
             segment = w.find(key)
             if not isinstance(segment, Segment):
                 continue
+            executed = True if inputs is None else self._lies_between(key, segment, max(segments), inputs, w)
+            if executed is False:
+                continue
             if not segment.freed and not retain:
                 new = w.write(key)
-                new.freed = True if retain is False else None
+                new.freed = True if retain is False and executed else None
                 new.freed_at = site
             elif segment.freed and retain is not False:
                 w.write(key).freed = None  # that was told, and whatever mends it may retain the graph for others too
+
+    def _lies_between(self, key: int, segment: Segment, last: int, inputs: Iterable[Tensor], w: World) -> bool | None:
+        """Whether a segment lies on a way from the ``last`` one to one of the inputs; None if that is not known."""
+        result = w.find(segment.result) if segment.result is not None else None
+        if key == last:
+            return True
+        if not isinstance(result, Tensor):
+            return None
+        answer: bool | None = None if result.open else False
+        for tensor in inputs:
+            if tensor.groups and not tensor.groups.isdisjoint(result.deps):
+                return True
+            if tensor.groups or key in tensor.segments or not tensor.deps <= result.deps:
+                continue
+            if tensor.segments and tensor.segments <= result.segments:
+                return True
+            if not tensor.segments:
+                answer = None
+        return answer
 
     def _reached(self, tensor: Object | None, w: World, certain: bool) -> dict[Hashable, Literal[True] | None]:
         """The parameter groups a backward pass adds to: known ones, and presumably those of opaque optimizers."""
