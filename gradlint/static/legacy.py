@@ -58,12 +58,12 @@ class Legacy:
 
     def indexed(self, tensor: Tensor, index: object, w: World, ctx: Context, site: Site) -> bool:
         """Whether this is ``loss.data[0]``, where the loss is a single number: it was a number once, and raises now."""
-        if tensor.data_of is not None and tensor.size == "one" and index == Const(0):
-            base = w.find(tensor.data_of)
-            if isinstance(base, Tensor) and base.is_leaf is not True:
-                self._send("index", ".data[0]", ".item()", w, ctx, site, taken_at=tensor.data_at)
-                return True
-        return False
+        base = w.find(tensor.data_of) if tensor.data_of is not None else None
+        if not isinstance(base, Tensor) or index != Const(0) or (base.is_leaf and base.shape):
+            return False
+        if tensor.size == "one":
+            self._send("index", ".data[0]", ".item()", w, ctx, site, taken_at=tensor.data_at)
+        return tensor.size == "one"
 
     def _send(
         self,
