@@ -15,7 +15,7 @@ from gradlint.static.outcome import MAX_EXITS, Results
 from gradlint.static.provenance import from_module
 from gradlint.static.reducing import reduce_results
 from gradlint.static.sameness import forget
-from gradlint.static.torch_table import MODULE_METHODS
+from gradlint.static.torch_table import LOSSES, MODULE_METHODS
 from gradlint.static.units import FunctionUnit
 from gradlint.static.values import (
     NONE,
@@ -435,10 +435,19 @@ class Calls:
         return [] if any(isinstance(value, Unknown) and not from_module(value) for value in values) else values
 
     def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
+        """What a parameter is that is given nothing; where that is not known, a loss of torch is taken as it is."""
         name = param.name.value
-        if param.default is None or open_:
-            return Unknown(("param", fn.unit, name, here.key), name)
-        return self.m.eval(param.default, w, self._around(fn, here))
+        if param.default is not None and (not open_ or type(param.default) in (cst.Call, cst.Attribute)):
+            default = self.m.eval(param.default, w, self._around(fn, here))
+            if not open_ or self._is_loss(default, w):
+                return default
+        return Unknown(("param", fn.unit, name, here.key), name)
+
+    def _is_loss(self, value: Value, w: World) -> bool:
+        if isinstance(value, External):
+            return value.name in LOSSES
+        obj = w.get(value, Instance)
+        return obj is not None and obj.loss is not None
 
     def _around(self, fn: Function, here: Context) -> Context:
         """Where the header of a function is evaluated: around its body."""

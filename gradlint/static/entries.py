@@ -360,8 +360,8 @@ class Entries:
 
 
 def _models(obj: Instance, w: World) -> Iterator[str]:
-    """The attributes that hold models of the project."""
+    """The attributes that hold models of the project, or losses."""
     for name, value in obj.attrs.items():
         held = w.get(w.resolve(value), Instance)
-        if held is not None and held.kind == "module" and held.cls is not None:
+        if held is not None and ((held.kind == "module" and held.cls is not None) or held.loss is not None):
             yield name

@@ -396,7 +396,7 @@ class Expressions:
         """``a if test else b`` on its own: objects of different kinds stay apart, for what else depends on the test.
 
         So do lists and dicts that were there before: what is put into the one is not in the other.  So does a model
-        from what may be given in its place, also in ``a or b``.
+        or a loss from what may be given in its place, also in ``a or b``.
         """
         chooses = isinstance(node, cst.IfExp)
         if self.m.modes.asked_by(node.test if isinstance(node, cst.IfExp) else node.left):
@@ -411,9 +411,11 @@ class Expressions:
         return [(w, self.m.calls.joined(results, w))]
 
     def _is_given_or_made(self, values: list[tuple[Value, World]]) -> bool:
-        """Whether a value is either not known or a model of the project."""
-        models = [world.get(value, Instance) for value, world in values if not isinstance(value, Unknown)]
-        return len(models) == 1 and models[0] is not None and models[0].kind == "module" and models[0].cls is not None
+        """Whether a value is either not known, or a model of the project or a loss."""
+        made = [world.get(value, Instance) for value, world in values if not isinstance(value, Unknown)]
+        if len(made) != 1 or made[0] is None:
+            return False
+        return made[0].loss is not None or (made[0].kind == "module" and made[0].cls is not None)
 
     def _stays_apart(self, value: Value, before: int, w: World) -> bool:
         obj = w.get(value, Object)

@@ -234,6 +234,7 @@ class _Scope:
         self._module = module
         self._mentioned: dict[Unit, Feature] = {}
         self._leading: dict[Unit, tuple[Unit, ...]] = {}
+        self._of_bodies: dict[ClassUnit, Feature] = {}
         self._targets: dict[str, Module | None] = {}  #: the files behind links, as far as they were followed
         self.defined: dict[str, list[Unit]] = {}
         self.links: dict[str, tuple[int, str, str | None]] = {}  #: names that come from other files of the project
@@ -312,6 +313,7 @@ class _Scope:
     def of_building(self, unit: ClassUnit) -> Feature:
         """What an object of a class may hold, once it is built: its bases are looked at as a whole."""
         found = self.mentions(unit) & (Feature.MODULE | Feature.PLAIN | Feature.BUILT)
+        found |= self._of_class_body(unit)
         for name in ("__init__", "__post_init__", *TEST_SETUPS):
             if name in unit.methods:
                 found |= self._reach.features_of_call(unit.methods[name])
@@ -322,6 +324,19 @@ class _Scope:
                 if base is not unit:
                     found |= self._reach.features(base)
         return found
+
+    def _of_class_body(self, unit: ClassUnit) -> Feature:
+        """The features of what a class holds itself: attributes that all its objects have."""
+        known = self._of_bodies.get(unit)
+        if known is None:
+            text = unit.text
+            for method in unit.methods.values():
+                text = text.replace(method.text, "", 1)
+            known = Feature(0)
+            for chain in chains_in(text):
+                known |= features_of(chain, self.foreign)
+            self._of_bodies[unit] = known
+        return known
 
     def _leads_to(self, unit: Unit, chains: Iterable[Chain]) -> tuple[Unit, ...]:
         found: dict[Unit, None] = {}
