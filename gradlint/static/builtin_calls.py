@@ -231,7 +231,7 @@ class BuiltinCalls:
             out.append(self.m.calls.joined(self.m.calls.call(function, Arguments([value]), w, here, site), w))
         if known_items is not None:
             return w.new(Sequence(out, [None] * len(out)))
-        return w.new(Sequence([], [], out[0]))
+        return w.new(Sequence([], [], out[0], own=self.m.graphs.made_since(out[0], ctx.iteration, w)))
 
     def _reduce(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``reduce(function, items, first)``: of any number of items, one stands for all."""

@@ -426,10 +426,8 @@ class Changes:
             source = self._reason(tensor, w)
             if source is not None:
                 self._prove(Ref(source), w, ctx, site, depth - 1)
-            if len(tensor.sources) == 1:
-                new.doubtful &= self._segments(tensor.sources, w, doubtful=True)
-            else:
-                new.doubtful &= self._segments(tensor.sources, w)
+            sources = self._segments(tensor.sources, w, doubtful=len(tensor.sources) == 1)
+            new.doubtful &= sources | self.m.graphs.of_others(tensor.doubtful)
             self._prove_group(tensor, w)
 
     def _reason(self, tensor: Tensor, w: World) -> int | None:

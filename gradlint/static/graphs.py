@@ -56,6 +56,8 @@ class Graphs:
         """By a segment that was walked and retained, where it was kept as if nothing would walk it again."""
         self._proven: Ledger[int, None] = machine.ledgers.open()
         """Presumed segments of what was walked, or came from a module by its name."""
+        self._ones: Ledger[int, None] = machine.ledgers.open()
+        """Segments that stand for those of several values, each of which has one."""
         self._behind: Ledger[int, frozenset[int]] = machine.ledgers.open()
         """By a segment of a gradient: those of what was derived."""
 
@@ -193,10 +195,10 @@ class Graphs:
     # --- one of many
 
     def made_since(self, value: Value, since: int, w: World) -> frozenset[int]:
-        """The segments made after the number ``since`` that a value, or a tuple of values, is sure to have."""
+        """The segments made after the number ``since`` that a value, or a tuple of values, has, or may have."""
         obj = w.get(w.resolve(value), Object)
         if isinstance(obj, Tensor):
-            return frozenset(key for key in obj.segments - obj.doubtful if key > since)
+            return frozenset(key for key in obj.segments if key > since)
         if isinstance(obj, Sequence) and not obj.mutable:
             return frozenset[int]().union(*(self.made_since(item, since, w) for item in obj.items))
         return frozenset()
@@ -204,14 +206,19 @@ class Graphs:
     def one_of(self, value: Value, own: frozenset[int], w: World) -> Value:
         """One of the values that ``value`` stands for, of which each has segments of its own among ``own``."""
         obj = w.get(value, Object) if own else None
-        if isinstance(obj, Tensor) and not own.isdisjoint(obj.segments - obj.doubtful):
+        if isinstance(obj, Tensor) and not own.isdisjoint(obj.segments):
             new: Tensor = obj.copy()
             new.doubtful |= own & obj.segments
+            self._ones |= dict.fromkeys(own & obj.segments)
             return w.new(new)
         if isinstance(obj, Sequence) and not obj.mutable:
             items = [self.one_of(w.resolve(item), own, w) for item in obj.items]
             return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
         return value
+
+    def of_others(self, segments: frozenset[int]) -> frozenset[int]:
+        """Those of some segments that may be of another value than the one at hand: each of several has its own."""
+        return segments & self._ones.keys() if self._ones else frozenset()
 
     # --- retaining
 
