@@ -419,3 +419,30 @@ def test_a_function_that_may_train_as_well_is_left_to_record_graphs(name: str, f
     path.write_text(HELPING.format(name=name), encoding="utf-8")
     before, _ = mended(tmp_path, [path])
     assert [(finding.code, finding.fix is not None) for finding in before.findings] == [("GL406", fixed)]
+
+
+STEPPING = """\
+import torch.nn.functional as F
+
+
+def train(model, batches, optimizers):
+    for x, y in batches:
+        F.cross_entropy(model(x), y).backward()
+        {steps}
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "fixed"),
+    [
+        ("[optimizer.step() for optimizer in optimizers]", False),
+        ("for optimizer in optimizers: optimizer.step()", False),
+        ("for optimizer in optimizers:\n            optimizer.step()", True),
+    ],
+)
+def test_an_optimizer_is_cleared_where_it_has_its_name(steps: str, fixed: bool, tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text(STEPPING.format(steps=steps), encoding="utf-8")
+    before, result = mended(tmp_path, [path])
+    assert [(finding.code, finding.fix is not None) for finding in before.findings] == [("GL201", fixed)]
+    assert (b"            optimizer.zero_grad()\n" in result.after.get(path, b"")) is fixed

@@ -13,6 +13,7 @@ from gradlint.static.place import CannotError, Change, Place
 from gradlint.static.sites import NodeSite
 
 _Block = Sequence[cst.BaseStatement]
+_OWN_NAMES = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.Lambda)
 
 
 def clear_gradients(place: Place, intent: intents.ClearGradients) -> Iterator[Change]:
@@ -57,6 +58,9 @@ def _optimizer(step: Place) -> tuple[str, str]:
     receiver = step.text(step.outer(step.role("receiver")))
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step":
         raise CannotError
+    statement = step.statement(call)
+    if isinstance(statement, cst.For) or any(step.enclosing(call, kind) is not None for kind in _OWN_NAMES):
+        raise CannotError  # the optimizer may have its name there only
     closure = ""
     if call.args:
         given = step.text(step.span(step.role("argument 0")))

@@ -490,6 +490,17 @@ def looks_like_optimizer(value: Value) -> bool:
     return isinstance(value, Unknown) and bool(value.hint) and OPTIMIZER_NAME.search(value.hint) is not None
 
 
+def each_optimizer(value: Value, w: World) -> Value | None:
+    """What iterating over optimizers of which only the name is known gives: one stands for them all."""
+    if not isinstance(value, Unknown) or not looks_like_optimizer(value) or not value.hint.endswith("s"):
+        return None
+    key, paired = value.key, False
+    if isinstance(key, tuple) and key[0] == "item" and isinstance(key[2], tuple) and key[2][0] in ("items", "values"):
+        key, paired = key[1], key[2][0] == "items"
+    each = w.resolve(Unknown(("item", key, ("each",)), value.hint, value.deps))
+    return w.new(Sequence([Unknown(("key", fresh())), each], [None, None], None, None, False)) if paired else each
+
+
 def known_by(value: Value, name: str) -> Value:
     """A value that is bound to a name: if it had none, and the name is that of an optimizer, it is known by that."""
     if type(value) is Unknown and not value.hint and OPTIMIZER_NAME.search(name) is not None:

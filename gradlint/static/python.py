@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import MAX_ALTERNATIVES
-from gradlint.static.methods import known_by
+from gradlint.static.methods import each_optimizer, known_by
 from gradlint.static.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
 from gradlint.static.slices import Place
 from gradlint.static.torch_table import STRINGS, any_of
@@ -81,6 +81,9 @@ class Python:
             return Items([Const(letter) for letter in value.value], self.never)
         if isinstance(obj, Sequence):
             self.m.construction.read_out(obj, w, ctx)
+        optimizer = each_optimizer(value, w)
+        if optimizer is not None:
+            return Items([optimizer], self.never)
         return Items(None, lambda world, here: self.element(value, world, here))
 
     def _parameters(self, choice: Choice, w: World, ctx: Context, site: Site) -> Value | None:
