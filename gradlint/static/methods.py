@@ -429,6 +429,9 @@ class Methods:
             if isinstance(function, (Function, Lambda, Bound, Partial)):  # if it is no module, it is much like one
                 some = Unknown(("module", fresh()), "module")
                 self.m.module_methods.applied(function, some, w, ctx, site)
+        if name == "append" and len(args.positional) == 1 and self._is_computed(args.positional[0], w):
+            values = w.bound[receiver.key] = w.new(Sequence())
+            return self.call(values, name, args, w, ctx, site)
         if name == "requires_grad_":
             tensor = self.m.tensors.from_unknown(receiver, w)
             self.m.modules.taken_for_tensor(receiver, tensor)
@@ -449,6 +452,11 @@ class Methods:
         if name in ("items", "values") and looks_like_optimizer(receiver):
             return Unknown(("item", receiver.key, (name, fresh())), receiver.hint, receiver.deps)
         return self.m.escapes.call(receiver, args, w, ctx, site, method=name)
+
+    def _is_computed(self, value: Value, w: World) -> bool:
+        """Whether a value is a tensor that may require grad, and no parameter: what appends it keeps it in a list."""
+        tensor = w.get(w.resolve(value), Tensor)
+        return tensor is not None and not tensor.is_parameter and tensor.requires_grad is not False
 
     def _unknown_conversion(
         self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
