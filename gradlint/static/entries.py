@@ -105,8 +105,10 @@ class Entries:
                 with self.m.flow.partly(len(ends) == 1):
                     self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=False)
         due: list[FunctionUnit] = []
-        for method in methods:
-            if (method in self.m.called and method not in again) or method.name == "__init__":
+        leading = [] if built else self._leading(unit, methods)
+        for method in (*leading, *methods):
+            called = method in self.m.called and method not in again and method not in leading
+            if called or method.name == "__init__":
                 continue
             if method not in self.m.called:
                 self.alone.add(method)
@@ -181,6 +183,17 @@ class Entries:
             and self.triggers.any(self.m.reach.features_of_method(method, unit))
         ]
         return sorted(due, key=lambda method: (method.name.startswith("_"), method.row))
+
+    def _leading(self, unit: ClassUnit, due: list[FunctionUnit]) -> list[FunctionUnit]:
+        """The methods that call some of those that are due: called they were, on objects of classes with other ones."""
+        left = {method.name for method in due if method not in self.m.called}
+        return [
+            method
+            for method in unit.methods.values()
+            if method in self.m.called
+            and not method.name.startswith("_")
+            and left & reached_from(unit.methods, [method.name])
+        ]
 
     def _inherited(self, unit: ClassUnit, cls: Class) -> Iterator[FunctionUnit]:
         """The methods that a class inherits and that call some which it defines itself."""
