@@ -89,14 +89,26 @@ class Changes:
             return
         self.m.optimizers.applied(groups, w, ctx)
         updated = groups - self.m.ownership.may_step(w, ctx)
-        if updated and self._may_be_held(w):
-            updated = frozenset(g for g in updated if isinstance(group := w.find(g), Group) and not group.opaque)
+        if updated:
+            updated -= self._perhaps_held(updated, w)
         if updated:
             self.m.witness.step(updated, MANUAL, w, ctx, site)
 
-    def _may_be_held(self, w: World) -> bool:
-        """Whether there is an optimizer of which it is not known what it holds."""
-        return any(isinstance(obj, Instance) and obj.kind == "optimizer" and obj.opaque for obj in w.heap.values())
+    def _perhaps_held(self, groups: frozenset[int], w: World) -> frozenset[int]:
+        """Those of some parameters that may be in an optimizer of which it is not known what it holds.
+
+        In one that was given to a function there are none of a copy that the function made.
+        """
+        optimizers = [
+            key for key, obj in w.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer" and obj.opaque
+        ]
+        if not optimizers:
+            return frozenset()
+        given = all(map(self.m.optimizers.is_given, optimizers))
+        found = ((key, w.find(key)) for key in groups)
+        return frozenset(
+            key for key, group in found if isinstance(group, Group) and group.opaque and not (given and group.copied)
+        )
 
     def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
         """The values of a tensor change through its ``.data``; a leaf that is trained is a parameter."""

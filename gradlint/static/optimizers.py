@@ -212,6 +212,11 @@ class Optimizers:
         self._keys[ref.id] = value.key
         return ref
 
+    def is_given(self, optimizer: int) -> bool:
+        """Whether an optimizer is an argument of a function that is followed as if nobody called it."""
+        key = self._keys.get(optimizer)
+        return isinstance(key, tuple) and key[0] == "param"
+
     def held_by(self, value: Unknown, w: World) -> frozenset[int]:
         """The parameters of the optimizers that were taken from an unknown value."""
         found = [key for key, taken in self._keys.items() if value.key in dict(_ways_to(taken))] if self._keys else []
