@@ -185,8 +185,12 @@ class Entries:
         return sorted(due, key=lambda method: (method.name.startswith("_"), method.row))
 
     def _leading(self, unit: ClassUnit, due: list[FunctionUnit]) -> list[FunctionUnit]:
-        """The methods that call some of those that are due: called they were, on objects of classes with other ones."""
-        left = {method.name for method in due if method not in self.m.called}
+        """The methods that call some of those that are due: called they were, on objects of classes with other ones.
+
+        These are steps of their own.  What does nothing with gradients may be there only to be replaced.
+        """
+        steps = Feature.BACKWARD | Feature.STEP
+        left = {m.name for m in due if m not in self.m.called and self.m.reach.features_of_call(m) & steps}
         return [
             method
             for method in unit.methods.values()
