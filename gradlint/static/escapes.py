@@ -98,6 +98,7 @@ class Escapes:
                 groups = self.m.modules.groups(value, w)
                 deps |= groups
                 touched |= groups
+                self._called_again(value, w)
             else:
                 touched |= obj.groups
             if depth and obj.kind not in ("loss",):
@@ -119,6 +120,15 @@ class Escapes:
                 tensor = w.get(part, Tensor)
                 if tensor is not None and not tensor.is_parameter:
                     inputs |= tensor.groups
+
+    def _called_again(self, module: Ref, w: World) -> None:
+        """A module may be called where it goes, in whatever mode: what its forward pass keeps is another value then."""
+        for ref in self.m.modules.walk(module, w):
+            obj = w.get(ref, Instance)
+            for name, value in list(obj.attrs.items()) if obj is not None and obj.cls is not None else ():
+                tensor = w.get(w.resolve(value), Tensor)
+                if tensor is not None and tensor.is_leaf is not True and not tensor.is_parameter:
+                    w.write(ref.id).attrs[name] = Unknown(("kept", fresh()), name)
 
 
 def closed_over(value: Function | Lambda, w: World) -> Iterator[Value]:
