@@ -13,6 +13,7 @@ from gradlint.static.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Mapping as Methods
 
     from gradlint.static.interpreter import Interpreter
     from gradlint.static.units import FunctionUnit, Unit
@@ -108,7 +109,7 @@ class LateAttributes:
         filling = {name for name in methods.keys() - own if empty & methods[name].filled_attributes} if empty else set()
         if not filling:
             return []
-        reached = {name: reached_from(methods, [name]) for name in methods.keys() - own}
+        reached = {name: _called_from(methods, name) for name in methods.keys() - own}
         leading = {name for name in reached if filling & reached[name]}
         outer = {name for name in leading if not any(name in reached[other] for other in leading - {name})}
         return [methods[name] for name in sorted(outer or leading)]
@@ -135,6 +136,21 @@ class LateAttributes:
         if obj is not None and is_called_without_grad(obj.kind, method.name):
             return False
         return None if method in self.m.unrecorded or method.name in ("forward", "__call__") else True
+
+
+def _called_from(methods: Methods[str, FunctionUnit], start: str) -> set[str]:
+    """The methods of an object that one of them may call on it, directly or not; itself included.
+
+    ``self.net.train()`` is a call of another object's.
+    """
+    found: set[str] = set()
+    frontier = [start]
+    while frontier:
+        name = frontier.pop()
+        if name not in found:
+            found.add(name)
+            frontier += methods.keys() & methods[name].read_attributes
+    return found
 
 
 def _is_empty(value: Value, w: World) -> bool:

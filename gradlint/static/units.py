@@ -525,6 +525,11 @@ class FunctionUnit(_Definition):
         return self.assigned_attributes | {match[1] for match in filled}
 
     @cached_property
+    def read_attributes(self) -> frozenset[str]:
+        """The names of the attributes of its first parameter that it reads: its own methods that it may call."""
+        return frozenset(attribute.attr for attribute in self._attributes(self._parsed(), ast.Load))
+
+    @cached_property
     def is_accessor(self) -> bool:
         """Whether it is the setter or deleter of a property, which leaves the getter under its name."""
         return any(_ACCESSOR.match(row) for row in self.text.split("def ", 1)[0].split("\n"))
