@@ -33,8 +33,10 @@ from gradlint.static.world import History, World, fresh
 
 MAX_ALTERNATIVES = 4
 MAX_DEFINITIONS = 8  #: the same where all are classes and functions, as in a registry
+MAX_FUNCTIONS = 16  #: the same where all are functions of the project, as in a table of commands
 _MAX_CONDITIONS = 6  #: that are remembered of one alternative
 _DEFINED = frozenset([Class, Function, Lambda, External])
+_FUNCTIONS = frozenset([Function, Lambda])
 
 
 def _is_choice(key: Hashable) -> bool:
@@ -69,8 +71,14 @@ def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | N
                     continue
             kept.append(value)
         alternatives = tuple(kept)
-    most = MAX_DEFINITIONS if all(type(value) in _DEFINED for value in alternatives) else MAX_ALTERNATIVES
-    return alternatives if len(alternatives) <= most else None
+    return alternatives if len(alternatives) <= _most({type(value) for value in alternatives}) else None
+
+
+def _most(kinds: set[type]) -> int:
+    """How many values of these kinds are followed where it is not known which it is."""
+    if kinds <= _FUNCTIONS:
+        return MAX_FUNCTIONS
+    return MAX_DEFINITIONS if kinds <= _DEFINED else MAX_ALTERNATIVES
 
 
 def _owned(values: Iterable[Value], w: World) -> set[int]:
