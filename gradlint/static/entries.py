@@ -21,6 +21,7 @@ from gradlint.static.world import World
 
 if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.nested import Waiting
 
 
 class Entries:
@@ -124,7 +125,8 @@ class Entries:
     def nested(self) -> None:
         """Functions that were defined within others and handed on: whoever has them calls them, in whatever mode."""
         budget = self.m.budget
-        for function, world, ctx in self.m.nested.take():
+        for waiting in self.m.nested.take():
+            function, world, ctx = waiting.function, waiting.world, waiting.ctx
             features = self.m.reach.features_of_part(function.unit, function.unit.text)
             if not self.triggers.any(features):
                 continue
@@ -133,19 +135,25 @@ class Entries:
             ctx = ctx.at("nested", function.unit)
             with suppress(BudgetExceededError), budget.apart(CLOSE, briefly=not budget.ordered):
                 self._call(function, world.copy(), ctx, None)
-                if self._is_step(function, features, world):
+                if self._is_step(waiting, features):
                     self._repeat_alone(function, world, ctx, None)
             budget.steps += budget.spent
 
-    def _is_step(self, function: Function, features: Feature, world: World) -> bool:
-        """Whether a nested function steps an optimizer from outside, and nothing around it clears gradients."""
-        frame = world.get(Ref(function.frame), Frame)
+    def _is_step(self, waiting: Waiting, features: Feature) -> bool:
+        """Whether a nested function steps an optimizer from outside, and nothing around it clears gradients again.
+
+        What the function around it clears is cleared once, before it returns the one that is called for each batch.
+        """
+        function = waiting.function
+        frame = waiting.world.get(Ref(function.frame), Frame)
         given = frame.vars.keys() if frame is not None else ()
         if not features & Feature.STEP or not features & Feature.BACKWARD or names_optimizer(function.unit.text, given):
             return False
         around: Unit = function.unit
         while around.parent is not None:
             around = around.parent
+        if waiting.returned and around is function.unit.parent and isinstance(around, FunctionUnit):
+            return not (around.words_within if _takes_batch(function) else around.words) & CLEARING
         return not around.words & CLEARING
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
@@ -374,6 +382,12 @@ class Entries:
         if ctx is not None:
             for world in worlds:
                 self.m.witness.inputs_done((key for key in world.heap if key not in escaped), world, ctx)
+
+
+def _takes_batch(function: Function) -> bool:
+    """Whether a function has parameters, as one that is called for each batch does."""
+    params = function.unit.node.params
+    return bool(params.params or params.posonly_params)
 
 
 def _models(obj: Instance, w: World) -> Iterator[str]:

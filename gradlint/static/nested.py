@@ -22,6 +22,7 @@ class Waiting(NamedTuple):
     function: Function
     world: World
     ctx: Context
+    returned: bool  #: it is what the function around it returned
 
 
 class Nested:
@@ -42,7 +43,8 @@ class Nested:
         for function in self._defined.pop(ctx.frame, ()) if results else ():
             unit = function.unit
             if unit not in self.m.called and unit not in self._waiting and len(self._waiting) < _MAX_WAITING:
-                self._waiting[unit] = Waiting(function, results[0][0].copy(), ctx)
+                returned = any(world.resolve(value) == function for world, value in results)
+                self._waiting[unit] = Waiting(function, results[0][0].copy(), ctx, returned)
 
     def take(self) -> list[Waiting]:
         """Those that nothing has called by now."""

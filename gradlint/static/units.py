@@ -530,6 +530,18 @@ class FunctionUnit(_Definition):
         return frozenset(attribute.attr for attribute in self._attributes(self._parsed(), ast.Load))
 
     @cached_property
+    def words_within(self) -> frozenset[str]:
+        """The identifiers in the functions and classes that are defined within it, which may run when it is over."""
+        text = f"if 1:\n{self.text}" if self.text[0] in " \t" else self.text
+        try:
+            inner = list(_definitions_in(parse(text)))
+        except TextError:
+            return self.words
+        rows = text.split("\n")
+        parts = ("\n".join(rows[node.lineno - 1 : node.end_lineno]) for node in inner)
+        return frozenset(word for part in parts for word in _WORD.findall(part))
+
+    @cached_property
     def is_accessor(self) -> bool:
         """Whether it is the setter or deleter of a property, which leaves the getter under its name."""
         return any(_ACCESSOR.match(row) for row in self.text.split("def ", 1)[0].split("\n"))
@@ -539,6 +551,15 @@ class FunctionUnit(_Definition):
 
     def __repr__(self) -> str:
         return f"<function {self.module.name}.{self.qualname}>"
+
+
+_Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+
+
+def _definitions_in(tree: ast.AST) -> Iterator[_Defined]:
+    """The definitions that stand in another one, which is the first of a tree."""
+    found = [node for node in ast.walk(tree) if isinstance(node, _Defined)]
+    return iter(found[1:])
 
 
 class ClassUnit(_Definition):
