@@ -445,13 +445,17 @@ class Methods:
             return self._unknown_conversion(receiver, name, args, w, ctx, site)
         if name in METHODS and METHODS[name].result == "tensor" and from_module(receiver):
             return self.call(self.m.tensors.settled(receiver, w), name, args, w, ctx, site)
+        changes = name in METHODS and METHODS[name].inplace
+        if changes and self.m.tensors.gradient_of(args, w):  # what keeps gradients is a tensor, as a momentum is
+            return self.call(self.m.tensors.from_unknown(receiver, w), name, args, w, ctx, site)
         if name in METHODS and (receiver.deps or name in TELLING_METHODS):
             return self._assumed_tensor(receiver, name, args, w, ctx, site)
         if name in ("items", "values") and self.m.library_models.is_part(receiver, w):
             return Unknown(("item", receiver.key, (name, fresh())), "module", receiver.deps)
         if name in ("items", "values") and looks_like_optimizer(receiver):
             return Unknown(("item", receiver.key, (name, fresh())), receiver.hint, receiver.deps)
-        return self.m.escapes.call(receiver, args, w, ctx, site, method=name)
+        result = self.m.escapes.call(receiver, args, w, ctx, site, method=name)
+        return receiver if changes and self.m.tensors.deps(result, w) <= receiver.deps else result
 
     def _is_computed(self, value: Value, w: World) -> bool:
         """Whether a value is a tensor that may require grad, and no parameter: what appends it keeps it in a list."""
