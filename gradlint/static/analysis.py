@@ -124,6 +124,9 @@ class _Analyzer:
         # classes those that tell where gradients are disabled.
         for unit in sorted(pending, key=lambda u: (_rank(u), u in referenced, referenced.get(u))):
             self._definition(unit, None if unit in referenced else True)
+        for module in targets:
+            if any("lambda" in unit.words for unit in _statements(module.units)):
+                self._entry(module, scripts[module], partial(self.entries.lambdas, module))
         self._follow_missed(targets)
         self.notes += [
             f"{module.path}: too long to follow, only what it defines and imports is known"

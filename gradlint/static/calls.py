@@ -454,6 +454,7 @@ class Calls:
         return replace(here, frame=fn.frame, function=None, parent=None)
 
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        self.m.applied.add(fn.site)
         if ctx.depth >= MAX_DEPTH:
             return [(w, Unknown(("lambda", fresh())))]
         variables: dict[str, Value] = {}
@@ -462,7 +463,9 @@ class Calls:
             name = param.name.value
             given = args.get(position, name)
             if given is None:
-                given = self.m.eval(param.default, w, ctx) if param.default else Unknown(("param", fresh()), name)
+                is_default = param.default is not None and not args.open
+                unknown = Unknown(("param", fn.site, name, fresh()), name)
+                given = self.m.eval(param.default, w, ctx) if is_default else unknown
             variables[name] = given
         if isinstance(params.star_arg, cst.Param):
             variables[params.star_arg.name.value] = Unknown(("args", fresh()))

@@ -16,7 +16,7 @@ from gradlint.static.reducing import reduce
 from gradlint.static.torch_table import CLEARING, TEST_SETUPS, is_called_without_grad, is_test, may_freeze
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
-from gradlint.static.values import NONE, Class, Const, Frame, Function, Group, Instance, Ref, Unknown, Value
+from gradlint.static.values import NONE, Class, Const, Frame, Function, Group, Instance, Lambda, Ref, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -69,6 +69,18 @@ class Entries:
         if unit not in self.m.called:
             self.alone.add(unit)
         self._call(value, world, ctx, None)
+
+    def lambdas(self, module: Module) -> None:
+        """The lambdas that the body of a module gives a name and that nothing has called, with unknown arguments."""
+        world = World(self.m.shared)
+        frame = self.m.images.enter(module, world)
+        variables = world.find(frame) if frame is not None else None
+        for value in list(variables.vars.values()) if isinstance(variables, Frame) else ():
+            if isinstance(value, Lambda) and value.unit.module is module and value.site not in self.m.applied:
+                trial = world.copy()
+                trial.grad = None
+                ctx = Context(module, value.unit, value.frame).at("lambda", value.site)
+                self.m.calls.call(value, Arguments(open=True), trial, ctx, value.site)
 
     def methods(self, unit: ClassUnit, again: Container[Unit] = ()) -> None:
         """The methods of a class that nothing has called, on an object that is built with unknown arguments.

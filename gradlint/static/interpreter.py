@@ -75,6 +75,7 @@ from gradlint.static.world import World
 if TYPE_CHECKING:
     import libcst as cst
 
+    from gradlint.finding import Site
     from gradlint.static.project import Project
     from gradlint.static.reach import Reach
 
@@ -141,6 +142,7 @@ class Interpreter:
         self.containers = Containers(self)
         self.nested = Nested(self)
         self.called: set[Unit] = set()  #: functions that were executed
+        self.applied: set[Site] = set()  #: lambdas that were executed
         self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`
         self.unrecorded: set[Unit] = set()  #: functions that were called where gradients may not be enabled
         self.unrecorded_names: set[str] = set()  #: methods of unknown objects that were called there
