@@ -94,6 +94,8 @@ class Externals:
             "torch.func.stack_module_state": machine.functional.stacked,
             "torch.func.vmap": machine.functional.mapped,
             "torch.vmap": machine.functional.mapped,
+            "contextlib.ExitStack": self._exit_stack,
+            "contextlib.AsyncExitStack": self._exit_stack,
         }
 
     def call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -328,6 +330,10 @@ class Externals:
             if name.endswith("inference_mode"):
                 grad = None if answer is None else not answer
         return w.new(Instance(name=name, kind="gradmode", grad=grad))
+
+    def _exit_stack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """A stack of context managers; once it is closed, the gradient mode is what it is now."""
+        return w.new(Instance(name="contextlib.ExitStack", kind="exitstack", grad=w.grad, made_at=site))
 
     def _set_grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         manager = self._grad_mode("torch.set_grad_enabled", args, w, ctx, site)

@@ -78,12 +78,26 @@ class Managers:
                 w.grad = obj.grad
             out = body(w, manager)
         exits = out.exits
-        for world in [*out.normal, *exits] if kind == "gradmode" else exits:
+        for world in [*out.normal, *exits] if kind in ("gradmode", "exitstack") else exits:
             world.grad = before
         if obj is not None and kind == "hook":
             for world in [*out.normal, *exits]:
                 self.m.hooks.removed(obj, world)
         return out
+
+    def entered(self, manager: Value, w: World) -> None:
+        """A stack of managers enters one more: the gradient mode is what that sets, until the stack is left."""
+        manager = w.resolve(manager)
+        alternatives = manager.alternatives if isinstance(manager, Choice) else (manager,)
+        modes = {self._mode(w.resolve(alternative), w) for alternative in alternatives}
+        w.grad = modes.pop() if len(modes) == 1 else None
+
+    def _mode(self, manager: Value, w: World) -> bool | None:
+        """The gradient mode inside of a manager, which is not known of those that the project writes itself."""
+        obj = w.get(manager, Instance)
+        if obj is not None and obj.kind == "gradmode":
+            return obj.grad
+        return None if isinstance(manager, Partial) or (obj is not None and obj.cls is not None) else w.grad
 
     def _raising(self, manager: Value, body: Callable[[World, Value], Outcome], w: World) -> Outcome:
         """Run a body that is meant to raise: nothing is told of it, and how far it comes is not known."""

@@ -133,6 +133,7 @@ class Methods:
             "scaler",
             "loader",
             "gradmode",
+            "exitstack",
             "array",
             "parameters",
             "param_groups",
@@ -357,6 +358,12 @@ class Methods:
         if obj.kind == "hook" and name == "remove":
             self.m.hooks.removed(obj, w)
             return NONE
+        if obj.kind == "exitstack":
+            if name in ("enter_context", "enter_async_context"):
+                self.m.managers.entered(args.get(0, "cm") or NONE, w)
+            elif name in ("close", "aclose"):
+                w.grad = obj.grad
+            return self.m.escapes.call(receiver, args, w, ctx, site, method=name)
         if obj.kind == "ctx":
             return self.m.functions.noted(receiver, name, args, w, ctx, site)
         if obj.kind in ("loader", "gradmode", "param_groups", "device"):
