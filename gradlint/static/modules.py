@@ -530,6 +530,9 @@ class Modules:
             self.m.placement.elsewhere(value, w)
         if _is_wide(obj) and isinstance(value, Ref):
             w.write(value.id).size = "many"
+        if w.grad and not obj.opaque and self.m.tensors.is_given(obj.groups, w):
+            several = w.get(value, Sequence)
+            self._outright([value] if several is None else [*several.items, several.tail or NONE], w)
         if layer.returns == "tensor" or not isinstance(value, Ref):
             return value
         other = self.m.tensors.view(value, w, site)
@@ -539,6 +542,13 @@ class Modules:
         packed = layer.returns == "recurrent" and given is not None and given.fields == PACKED_FIELDS
         first = self.m.operations.packed(value, w, site) if packed else value
         return w.new(Sequence([first, other], [None, None], None, None, False))
+
+    def _outright(self, values: Iterable[Value], w: World) -> None:
+        """These are what a layer that is given returned."""
+        for value in values:
+            if isinstance(value, Ref) and w.get(value, Tensor) is not None:
+                new: Tensor = w.write(value.id)
+                new.presumed = new.outright = new.requires_grad is None
 
     def _fed(self, name: str, given: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
         """Tell the rules of inputs and targets that are leaves, or views of them, and require grad."""

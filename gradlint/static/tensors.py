@@ -219,7 +219,7 @@ class Tensors:
             return False
         if not tensor.groups:
             return any(self.is_weight(Ref(key), w) for key in tensor.sources)
-        return self._is_given(tensor.groups, w)
+        return self.is_given(tensor.groups, w)
 
     def is_output(self, value: Value, w: World) -> bool:
         """Whether a value is, or comes from, all that such a model returned, with its graph.
@@ -229,9 +229,10 @@ class Tensors:
         tensor = w.get(w.resolve(value), Tensor)
         if w.grad is not True or tensor is None or not tensor.outright or tensor.integral:
             return False
-        return self._is_given(tensor.deps, w)
+        return self.is_given(tensor.deps, w)
 
-    def _is_given(self, groups: frozenset[int], w: World) -> bool:
+    def is_given(self, groups: frozenset[int], w: World) -> bool:
+        """Whether these are the parameters of models that are given, of which nothing says that they are frozen."""
         found = [w.find(key) for key in groups]
         return bool(found) and all(isinstance(group, Group) and group.opaque and not group.told for group in found)
 
