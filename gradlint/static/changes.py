@@ -256,8 +256,7 @@ class Changes:
         """Whether a value is certain to be a tensor: a parameter may be one by its name alone."""
         if tensor.structured:
             return tensor.requires_grad is True
-        supposed = tensor.supposed or tensor.is_parameter is True
-        return not supposed or self.m.tensors.requires_grad(owner, w) is not None
+        return not tensor.supposed or self.m.tensors.requires_grad(owner, w) is not None
 
     def gradient(self, owner: Ref, tensor: Tensor, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.grad``: an input whose gradient is read has a reason to require grad."""
@@ -295,9 +294,8 @@ class Changes:
             )
         if name == "data" and looks_like_parameter(owner):
             groups = frozenset([w.new(Group(None, opaque=True)).id])
-            self.m.tensors.from_unknown(
-                owner, w, is_parameter=True, is_leaf=True, groups=groups, deps=groups, open=False, activation="none"
-            )
+            facts = dict.fromkeys(("is_parameter", "is_leaf", "supposed"), True)
+            self.m.tensors.from_unknown(owner, w, groups=groups, deps=groups, open=False, activation="none", **facts)
             return self.m.attributes.get(owner, name, w, ctx, site)
         if name == "data" and from_module(owner):
             self.m.tensors.from_unknown(owner, w, structured=True)
