@@ -79,6 +79,9 @@ class Modules:
         width = self.m.shapes.width(name, args, w)
         if width is not None:
             obj.attrs["<width>"] = Const(width)
+        depth = self.m.shapes.depth(name, args, w)
+        if depth is not None:
+            obj.attrs["<depth>"] = Const(depth)
         ref = w.new(obj, place)
         self.m.construction.made(ref, w, ctx)
         if layer.container:
@@ -345,6 +348,7 @@ class Modules:
                 parameter = self.m.tensors.parameter(self._rest(obj, w), w, obj.made_at, obj.device)
                 if _is_wide(obj):
                     w.write(parameter.id).size = "many"
+                self.m.shapes.of_parameter(name, parameter, obj.attrs.get("<width>"), obj.attrs.get("<depth>"), w)
                 w.write(owner.id).attrs[name] = parameter
                 return parameter
             if name == "module" and (obj.opaque or obj.cls is None):

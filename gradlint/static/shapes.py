@@ -25,6 +25,9 @@ _WIDE = names("torch.nn", "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTrans
 """Layers whose second argument is the length of one dimension of what they return."""
 
 
+_LINEAR = "torch.nn.Linear"
+
+
 class Shapes:
     """Follows shapes from where tensors are created through what keeps or reduces them."""
 
@@ -36,6 +39,17 @@ class Shapes:
         given = args.get(1, "out_features") if name in _WIDE else None
         value = w.resolve(given) if given is not None else NONE
         return value.value if isinstance(value, Const) and isinstance(value.value, int) else None
+
+    def depth(self, name: str, args: Arguments, w: World) -> int | None:
+        """The length of the other dimension of the weight of a new layer, where it has two."""
+        given = args.get(0, "in_features") if name == _LINEAR else None
+        value = w.resolve(given) if given is not None else NONE
+        return value.value if isinstance(value, Const) and isinstance(value.value, int) else None
+
+    def of_parameter(self, name: str, parameter: Ref, width: Value | None, depth: Value | None, w: World) -> None:
+        """A parameter of a layer that is linear, of which the lengths are known."""
+        if isinstance(width, Const) and isinstance(depth, Const) and name in ("weight", "bias"):
+            self._learn(parameter, (width.value, depth.value) if name == "weight" else (width.value,), w)
 
     def applied(self, name: str, op: Op, args: Arguments, result: Value, w: World) -> None:
         """A function or method called ``name`` (its last part) gave ``result``."""
