@@ -126,9 +126,10 @@ class LayerCall:
 class _Outermost:
     """The call of an outermost module that is under way."""
 
-    __slots__ = ("applied", "built")
+    __slots__ = ("applied", "built", "derives")
 
     def __init__(self) -> None:
+        self.derives = False  # by torch.autograd.grad, for itself: it is neither training nor evaluation
         self.built: dict[int, tuple[weakref.ref[torch.nn.Module], FrameSite]] = {}  # modules, during that call
         self.applied: list[tuple[weakref.ref[torch.nn.Module], LayerCall]] = []  # those of them that were called
 
@@ -243,7 +244,10 @@ def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
             guards=guards,
             thread=guards[0].thread,
         )
-        _thread.outermost = None  # a forward that raised has left it behind
+        if call.accumulates:
+            _thread.outermost = None
+        elif _thread.outermost is not None:
+            _thread.outermost.derives = True
         for guard in guards:
             guard.tell("backward_begins", call)
         _patch.running.append(call)
@@ -403,7 +407,7 @@ def _caller(before: Callable[..., Any]) -> Callable[..., Any]:
             ended = _thread.outermost is mine  # no backward pass or step has been made within
             if ended:
                 _thread.outermost = None
-        if ended:
+        if ended and not mine.derives:
             if mine.built:
                 _layers_dropped(mine.applied)
             _forward_ended(guards, self, args, kwargs, output)

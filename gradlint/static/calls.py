@@ -171,10 +171,11 @@ class Calls:
         if isinstance(callee, Function):
             return self.function(callee, args, w, ctx, site)
         if isinstance(callee, Bound) and callee.function is not None:
-            grad = w.grad
+            grad, passes = w.grad, self.m.evaluation.passes
             with self.m.optimizers.own_step(callee, w, ctx, site):
                 results = self.function(callee.function, args, w, ctx, site, callee.receiver)
-            self.m.evaluation.method_called(callee, args, results, grad, ctx, site)
+            if passes == self.m.evaluation.passes:
+                self.m.evaluation.method_called(callee, args, results, grad, ctx, site)
             return results
         with self.m.flow.partly():  # who calls functions in turn may do so several times
             return self._indirect(callee, args, w, ctx, site)

@@ -58,6 +58,7 @@ class Evaluation:
         self.m = machine
         self._calls: Ledger[int, _Call] = machine.ledgers.open()
         self._asking: dict[Unit, bool] = {}  #: by class, whether the forward pass of its objects asks for their mode
+        self.passes = 0  #: how many backward passes were made
         self._held: set[int] = set()  #: modules held by what was given others: they may be copies of those
 
     # --- modes

@@ -424,6 +424,7 @@ class Externals:
 
     def _grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``torch.autograd.grad``: returns gradients, adds to none, and frees the graph unless told otherwise."""
+        self.m.evaluation.passes += 1
         inputs = self.m.tensors.tensors_in([args.get(1, "inputs") or NONE], w)
         groups: frozenset[int] = frozenset()
         for value in inputs:

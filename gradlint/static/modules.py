@@ -468,9 +468,10 @@ class Modules:
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``module(...)``, ``criterion(...)``."""
-        grad = w.grad
+        grad, passes = w.grad, self.m.evaluation.passes
         results = self.m.hooks.called(callee, args, self._call(callee, args, w, ctx, site), ctx, site)
-        self.m.evaluation.called(callee, args, results, grad, ctx, site)
+        if passes == self.m.evaluation.passes:  # a model that adapts itself needs gradients in evaluation, too
+            self.m.evaluation.called(callee, args, results, grad, ctx, site)
         return results
 
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:

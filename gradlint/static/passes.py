@@ -37,6 +37,7 @@ class Passes:
     def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
         """A backward pass from ``root``: gradients are added, graphs are freed."""
         self.m.budget.order_matters()
+        self.m.evaluation.passes += 1
         root = w.resolve(root)
         self.m.graphs.walked(root, w)
         if isinstance(root, Unknown):

@@ -23,8 +23,6 @@ _NOT_BY_DIM = frozenset(["norm", "quantile", "nanquantile"])
 _PRODUCTS = frozenset(["matmul", "mm", "mv"])
 _WIDE = names("torch.nn", "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding")
 """Layers whose second argument is the length of one dimension of what they return."""
-
-
 _LINEAR = "torch.nn.Linear"
 
 
