@@ -19,6 +19,7 @@ from gradlint.static.torch_table import LOSSES, MODULE_METHODS
 from gradlint.static.units import FunctionUnit
 from gradlint.static.values import (
     NONE,
+    OPEN,
     Bound,
     Choice,
     Class,
@@ -270,6 +271,8 @@ class Calls:
             first = w.resolve(args.positional[0])
             if w.get(first, Instance) is not None:
                 receiver, args = first, replace(args, positional=args.positional[1:])
+        if isinstance(receiver, Ref) and self._is_to_be_replaced(fn, receiver, w):
+            return [(w, self.m.escapes.call(receiver, args, w, ctx, site, method=unit.name))]
         if receiver is not None and fn.kind != "static":
             args = args.behind(receiver)
         far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
@@ -315,6 +318,15 @@ class Calls:
         kinds = partial(self._kinds_in, args, w)
         return self.m.budget.tires(unit, partial(self.m.reach.stands_aside, unit), kinds)
 
+    def _is_to_be_replaced(self, fn: Function, receiver: Ref, w: World) -> bool:
+        """Whether a method does nothing, of an object of a class that nothing builds: a subclass may do more."""
+        obj = w.get(receiver, Instance)
+        if obj is None or obj.cls is None or OPEN not in obj.attrs or fn.unit.name.startswith("__"):
+            return False
+        if not fn.unit.constructs & {"abstract", "empty"}:
+            return False
+        return self.m.definitions.attribute(obj.cls, fn.unit.name, w) == fn
+
     def _kinds_in(self, args: Arguments, w: World) -> tuple[Hashable, ...]:
         """Of which classes the modules are that a function is given."""
         modules = (w.get(w.resolve(value), Instance) for value in args)
@@ -359,11 +371,12 @@ class Calls:
     def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
         yields: list[tuple[Value, Site]] = []
         here = replace(here, yields=yields)
-        results = self.body(unit, w, here)
+        with self.m.witness.clearing() as cleared:
+            results = self.body(unit, w, here)
         if not results:
             return results
         world, _ = join_results(results)
-        new = Sequence()
+        new = Sequence(clears=frozenset(cleared))
         if "loop" in unit.constructs:
             for value, _site in yields:
                 new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, world)

@@ -16,7 +16,20 @@ from gradlint.static.reducing import reduce
 from gradlint.static.torch_table import CLEARING, TEST_SETUPS, is_called_without_grad, is_test, may_freeze
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
-from gradlint.static.values import NONE, Class, Const, Frame, Function, Group, Instance, Lambda, Ref, Unknown, Value
+from gradlint.static.values import (
+    NONE,
+    OPEN,
+    Class,
+    Const,
+    Frame,
+    Function,
+    Group,
+    Instance,
+    Lambda,
+    Ref,
+    Unknown,
+    Value,
+)
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -106,6 +119,8 @@ class Entries:
         ends = self._built(self.m.calls.instantiate(cls, Arguments(open=True), world, ctx, unit.here))
         for end, instance in ends:
             obj = end.get(instance, Instance)
+            if obj is not None and not built:
+                end.write(instance.id).attrs[OPEN] = Const(True)
             if obj is not None and obj.kind in ("module", "lightning"):
                 self._idle = self._idle or obj.training is False
                 for ref in self.m.modules.walk(instance, end):

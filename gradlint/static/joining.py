@@ -309,7 +309,8 @@ class _Join:
             tail, site = self.optional(tail, extra), site or where
         closed_by = x.closed_by if x.closed_by == y.closed_by else None
         fields = x.fields if x.fields == y.fields else ()  # named tuples of two kinds
-        return Sequence(items, x.sites[:shared], tail, site, x.mutable, fields, closed_by, x.own | y.own)
+        clears = x.clears | y.clears
+        return Sequence(items, x.sites[:shared], tail, site, x.mutable, fields, closed_by, x.own | y.own, clears)
 
 
 def _are_same_parameters(x: Instance, y: Instance) -> bool:
@@ -368,6 +369,7 @@ def join_tensors(x: Tensor, y: Tensor) -> Tensor:
         sources=tuple(dict.fromkeys((*x.sources, *y.sources))),
         result=x.result or y.result,
         data_of=_same(x.data_of, y.data_of),
+        part_of=_same(x.part_of, y.part_of),
         data_at=x.data_at or y.data_at,
         gradient_of=x.gradient_of & y.gradient_of,
         is_gradient=x.is_gradient and y.is_gradient,

@@ -200,6 +200,9 @@ class Methods:
             new.requires_grad, new.deps, new.segments, new.groups = False, frozenset(), frozenset(), frozenset()
             new.is_leaf, new.open, new.reaches = True, False, frozenset()
             new.cut, new.vague = self.m.cuts.lost([receiver], "detach", w, site), False
+            if isinstance(w.find(new.part_of or 0), Tensor):
+                whole: Tensor = w.write(new.part_of)
+                whole.requires_grad, whole.segments, whole.reaches, whole.open = None, frozenset(), frozenset(), True
             return receiver
         if name in ("numpy", "__array__"):
             self.m.uses.escaped([receiver], w)

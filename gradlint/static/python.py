@@ -108,6 +108,8 @@ class Python:
             parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
             if not parts:
                 return Unknown(("element", fresh()))
+            if obj.clears and obj.tail is not None:
+                self.m.witness.cleared(obj.clears, "call", w, ctx, ctx.unit.here, certain=False)
             joined = parts[0]
             for part in parts[1:]:
                 joined = self.m.choices.either(joined, part, w)

@@ -397,6 +397,7 @@ class Tensors:
         new.retains = False
         if tensor.structured:
             new.pending = ()
+            new.part_of = value.id if isinstance(value, Ref) else None
         self.m.plain.handed_on(new, tensor, site)
         new.made_at = site or tensor.made_at
         new.tokens = {}

@@ -186,6 +186,8 @@ HOOKED = "backward hooks"
 SOME_METHOD = "some method"
 """What the keys of methods begin with whose names are computed."""
 
+OPEN = "<open>"
+"""An attribute of the object of a class that nothing builds: what it does, a subclass may do in another way."""
 WALKED = "walked"
 """With a place: what a world is bound to once a backward pass has started there."""
 
@@ -339,6 +341,7 @@ class Tensor(Object):
     base: int | None = None  #: the tensor whose storage it shares
     stale_at: Site | None = None  #: where a numpy array that shares its storage was changed
     retains: bool | None = False  #: ``retain_grad()`` was called
+    part_of: int | None = None  #: the output that may be a tuple, of which this was taken
     vague: bool = False  #: computed from something of which nothing is known
     asked_at: Site | None = None  #: where its own computation was told to require grad
     pending: tuple[ConvertedToNumpy | DataWritten, ...] = ()  #: what was done with it that is wrong if it requires grad
@@ -400,6 +403,7 @@ class Sequence(Object):
     fields: tuple[str, ...] = ()  #: of a namedtuple
     closed_by: tuple[Value, Value] | None = None  #: the last item of all, and what ``tail`` was when it was put there
     own: frozenset[int] = frozenset()  #: segments that only one of the values in the tail has, each one its own
+    clears: frozenset[int] = frozenset()  #: of a generator: whose gradients are cleared on the way to the next value
     age: int = 0  #: of what is one of two: the number of the younger one
     owner: object = None
 

@@ -111,6 +111,7 @@ class Witness:
         self._read: set[Site] = set()  #: where inputs were made whose gradients are read
         self._disputed: set[tuple[type[Intent], Site]] = set()
         self._given_up = False  #: not all code was followed to its end
+        self._noted: list[set[int]] = []  #: whose gradients are cleared, by those who want to know
 
     def trim(self) -> None:
         """Forget how tokens moved, which follows again from the events."""
@@ -284,10 +285,22 @@ class Witness:
     ) -> None:
         """The gradients of these groups were cleared, or (not certain) may have been."""
         touches: dict[Hashable, Literal[True] | None] = dict.fromkeys(sorted(groups), True if certain else None)
+        for noted in self._noted:
+            noted.update(touches)  # type: ignore[arg-type]
         for key in groups:
             if isinstance(w.find(key), Group):
                 w.write(key).touched = True
         self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
+
+    @contextmanager
+    def clearing(self) -> Iterator[set[int]]:
+        """While something is executed: whose gradients it clears."""
+        cleared: set[int] = set()
+        self._noted.append(cleared)
+        try:
+            yield cleared
+        finally:
+            self._noted.pop()
 
     def read(self, groups: Iterable[int], w: World, ctx: Context, site: Site, *, certain: bool = True) -> None:
         """The gradients of these inputs were read, or may be; if they are, no other way to use them makes it vain."""
