@@ -100,9 +100,9 @@ def _checked(frame: FrameType, site: FrameSite, module: nn.Module | None, keywor
     while current is not None:
         if _decides_by_mode(current.f_code):
             return unknown()
-        if _own_module(current) is not None:
+        own, current = _own_module(current), current.f_back
+        if own is not None and (current is None or _own_module(current) is not own):  # its other methods may decide
             return FALSE
-        current = current.f_back
     return unknown()
 
 

@@ -210,14 +210,19 @@ class Entries:
             self._repeat_alone(function, end.copy(), ctx, instance)
 
     def _due(self, unit: ClassUnit, again: Container[Unit]) -> list[FunctionUnit]:
-        """The methods that a rule may report anything of and that nothing has called, or that are called again."""
+        """The methods that a rule may report anything of and that nothing has called, or that are called again.
+
+        Those come first that no other one calls.
+        """
         due = [
             method
             for method in unit.methods.values()
             if (method not in self.m.called or method in again)
             and self.triggers.any(self.m.reach.features_of_method(method, unit))
         ]
-        return sorted(due, key=lambda method: (method.name.startswith("_"), method.row))
+        reached = [reached_from(unit.methods, [method.name]) - {method.name} for method in due]
+        inner = frozenset[str]().union(*reached)
+        return sorted(due, key=lambda method: (method.name.startswith("_"), method.name in inner, method.row))
 
     def _leading(self, unit: ClassUnit, due: list[FunctionUnit]) -> list[FunctionUnit]:
         """The methods that call some of those that are due: called they were, on objects of classes with other ones.

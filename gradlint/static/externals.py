@@ -89,6 +89,7 @@ class Externals:
             "torch.nn.utils.parameters_to_vector": self._vector,
             "torch.nn.utils.rnn.pack_padded_sequence": self._pack,
             "torch.nn.utils.rnn.pack_sequence": self._pack,
+            "torch.nn.utils.rnn.PackedSequence": self._pack,
             "torch.func.functional_call": machine.functional.called,
             "torch.nn.utils.stateless.functional_call": machine.functional.called,
             "torch.func.stack_module_state": machine.functional.stacked,
@@ -418,8 +419,10 @@ class Externals:
     def _backward(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         roots = w.resolve(args.get(0, "tensors") or NONE)
         sequence = w.get(roots, Sequence)
+        gradients = args.get(1, "grad_tensors")
+        given = [gradients] if gradients is not None and w.resolve(gradients) != NONE else []
         for root in sequence.items if sequence is not None else [roots]:
-            self.m.passes.backward(root, Arguments([], args.keywords), w, ctx, site)
+            self.m.passes.backward(root, Arguments(given, args.keywords), w, ctx, site)
         return NONE
 
     def _grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -481,7 +484,8 @@ class Externals:
         return self.m.operations.apply(Op(), Arguments(), w, ctx, site, parameters=groups)
 
     def _pack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        given = [value for value in (args.get(0, "input") or args.get(0, "sequences"),) if value is not None]
+        first = args.get(0, "input") or args.get(0, "sequences") or args.get(0, "data")
+        given = [first] if first is not None else []
         return self.m.operations.packed(self.m.operations.apply(_PACK, Arguments(given), w, ctx, site), w, site)
 
     def _together(self, names: tuple[str, ...], args: Arguments, w: World) -> Value:

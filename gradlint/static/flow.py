@@ -186,6 +186,8 @@ class Flow:
             owner = w.resolve(self.m.eval(target.value, w, ctx))
             if isinstance(owner, Ref) and w.get(owner, Instance) is not None:
                 w.write(owner.id).attrs.pop(target.attr.value, None)
+            elif target.attr.value == "grad":  # there is none then, as if it were None
+                self.m.attributes.set(owner, "grad", NONE, w, ctx, ctx.site(node))
         elif isinstance(target, cst.Subscript):
             owner = w.resolve(self.m.eval(target.value, w, ctx))
             index = self.m.expressions.index(target, w, ctx)

@@ -213,7 +213,8 @@ class _Join:
             for obj in (left, right):
                 if isinstance(obj, Tensor):
                     deps |= obj.deps
-            return Unknown(("join", fresh()), deps=deps)
+            hints = {getattr(value, "hint", "") for value in (x, y)}
+            return Unknown(("join", fresh()), hints.pop() if len(hints) == 1 else "", deps)
         alternatives = alternatives_of(x, y, self.a, self.b)
         if alternatives is None:
             return Unknown(("join", fresh()))

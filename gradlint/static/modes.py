@@ -82,7 +82,7 @@ class Modes:
         return self.combined(value) if w.module_checked and is_number(value) and self._drops(ctx) else value
 
     def _drops(self, ctx: Context) -> bool:
-        return any("drop" in word for word in ctx.module.words)
+        return any("drop" in word or word == "scaled_dot_product_attention" for word in ctx.module.words)
 
     def branched(self, node: cst.If, ends: list[World], ctx: Context) -> None:
         """After a branch on the mode: the numbers it assigned, among them probabilities of dropout, follow the mode."""

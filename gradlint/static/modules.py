@@ -366,6 +366,8 @@ class Modules:
             return w.new(Instance(kind="param_groups", groups=obj.groups))
         if obj.kind == "optimizer" and name == "base_optimizer":
             return owner
+        if obj.kind == "scheduler" and name == "optimizer" and obj.args:
+            return w.resolve(obj.args[0])
         if obj.kind in self.m.methods.KINDS and obj.cls is None:
             return Bound(owner, name)
         if obj.kind == "optimizer" and name in (
