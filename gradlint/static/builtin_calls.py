@@ -86,6 +86,7 @@ class BuiltinCalls:
             "builtins.globals": lambda a, w, c, s: Namespace(c.module, "globals()"),
             "dataclasses.field": self._field,
             "copy.deepcopy": self._deepcopy,
+            "torch.is_tensor": self._is_tensor,
             "copy.copy": self._first,
             "collections.namedtuple": self._namedtuple,
             "enum.auto": self._unique,
@@ -385,6 +386,11 @@ class BuiltinCalls:
         if None in answers:
             return Unknown(("isinstance", subject, tuple(kinds)))
         return Const(False)
+
+    def _is_tensor(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``torch.is_tensor(value)``, which asks for the class."""
+        subject = args.get(0, "obj") or NONE
+        return self._isinstance(Arguments([subject, External("torch.Tensor")]), w, ctx, site)
 
     def _is_a(self, subject: Value, kind: Value, w: World) -> bool | None:
         obj = w.get(subject, Object)

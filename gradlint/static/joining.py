@@ -214,7 +214,7 @@ class _Join:
                 if isinstance(obj, Tensor):
                     deps |= obj.deps
             hints = {getattr(value, "hint", "") for value in (x, y)}
-            return Unknown(("join", fresh()), hints.pop() if len(hints) == 1 else "", deps)
+            return Unknown(("join", fresh()), "mode" if hints == {"mode"} else "", deps)
         alternatives = alternatives_of(x, y, self.a, self.b)
         if alternatives is None:
             return Unknown(("join", fresh()))
