@@ -171,8 +171,9 @@ class Modules:
         moved = w.bound.get((MOVED, callee.key)) if isinstance(callee, Unknown) else callee
         if not isinstance(moved, Ref):
             return callee
-        before = self._taken.get(moved.id)
-        if before is None or not looks_like_module(before):
+        before, tensor = self._taken.get(moved.id), w.get(moved, Tensor)
+        told = tensor is not None and tensor.requires_grad is False and not tensor.structured  # no tensor is called
+        if before is None or not (told or looks_like_module(before)):
             return callee
         self.recognised(moved, w, site)
         return w.resolve(callee)

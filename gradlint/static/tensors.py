@@ -206,8 +206,12 @@ class Tensors:
             return known_answer
         tensor = w.get(value, Tensor)
         if tensor is not None:
-            return True if tensor.presumed else None
+            return True if tensor.presumed and not self._is_frozen(tensor.deps, w) else None
         return True if isinstance(value, Unknown) and from_module(value) else None
+
+    def _is_frozen(self, groups: frozenset[int], w: World) -> bool:
+        """Whether none of some parameters requires grad."""
+        return bool(groups) and all(self.group_grad(key, w) is False for key in groups)
 
     def is_weight(self, value: Value, w: World) -> bool:
         """Whether a value is, or comes from, parameters of a model that is given and that nothing at hand freezes.
