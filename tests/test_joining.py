@@ -2,10 +2,17 @@
 
 from collections.abc import Iterable
 
+import pytest
+
 from gradlint.finding import Location
+from gradlint.protocol import Token
+from gradlint.static.interpreter import Interpreter
 from gradlint.static.joining import MAX_ALTERNATIVES, alternatives_of, join, join_results
+from gradlint.static.project import Project
+from gradlint.static.reach import Reach
 from gradlint.static.reducing import reduce
 from gradlint.static.values import Choice, Class, Frame, Group, Instance, Ref, Unknown, Value
+from gradlint.static.witness import Witness
 from gradlint.static.world import World, fresh
 
 
@@ -119,3 +126,25 @@ def test_the_same_parameters_of_two_models_stay_what_they_are() -> None:
     parameters = joined.get(value, Instance)
     assert parameters is not None
     assert parameters.groups == groups
+
+
+@pytest.mark.parametrize(
+    ("opaque", "together", "forgotten"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+)
+def test_of_the_models_of_a_table_one_is_there(opaque: bool, together: bool, forgotten: bool) -> None:
+    """Whichever was made, nothing is known of another one; models made at two places may both be there."""
+    project = Project([])
+    machine = Interpreter(project, Witness([]), Reach(project))
+    world, here = World(), Place()
+    evaluated = {"mode": frozenset([Token("evaluated")])}
+    groups = [world.new(Group(None, opaque=opaque, tokens=dict(evaluated))) for _ in range(2)]
+    made_at = [here, here if together else Place()]
+    models = [
+        world.new(Instance(kind="module", opaque=opaque, made_at=place, groups=frozenset([group.id])))
+        for place, group in zip(made_at, groups, strict=True)
+    ]
+    machine.choices.decided(Choice(fresh(), tuple(models)), models[0], world)
+    own, other = (world.write(group.id).tokens for group in groups)
+    assert own == evaluated
+    assert other == ({} if forgotten else evaluated)

@@ -7,7 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.joining import alternatives_of, join_tensors
-from gradlint.static.values import NONE, Choice, Conditions, Const, Object, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import (
+    NONE,
+    Choice,
+    Conditions,
+    Const,
+    Instance,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -64,6 +76,21 @@ class Choices:
             else:
                 conditions.append(others if alternative == default and not own else ())
         return replace(value, conditions=tuple(conditions))
+
+    def decided(self, choice: Choice, taken: Value, w: World) -> None:
+        """A module is this one of those that a table of classes might have given: there are no others in this world."""
+        module = w.get(taken, Instance)
+        if module is None or module.kind != "module" or module.made_at is None:
+            return
+        own = self.m.modules.groups(taken, w) if isinstance(taken, Ref) else frozenset()
+        for value in choice.alternatives:
+            other = w.get(value, Instance)
+            if other is None or other.made_at != module.made_at:
+                continue
+            if other.cls == module.cls and not (other.opaque and module.opaque):
+                continue
+            for key in self.m.modules.groups(value, w) - own if isinstance(value, Ref) else ():
+                w.write(key).tokens = {}
 
     def used(self, value: Value, w: World) -> Value:
         """What a value turns out to be where it is called a method of, computed with, indexed or unpacked: not None."""
