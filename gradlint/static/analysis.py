@@ -26,11 +26,13 @@ from gradlint.static.fixes import agreed, fix_of
 from gradlint.static.interpreter import Interpreter
 from gradlint.static.project import Project
 from gradlint.static.reach import Reach
+from gradlint.static.torch_table import GRAD_MODES
 from gradlint.static.triggers import Feature, Triggers, walks_in
 from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
 from gradlint.static.witness import Witness
 
-_DISABLING = ("no_grad", "inference_mode", "set_grad_enabled")  #: what code says that disables gradients
+_DISABLING = tuple(name.rpartition(".")[2] for name, mode in GRAD_MODES.items() if mode != "on")
+"""What code says that disables gradients."""
 _RECURSION = 6_000
 _AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time

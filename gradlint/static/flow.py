@@ -12,7 +12,7 @@ from gradlint.static.budget import MAX_WORLDS
 from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
 from gradlint.static.liveness import Live
-from gradlint.static.methods import known_by
+from gradlint.static.optimizer_names import known_by
 from gradlint.static.outcome import Outcome, Results
 from gradlint.static.reducing import reduce
 from gradlint.static.slices import place_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
+from gradlint.static.optimizer_names import looks_like_optimizer
 from gradlint.static.provenance import FIGURE, NOTHING, NUMPYS, dict_of, from_module, is_numpys, made_of_none
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import (
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
-OPTIMIZER_NAME = re.compile(
-    r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
-)
 _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 """Methods that say of an unknown value that it is a module."""
 _BACKWARD_HOOKS = frozenset(
@@ -505,29 +502,6 @@ class Methods:
                 self.m.modules.moved(receiver, value, w)
                 new.open = new.open and (new.requires_grad is not None or carried(receiver))
         return value
-
-
-def looks_like_optimizer(value: Value) -> bool:
-    """Whether an unknown value has the name of an optimizer.  A name may create a subject; it proves nothing."""
-    return isinstance(value, Unknown) and bool(value.hint) and OPTIMIZER_NAME.search(value.hint) is not None
-
-
-def each_optimizer(value: Value, w: World) -> Value | None:
-    """What iterating over optimizers of which only the name is known gives: one stands for them all."""
-    if not isinstance(value, Unknown) or not looks_like_optimizer(value) or not value.hint.endswith("s"):
-        return None
-    key, paired = value.key, False
-    if isinstance(key, tuple) and key[0] == "item" and isinstance(key[2], tuple) and key[2][0] in ("items", "values"):
-        key, paired = key[1], key[2][0] == "items"
-    each = w.resolve(Unknown(("item", key, ("each",)), value.hint, value.deps))
-    return w.new(Sequence([Unknown(("key", fresh())), each], [None, None], None, None, False)) if paired else each
-
-
-def known_by(value: Value, name: str) -> Value:
-    """A value that is bound to a name: if it had none, and the name is that of an optimizer, it is known by that."""
-    if type(value) is Unknown and not value.hint and OPTIMIZER_NAME.search(name) is not None:
-        return replace(value, hint=name)
-    return value
 
 
 def carried(value: Unknown) -> bool:

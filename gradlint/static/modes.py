@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _WORDS = ("training", "train", "is_train", "eval", "is_training", "istrain", "mc_dropout", "deterministic")
+_DROPPING = frozenset(name.rpartition(".")[2] for name in DROPOUTS)
 _COMPOSED = (cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget)
 _NUMBERS = ("int", "float", "bool")
 
@@ -82,7 +83,7 @@ class Modes:
         return self.combined(value) if w.module_checked and is_number(value) and self._drops(ctx) else value
 
     def _drops(self, ctx: Context) -> bool:
-        return any("drop" in word or word == "scaled_dot_product_attention" for word in ctx.module.words)
+        return any("drop" in word or word in _DROPPING for word in ctx.module.words)
 
     def branched(self, node: cst.If, ends: list[World], ctx: Context) -> None:
         """After a branch on the mode: the numbers it assigned, among them probabilities of dropout, follow the mode."""

@@ -188,6 +188,7 @@ SOME_METHOD = "some method"
 
 OPEN = "<open>"
 """An attribute of the object of a class that nothing builds: what it does, a subclass may do in another way."""
+
 WALKED = "walked"
 """With a place: what a world is bound to once a backward pass has started there."""
 

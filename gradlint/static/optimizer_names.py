@@ -1,0 +1,38 @@
+"""Optimizers that come from somewhere else, known by the names of what holds them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gradlint.static.values import Sequence, Unknown, Value
+from gradlint.static.world import World, fresh
+
+OPTIMIZER_NAME = re.compile(
+    r"(^|_)(opt|optim|optimi[sz]er|optimi[sz]ers)(_|\d|$|[A-Z])|optimi[sz]er|optim\b|^opt[A-Z_]?|[a-z]Opt(im)?"
+)
+_SEVERAL = re.compile(r"(^|_)(opts|optims|optimi[sz]ers)(_|\d|$)|[oO]ptimi[sz]ers|[a-z]Optims")
+"""What a list or dict of several is called; ``options`` are none."""
+
+
+def looks_like_optimizer(value: Value) -> bool:
+    """Whether an unknown value has the name of an optimizer.  A name may create a subject; it proves nothing."""
+    return isinstance(value, Unknown) and bool(value.hint) and OPTIMIZER_NAME.search(value.hint) is not None
+
+
+def each_optimizer(value: Value, w: World) -> Value | None:
+    """What iterating over optimizers of which only the name is known gives: one stands for them all."""
+    if not isinstance(value, Unknown) or _SEVERAL.search(value.hint) is None:
+        return None
+    key, paired = value.key, False
+    if isinstance(key, tuple) and key[0] == "item" and isinstance(key[2], tuple) and key[2][0] in ("items", "values"):
+        key, paired = key[1], key[2][0] == "items"
+    each = w.resolve(Unknown(("item", key, ("each",)), value.hint, value.deps))
+    return w.new(Sequence([Unknown(("key", fresh())), each], [None, None], None, None, False)) if paired else each
+
+
+def known_by(value: Value, name: str) -> Value:
+    """A value that is bound to a name: if it had none, and the name is that of an optimizer, it is known by that."""
+    if type(value) is Unknown and not value.hint and OPTIMIZER_NAME.search(name) is not None:
+        return replace(value, hint=name)
+    return value
