@@ -117,7 +117,7 @@ class Attributes:
         if name == "param_groups" and not isinstance(w.resolve(attribute), Ref):  # only optimizers have them
             return self.get(self.m.optimizers.opaque_optimizer(owner, w, site), name, w, ctx, site)
         value = w.resolve(attribute)
-        parameter = self.m.modules.parameter_inside(value, w) if isinstance(value, Unknown) else None
+        parameter = self.m.grouping.parameter_inside(value, w) if isinstance(value, Unknown) else None
         return value if parameter is None else parameter
 
     def _of_object(self, owner: Ref, name: str, w: World, ctx: Context, site: Site) -> Value:

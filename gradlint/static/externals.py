@@ -172,7 +172,7 @@ class Externals:
         if converted is not None:
             return self._to_numpy(converted, args, w, ctx, site)
         if name in OPTIMIZERS:
-            self.m.modules.apart(args.get(0, "params") or NONE, w)
+            self.m.grouping.apart(args.get(0, "params") or NONE, w)
             groups = self.m.modules.groups_in(args.get(0, "params") or NONE, w)
             self._thaw(groups, w)
             self._read_inputs(groups, w, ctx, site)

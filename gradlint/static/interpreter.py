@@ -30,6 +30,7 @@ from gradlint.static.externals import Externals
 from gradlint.static.flow import Flow
 from gradlint.static.functional import Functional
 from gradlint.static.graphs import Graphs
+from gradlint.static.grouping import Grouping
 from gradlint.static.hooks import Hooks
 from gradlint.static.images import Images
 from gradlint.static.joining import join
@@ -124,6 +125,7 @@ class Interpreter:
         self.distributions = Distributions(self)
         self.shapes = Shapes(self)
         self.memory = Memory(self)
+        self.grouping = Grouping(self)
         self.modules = Modules(self)
         self.library_models = LibraryModels(self)
         self.layers = LayerContainers(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gradlint.static.modules import inside
+from gradlint.static.grouping import inside
 from gradlint.static.ops import Op
 from gradlint.static.torch_table import classifies_many, depends_on_mode, has_parameters, heads, is_part
 from gradlint.static.values import Const, Instance, Ref, Tensor, Unknown, Value

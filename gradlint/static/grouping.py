@@ -1,0 +1,109 @@
+"""Which parameters share a history: those of a layer, until one of them goes a way of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING
+
+from gradlint.static.torch_table import holds_parameters, names_parameter
+from gradlint.static.values import Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
+
+if TYPE_CHECKING:
+    from gradlint.static.interpreter import Interpreter
+    from gradlint.static.world import World
+
+_HOLDERS = ("optimizer", "parameters")
+
+
+class Grouping:
+    """Takes parameters out of the groups of their layers."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def parameter_inside(self, value: Unknown, w: World) -> Ref | None:
+        """The parameter that an unknown value is, if it is one of a library's model: ``resnet.layer4[0].conv1.weight``.
+
+        From now on the model has it under its dotted name, in a group of its own: it may be frozen apart from others.
+        """
+        if not (isinstance(value.key, tuple) and isinstance(value.key[-1], str) and names_parameter(value.key[-1])):
+            return None
+        owner, names = inside(value.key)
+        obj = w.get(owner, Instance) if owner is not None else None
+        if obj is None or not obj.opaque or not holds_parameters(obj.name):
+            return None
+        name = ".".join(names)
+        held = obj.attrs.get(name)
+        if isinstance(held, Ref):
+            return held
+        groups = [group for key in sorted(obj.groups) if isinstance(group := w.find(key), Group)]
+        if owner is None or not groups:
+            return None
+        member = self._member(groups[0], obj.groups, w)
+        parameter = self.m.tensors.parameter([member], w, obj.made_at, obj.device)
+        w.write(owner.id).attrs[name] = parameter
+        return parameter
+
+    def _member(self, group: Group, groups: frozenset[int], w: World) -> int:
+        """A group of its own for a parameter that was in these: who holds them holds it as well."""
+        own: Group = group.copy()
+        own.requires_grad = True if own.requires_grad and not own.told else None
+        member = w.new(own).id
+        for key, holder in {**w.shared, **w.heap}.items():
+            if isinstance(holder, Instance) and holder.kind in _HOLDERS and groups <= holder.groups:
+                w.write(key).groups |= {member}
+        return member
+
+    def apart(self, given: Value, w: World) -> None:
+        """An optimizer is given a single parameter of a layer: from now on that is in a group of its own."""
+        parameters = dict.fromkeys(self._parameters_among(given, w))
+        groups = [w.write(ref.id).groups for ref in parameters]
+        for ref, own in zip(parameters, groups, strict=True):
+            group = w.find(next(iter(own)))
+            if groups.count(own) > 1 or not isinstance(group, Group):
+                continue
+            for key, layer in {**w.shared, **w.heap}.items():
+                if isinstance(layer, Instance) and layer.layer and layer.groups == own and ref in layer.attrs.values():
+                    member = frozenset([self._member(group, own, w)])
+                    tensor: Tensor = w.write(ref.id)
+                    tensor.groups = tensor.deps = member
+                    w.write(key).groups |= member
+                    break
+
+    def rest(self, layer: Instance, w: World) -> frozenset[int]:
+        """The groups of the parameters of a layer that are not in a group of their own."""
+        held = (w.get(value, Tensor) for value in layer.attrs.values())
+        apart = (tensor.groups for tensor in held if tensor is not None and tensor.groups < layer.groups)
+        return layer.groups.difference(*apart) or layer.groups
+
+    def _parameters_among(self, value: Value, w: World, depth: int = 4) -> Iterator[Ref]:
+        """The parameters of single groups that stand as such in what an optimizer is given."""
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(value, Ref) and isinstance(obj, Tensor) and obj.is_parameter and len(obj.groups) == 1:
+            yield value
+        elif isinstance(obj, (Sequence, Mapping)) and depth:
+            for part in obj.items.values() if isinstance(obj, Mapping) else obj.items:
+                yield from self._parameters_among(part, w, depth - 1)
+
+
+def inside(key: Hashable) -> tuple[Ref | None, list[str]]:
+    """The object that an attribute of a part of it is read from, and the dotted name it is read by there."""
+    names: list[str] = []
+    while isinstance(key, tuple) and len(key) == 3:
+        kind, owner, name = key
+        if kind == "attribute" and isinstance(name, str):
+            names.insert(0, name)
+        elif kind == "item" and isinstance(name, tuple) and name[0] == "const" and _counts(name[1]):
+            names.insert(0, str(name[1]))
+        else:
+            break
+        if isinstance(owner, Ref):
+            return owner, names
+        key = owner
+    return None, names
+
+
+def _counts(index: object) -> bool:
+    """Whether an index tells which member is meant whatever their number."""
+    return isinstance(index, int) and index >= 0
