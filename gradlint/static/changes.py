@@ -55,6 +55,7 @@ class Changes:
         if not isinstance(target, Ref):
             return
         self.m.plain.filled(how, target, w, ctx)
+        self.m.plain.changed(how, target, values, w, ctx)
         tensor = w.get(target, Tensor)
         if tensor is None:
             return

@@ -172,15 +172,16 @@ class Externals:
         if converted is not None:
             return self._to_numpy(converted, args, w, ctx, site)
         if name in OPTIMIZERS:
-            self.m.grouping.apart(args.get(0, "params") or NONE, w)
-            groups = self.m.modules.groups_in(args.get(0, "params") or NONE, w)
+            given = args.get(0, "params") or NONE
+            self.m.grouping.apart(given, w)
+            self.m.grouping.divided(given, w, (site, ctx.key))
+            groups = self.m.modules.groups_in(given, w)
             self._thaw(groups, w)
             self._read_inputs(groups, w, ctx, site)
             self.m.construction.handed_over(groups, w)
             self.m.changes.trained |= groups
-            return w.new(
-                Instance(name=name, kind="optimizer", groups=groups, made_at=site, born=fresh()), (site, ctx.key, name)
-            )
+            optimizer = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
+            return w.new(optimizer, (site, ctx.key, name))
         if name in PASSED_THROUGH:
             given = w.resolve(args.get(0) or NONE)
             if name in PARTED:

@@ -70,6 +70,48 @@ class Grouping:
                     w.write(key).groups |= member
                     break
 
+    def divided(self, given: Value, w: World, place: Hashable) -> None:
+        """An optimizer is given some parameters where another one has some: from now on they are others than those."""
+        optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+        others = {ref for obj in optimizers for theirs in obj.args for ref in self._selections(theirs, w)}
+        taken = frozenset[int]().union(*(_tail(ref, w).groups for ref in others))
+        for ref in set(self._selections(given, w)) - others:
+            some: Tensor = _tail(ref, w).copy()
+            halves = {self._half(key, w, (place, key)) for key in sorted(some.groups & taken)}
+            if halves:
+                some.groups = some.deps = some.groups - taken | halves
+                w.write(ref.id).tail = w.new(some)
+
+    def _half(self, key: int, w: World, place: Hashable) -> int:
+        """Some of the parameters of a group, of which optimizers that were given some have the others."""
+        member = w.new(w.write(key).copy(), place).id
+        for number, holder in {**w.shared, **w.heap}.items():
+            if not isinstance(holder, Instance):
+                continue
+            if key in holder.groups and not self._has_some(holder, key, w):
+                w.write(number).groups |= {member}
+            for value in holder.attrs.values():
+                tensor = w.get(value, Tensor)
+                if isinstance(value, Ref) and tensor is not None and tensor.is_parameter and key in tensor.groups:
+                    parameter: Tensor = w.write(value.id)
+                    parameter.groups = parameter.deps = parameter.groups | {member}
+        return member
+
+    def _has_some(self, optimizer: Instance, key: int, w: World) -> bool:
+        """Whether an optimizer was given no more than some of the parameters of a group."""
+        lists = (ref for given in optimizer.args for ref in self._selections(given, w))
+        return optimizer.kind == "optimizer" and any(key in _tail(ref, w).groups for ref in lists)
+
+    def _selections(self, value: Value, w: World, depth: int = 4) -> Iterator[Ref]:
+        """The lists of some of the parameters of modules, in what an optimizer is given."""
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(value, Ref) and isinstance(obj, Sequence) and _tail(value, w).is_parameter:
+            yield value
+        elif isinstance(obj, (Sequence, Mapping)) and depth:
+            for part in obj.items.values() if isinstance(obj, Mapping) else obj.items:
+                yield from self._selections(part, w, depth - 1)
+
     def rest(self, layer: Instance, w: World) -> frozenset[int]:
         """The groups of the parameters of a layer that are not in a group of their own."""
         held = (w.get(value, Tensor) for value in layer.attrs.values())
@@ -85,6 +127,13 @@ class Grouping:
         elif isinstance(obj, (Sequence, Mapping)) and depth:
             for part in obj.items.values() if isinstance(obj, Mapping) else obj.items:
                 yield from self._parameters_among(part, w, depth - 1)
+
+
+def _tail(ref: Ref, w: World) -> Tensor:
+    """What stands for the items of a list whose number is not known."""
+    obj = w.get(ref, Sequence)
+    tail = w.resolve(obj.tail) if obj is not None and obj.tail is not None else None
+    return (w.get(tail, Tensor) if tail is not None else None) or Tensor()
 
 
 def inside(key: Hashable) -> tuple[Ref | None, list[str]]:

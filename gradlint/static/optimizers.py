@@ -44,18 +44,24 @@ class Optimizers:
         """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
         self.m.stepping.before_clearing(groups, w, ctx, site)
         self.m.witness.cleared(groups, owner, w, ctx, site)
-        others = {
+        others = self.others(groups, opaque, w)
+        if others:
+            self.m.witness.cleared(others, owner, w, ctx, site, certain=False)
+
+    def others(self, groups: frozenset[int], opaque: bool, w: World) -> set[int]:
+        """The groups that may hold the same parameters, where it is not known what these or those hold."""
+        return {
             key
             for key, obj in w.heap.items()
             if isinstance(obj, Group) and key not in groups and (opaque or obj.opaque) and obj.touched
         }
-        if others:
-            self.m.witness.cleared(others, owner, w, ctx, site, certain=False)
 
     def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
         """``Optimizer.__init__(params, …)`` ran."""
         given = args.get(0, "params") or (Unknown(("params", fresh()), "params") if args.open else NONE)
-        w.write(optimizer.id).groups |= self.m.modules.groups_in(given, w)
+        self.m.grouping.divided(given, w, ("initialized", optimizer.id))
+        obj: Instance = w.write(optimizer.id)
+        obj.groups, obj.args = obj.groups | self.m.modules.groups_in(given, w), (given,)
 
     def optimizer(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site

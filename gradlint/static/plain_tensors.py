@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _MOVERS = ("to", "cuda", "_apply")
+_ACROSS_DEVICES = frozenset(["copy_", "[]=", "out="])  #: changes by which values may come from another device
 _FACTS_OF_TENSORS = frozenset(["shape", "ndim", "device", "dtype"])
 
 
@@ -124,7 +125,7 @@ class PlainTensors:
         in_use = _in_use(ctx)
         outside = in_use and any(self._comes_from_outside(v, w, ctx) for v in inputs)
         if kept and op.device == "inputs" and not op.view and (outside or (parameters and in_use)):
-            self._tell(kept, op, w, ctx)
+            self._tell(kept, w, ctx, factor=op.saves in ("input", "both"))
         if kept and op.device in ("to", "cpu", "cuda"):
             self._moved(kept, ctx)
         new = w.get(result, Tensor)
@@ -137,6 +138,13 @@ class PlainTensors:
             w.write(result.id).placed = True
         if len(inputs) == 1 and kept and op.device == "inputs":
             w.write(result.id).kept_as, w.write(result.id).kept_at = kept[0].kept_as, kept[0].kept_at
+
+    def changed(self, how: str, target: Value, values: list[Value], w: World, ctx: Context) -> None:
+        """``target`` was changed in place, using ``values``: they have to be where it is, unless they are copied."""
+        if how in _ACROSS_DEVICES or not _in_use(ctx) or not self._comes_from_outside(target, w, ctx):
+            return
+        tensors = [t for value in values if (t := w.get(value, Tensor)) is not None]
+        self._tell([t for t in tensors if t.kept_at is not None and not t.groups], w, ctx, factor=False)
 
     def _moved(self, kept: list[Tensor], ctx: Context) -> None:
         """``if use_cuda: self.mean = self.mean.cuda()`` while the module is built: its device is taken care of."""
@@ -153,7 +161,7 @@ class PlainTensors:
         here = getattr(tensor.made_at, "unit", None) is ctx.unit
         return tensor.kept_at is None and not (tensor.constant and here)
 
-    def _tell(self, kept: list[Tensor], op: Op, w: World, ctx: Context) -> None:
+    def _tell(self, kept: list[Tensor], w: World, ctx: Context, *, factor: bool) -> None:
         for tensor in kept:
             assert tensor.kept_at is not None
             event = events.PlainTensorUsed(
@@ -161,7 +169,7 @@ class PlainTensors:
                 module=tensor.kept_as[0],
                 attribute=tensor.kept_as[1],
                 random=known(tensor.random),
-                factor=known(op.saves in ("input", "both")),
+                factor=known(factor),
             )
             self.m.witness.send(event, w, ctx)
 

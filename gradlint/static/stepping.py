@@ -63,7 +63,7 @@ class Stepping:
 
     def looked(self, groups: Iterable[int], w: World) -> None:
         """Gradients were read: those that are cleared next may have been used."""
-        for key in groups:
+        for key in {*groups, *self._others(groups, w)}:
             group = w.find(key)
             if isinstance(group, Group) and group.discarded is not None:
                 w.write(key).discarded = None
@@ -104,10 +104,17 @@ class Stepping:
     def assigned(self, groups: Iterable[int], w: World, ctx: Context, site: Site, *, anew: bool = True) -> None:
         """Gradients were set, or changed in place, by hand: to something new, or to less of what they were."""
         groups = frozenset(groups)
-        self.m.witness.send(events.GradientsUnscaled(site=site, touches=_all(groups)), w, ctx)
+        touches: events.Touches = {**dict.fromkeys(self._others(groups, w)), **_all(groups)}
+        self.m.witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
         if anew:
-            self.m.witness.send(events.GradientsAssigned(site=site, touches=_all(groups)), w, ctx)
-        self.m.witness.send(events.Unfollowed(site=site, touches=_all(groups)), w, ctx)
+            self.m.witness.send(events.GradientsAssigned(site=site, touches=touches), w, ctx)
+        self.m.witness.send(events.Unfollowed(site=site, touches=touches), w, ctx)
+
+    def _others(self, groups: Iterable[int], w: World) -> set[int]:
+        """The groups that may hold the same parameters as these: of an optimizer and a model that were given."""
+        groups = frozenset(groups)
+        opaque = any(isinstance(group := w.find(key), Group) and group.opaque for key in groups)
+        return self.m.optimizers.others(groups, opaque, w) if groups else set()
 
     # --- clipping
 

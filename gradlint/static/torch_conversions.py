@@ -67,6 +67,12 @@ NUMPY_CONVERTERS: Final[dict[str, Conversion]] = merged(
         "setxor1d tensordot trapz true_divide union1d vdot",
         positions=(0, 1),
     ),
+    _numpy(
+        "testing.assert_allclose testing.assert_almost_equal testing.assert_array_almost_equal testing.assert_array_equal "
+        "testing.assert_array_less testing.assert_array_max_ulp testing.assert_equal",
+        positions=(0, 1),
+        keywords=("actual", "desired", "x", "y"),
+    ),
     _numpy("einsum", positions=None),
     _numpy("random.choice", positions=(0, 3), keywords=("a", "p")),
     _numpy("random.multinomial", positions=(1,), keywords=("pvals",)),
