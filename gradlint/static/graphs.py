@@ -252,7 +252,10 @@ class Graphs:
                 self.m.witness.withdraw(events.ValueKept, self._kept_whole[key].pop())
             if key in self._kept_in:
                 site, iteration = self._kept_in[key]
-                if kept.setdefault(site, iteration) != iteration:  # of several iterations: it is all that was kept
+                # Of several iterations, it is all that was kept; where a graph was freed, this raises if there is any.
+                several = kept.setdefault(site, iteration) != iteration
+                freed = isinstance(segment, Segment) and segment.presumed and segment.freed
+                if several or freed:
                     self.m.witness.withdraw(events.ValueKept, site)
 
     def escaped(self, values: Iterable[Value], w: World) -> None:

@@ -398,6 +398,8 @@ class Methods:
             return receiver if is_itself(name) else self.m.calls.joined(given, w)
         if name == "register_forward_hook":
             return self.m.hooks.registered(receiver, args, w, site)
+        if name == "register_step_post_hook":
+            return self.call(self.m.optimizers.opaque_optimizer(receiver, w, site), name, args, w, ctx, site)
         if (owner := dict_of(receiver)) is not None:
             return self.m.attributes.dict_method(receiver, owner, name, args, w, ctx, site)
         if self.m.stepping.looks_like_scaler(receiver, name):

@@ -310,6 +310,7 @@ class Modules:
             "state_dict",
             "load_state_dict",
             "add_param_group",
+            "register_step_post_hook",
         ):
             return Bound(owner, name)
         return None

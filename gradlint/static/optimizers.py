@@ -14,6 +14,7 @@ from gradlint.static.values import (
     Const,
     Function,
     Group,
+    Hook,
     Instance,
     Mapping,
     Object,
@@ -79,9 +80,13 @@ class Optimizers:
             self._first_step(receiver, obj, w, ctx, site)
             closure = args.get(0, "closure")
             if closure is None or closure == NONE:
-                self._apply(obj, w, ctx, site)
+                self._apply(receiver, obj, w, ctx, site)
                 return NONE
-            return self._closed(obj, closure, w, ctx, site)
+            return self._closed(receiver, obj, closure, w, ctx, site)
+        if name == "register_step_post_hook":
+            hook = Hook(w.resolve(args.get(0, "hook") or NONE), inside=False)
+            w.write(receiver.id).hooks = (*(other for other in obj.hooks if other != hook), hook)
+            return Unknown(("hook", fresh()))
         if name == "add_param_group":
             groups = self.m.modules.groups_in(args.get(0, "param_group") or NONE, w)
             w.write(receiver.id).groups |= groups
@@ -129,7 +134,7 @@ class Optimizers:
         if own and function is not None and (function.unit.name == "step" or function.unit.name.startswith("_")):
             self.m.witness.step(own, obj.name, w, caller, site, whole=False)
 
-    def _closed(self, obj: Instance, closure: Value, w: World, ctx: Context, site: Site) -> Value:
+    def _closed(self, optimizer: Value, obj: Instance, closure: Value, w: World, ctx: Context, site: Site) -> Value:
         """``step(closure)``: LBFGS calls it any number of times, as a loop does, and makes an update after each."""
         several = obj.name.endswith("LBFGS")
         result: Value = NONE
@@ -138,14 +143,17 @@ class Optimizers:
             if several:
                 here = here.iterating((site, ctx.key))
             result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
-            self._apply(obj, w, here, site)
+            self._apply(optimizer, obj, w, here, site)
         return result
 
-    def _apply(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+    def _apply(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         self.m.ownership.stepping(obj, w, ctx, site)
         self.m.stepping.before_step(obj.groups, w, ctx, site)
         self.m.witness.step(obj.groups, obj.name, w, ctx, site)
         self.m.tensors.outdate(obj.groups, w, site)
+        for hook in obj.hooks:
+            given = Arguments([optimizer, Unknown(("args", fresh())), Unknown(("kwargs", fresh()))])
+            self.m.calls.joined(self.m.calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)
 
     def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
@@ -173,7 +181,7 @@ class Optimizers:
             if obj.opaque:
                 self.m.passes.reached_before(obj.groups, w, ctx)
             self._first_step(optimizer, obj, w, ctx, site)
-            self._apply(obj, w, ctx, site)
+            self._apply(optimizer, obj, w, ctx, site)
 
     def groups_of(self, optimizer: Value, w: World, site: Site) -> frozenset[int]:
         """The parameter groups of an optimizer; an unknown value in its place is one."""

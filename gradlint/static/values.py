@@ -355,7 +355,7 @@ class Tensor(Object):
 
 
 class Hook(NamedTuple):
-    """A forward hook of a module."""
+    """A forward hook of a module, or what an optimizer calls after a step."""
 
     function: Value
     inside: bool  #: it is one of a part of that module, which is not known
@@ -388,7 +388,7 @@ class Instance(Object):
     stepped: bool | None = False  #: of an optimizer: whether it has stepped
     scheduled_at: Site | None = None  #: of an optimizer: where a scheduler of it was stepped
     born: int = 0  #: of an optimizer: the number at which it was built
-    hooks: tuple[Hook, ...] = ()  #: of a module: its forward hooks, in order
+    hooks: tuple[Hook, ...] = ()  #: of a module its forward hooks, of an optimizer those after a step, in order
     owner: object = None
 
 
