@@ -250,7 +250,7 @@ class Changes:
         if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
             return Unknown(("attribute", owner, name), name)
         if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS and name != "apply":
-            return self.m.tensors.view(owner, w, site)
+            return self.m.tensors.view(owner, w, site, name)
         return Bound(owner, name)
 
     def _is_tensor(self, owner: Ref, tensor: Tensor, w: World) -> bool:

@@ -213,8 +213,11 @@ class Expressions:
         part = w.resolve(self.m.python.get_item(owner, _index_of(parts), w, ctx, ctx.site(node)))
         if isinstance(part, Unknown):
             self.m.memory.sliced(part, owner, node, w)
-        elif isinstance(part, Ref) and w.get(owner, Tensor) is not None and not all(map(_is_basic, parts)):
-            self.m.memory.copied(part, w)
+        elif isinstance(part, Ref) and w.get(owner, Tensor) is not None:
+            if len(parts) > 1:
+                self.m.tensors.taken_from(owner, part, w)
+            if not all(map(_is_basic, parts)):
+                self.m.memory.copied(part, w)
         return part
 
     def index(self, node: cst.Subscript, w: World, ctx: Context) -> Value | slice | None:

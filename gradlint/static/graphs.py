@@ -240,8 +240,8 @@ class Graphs:
             self._retained.setdefault(key, set()).add(site)
         self.m.witness.send(events.GraphRetained(site=site), w, ctx)
 
-    def walks(self, root: Value, w: World) -> None:
-        """A backward pass walks from ``root``: what was retained of its graph was needed."""
+    def walks(self, root: Value, w: World, *, certain: bool = True) -> None:
+        """A backward pass walks from ``root``, or may: what was retained of its graph was needed."""
         kept: dict[Site, int] = {}
         for key in self.reached(root, w):
             segment = w.find(key)
@@ -252,17 +252,18 @@ class Graphs:
                 self.m.witness.withdraw(events.ValueKept, self._kept_whole[key].pop())
             if key in self._kept_in:
                 site, iteration = self._kept_in[key]
-                # Of several iterations, it is all that was kept; where a graph was freed, this raises if there is any.
+                # Of several iterations, it is all that was kept; a graph of that iteration which was freed is none, or
+                # this raises.
                 several = kept.setdefault(site, iteration) != iteration
-                freed = isinstance(segment, Segment) and segment.presumed and segment.freed
-                if several or freed:
+                freed = isinstance(segment, Segment) and segment.presumed and segment.freed and key >= iteration
+                if several or (certain and freed):
                     self.m.witness.withdraw(events.ValueKept, site)
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
         """Values left the code that is followed: their graphs may be walked there."""
         if self._retained:
             for value in self.m.tensors.tensors_in(values, w):
-                self.walks(value, w)
+                self.walks(value, w, certain=False)
 
     # --- keeping
 

@@ -19,7 +19,7 @@ from gradlint.static.provenance import (
     is_loaded,
     is_number,
 )
-from gradlint.static.torch_table import names_integers
+from gradlint.static.torch_table import names_integers, names_predictions
 from gradlint.static.values import (
     NONE,
     Choice,
@@ -394,7 +394,7 @@ class Tensors:
                 new.requires_grad = False
         if names_integers(name):
             new.requires_grad, new.is_leaf, new.presumed = None, None, False
-        new.size, new.shape, new.outright = None, None, False
+        new.size, new.shape, new.outright = None, None, tensor.outright and names_predictions(name)
         if tensor.on_device_as_one:
             new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False
         new.base = self.m.memory.root(value.id, w) if isinstance(value, Ref) else None
@@ -406,6 +406,13 @@ class Tensors:
         new.made_at = site or tensor.made_at
         new.tokens = {}
         return w.new(new)
+
+    def taken_from(self, whole: Value, part: Ref, w: World) -> None:
+        """``part`` is ``whole[:, 0]``: what takes several indices is a tensor, and gives one."""
+        tensor = w.get(whole, Tensor)
+        if tensor is not None:
+            new: Tensor = w.write(part.id)
+            new.structured, new.outright = False, tensor.outright
 
 
 def device_of(value: Value, w: World) -> str | None:

@@ -98,6 +98,14 @@ def names_integers(name: str) -> bool:
     return _INTEGERS.search(name) is not None
 
 
+_PREDICTIONS: Final = re.compile(r"(^|_)(logits|embeds|last_hidden_state|pooler_output)$")
+
+
+def names_predictions(name: str) -> bool:
+    """Whether models hand out under this name what they compute with their weights, as those of transformers do."""
+    return _PREDICTIONS.search(name) is not None
+
+
 def heads(name: str) -> tuple[str, ...]:
     """The attributes under which a model that ``name`` (canonical) builds may keep its last layer, whose output it gives."""
     return _HEADS if name.startswith(_CLASSIFIERS) and not any(word in name for word in _NOT_CLASSIFIERS) else ()

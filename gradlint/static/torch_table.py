@@ -48,6 +48,7 @@ from gradlint.static.torch_libraries import (
     is_harmless,
     is_part,
     names_integers,
+    names_predictions,
 )
 from gradlint.static.torch_names import ALIASES, canonical
 from gradlint.static.torch_operations import INTEGRAL_TYPES, NEEDLESS, device_of_type
@@ -199,4 +200,5 @@ __all__ = [
     "may_freeze",
     "names_integers",
     "names_parameter",
+    "names_predictions",
 ]
