@@ -98,7 +98,7 @@ class Step(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstStep(Event):
-    """An optimizer stepped for the first time."""
+    """An optimizer stepped for the first time, or for the first time since it has a scheduler."""
 
     scheduled_at: Site | None = None  #: where a scheduler of it had been stepped before
 

@@ -8,11 +8,11 @@ from gradlint.rule import Rule, Violation, on
 
 
 class StepOrder(Rule):
-    """A scheduler steps before its optimizer ever has, or an optimizer steps without new gradients.
+    """A scheduler steps before its optimizer does, or an optimizer steps without new gradients.
 
     ## What it does
-    Flags `scheduler.step()` where the optimizer has not stepped yet, and `optimizer.step()` where no backward pass
-    has reached its parameters since its last step.
+    Flags `scheduler.step()` where the optimizer has not stepped since it has a scheduler, and `optimizer.step()` where
+    no backward pass has reached its parameters since its last step.
 
     ## Why is this bad
     A scheduler that moves first skips the first value of its schedule. A step without a backward pass does nothing, or
@@ -56,7 +56,7 @@ class StepOrder(Rule):
     def scheduled_first(self, event: FirstStep) -> Iterator[Violation]:
         if event.scheduled_at is not None:
             yield Violation(
-                "the scheduler is stepped before its optimizer ever has been",
+                "the scheduler is stepped before its optimizer: the first value of its schedule is skipped",
                 at=event.scheduled_at,
                 related=(("the optimizer takes its first step here", event.site),),
             )

@@ -25,19 +25,20 @@ _SCALER = torch.amp.grad_scaler.__file__
 
 
 class Schedules:
-    """Sends a :class:`~gradlint.events.FirstStep` for each optimizer whose first step is seen."""
+    """Sends a :class:`~gradlint.events.FirstStep` for the first step of an optimizer, or since it has a scheduler."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._stepped: dict[int, weakref.ref[Optimizer]] = {}
-        self._latest: Callable[[], Optimizer | None] = lambda: None  # of them
+        self._latest: Callable[[], Optimizer | None] = _none  # of them
         self._scheduled: dict[int, tuple[weakref.ref[Optimizer], FrameSite]] = {}
 
     def scheduler_stepped(self, call: ScheduleCall) -> None:
         optimizer = call.optimizer
-        # torch marks an optimizer that has a scheduler when it steps; one that keeps a state had stepped before that.
-        if not (self._has_stepped(optimizer) or getattr(optimizer, "_opt_called", False) or optimizer.state):
+        if not getattr(optimizer, "_opt_called", False):  # torch marks one that steps once it has a scheduler
             self._scheduled[id(optimizer)] = weakref.ref(optimizer), call.site
+            self._stepped.pop(id(optimizer), None)
+            self._latest = _none
 
     def step_begins(self, call: StepCall) -> None:
         if self._latest() is call.optimizer or self._has_stepped(call.optimizer):
@@ -51,6 +52,10 @@ class Schedules:
     def _has_stepped(self, optimizer: Optimizer) -> bool:
         stepped = self._stepped.get(id(optimizer))
         return stepped is not None and stepped() is optimizer
+
+
+def _none() -> None:
+    """There is no latest one."""
 
 
 def _is_scaled() -> bool:

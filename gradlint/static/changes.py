@@ -152,7 +152,7 @@ class Changes:
         """What an in-place operation leaves of the facts of its target."""
         new: Tensor = w.write(key)
         new.loaded = new.loaded and all(self.m.tensors.is_data(value, w) for value in used)
-        if how in ("copy_", "[]=", "index_copy_", "masked_scatter_") and used:
+        if how in ("copy_", "[]=", "[:]=", "index_copy_", "masked_scatter_") and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
             self._put_in(new, put_in if put_in is not None else Tensor())
         elif operation_of(how).activation in ("combines", "scales", "averages"):
@@ -199,11 +199,12 @@ class Changes:
             self.m.witness.withdraw(events.DataRead, tensor.data_at)
         value = w.resolve(values[0]) if values else NONE
         zero = isinstance(value, Const) and value.value in (0, 0.0)
-        if how in ("zero_", "zeros_") or (how in ("fill_", "mul_", "*=", "[]=", "copy_") and zero):
+        clears = how in ("zero_", "zeros_") or (how in ("fill_", "mul_", "*=", "[:]=", "copy_") and zero)
+        if clears and tensor.part_of is None:
             self._cleared(tensor, tensor.gradient_of, w, ctx, site)
             return
         self.m.stepping.assigned(tensor.gradient_of, w, ctx, site, anew=how not in SCALING)
-        if how in ("copy_", "fill_", "[]="):
+        if clears or how in ("copy_", "fill_", "[]=", "[:]="):
             self.m.witness.cleared(tensor.gradient_of, "grad", w, ctx, site, certain=False)
 
     def _cleared(self, tensor: Tensor, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:

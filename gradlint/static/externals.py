@@ -180,8 +180,8 @@ class Externals:
             self._read_inputs(groups, w, ctx, site)
             self.m.construction.handed_over(groups, w)
             self.m.changes.trained |= groups
-            optimizer = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
-            return w.new(optimizer, (site, ctx.key, name))
+            new = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
+            return w.new(new, (site, ctx.key, name))
         if name in PASSED_THROUGH:
             given = w.resolve(args.get(0) or NONE)
             if name in PARTED:
@@ -192,15 +192,9 @@ class Externals:
         if name in SCALERS:
             return self.m.stepping.scaler(args, name, w, (site, ctx.key, name))
         if name in SCHEDULERS:
-            return w.new(
-                Instance(
-                    name=name,
-                    kind="scheduler",
-                    args=tuple(args.positional[:1])
-                    or tuple(value for key, value in args.keywords.items() if key == "optimizer"),
-                ),
-                (site, ctx.key, name),
-            )
+            optimizer = args.get(0, "optimizer") or NONE
+            self.m.optimizers.scheduled(optimizer, w, site)
+            return w.new(Instance(name=name, kind="scheduler", args=(optimizer,)), (site, ctx.key, name))
         if name in LOADERS:
             return self.m.batches.loader(name, args, w, ctx, site)
         if name in EXPECTING:

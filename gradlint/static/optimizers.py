@@ -164,6 +164,16 @@ class Optimizers:
             self.m.witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx)
         w.write(optimizer.id).stepped = True
 
+    def scheduled(self, given: Value, w: World, site: Site) -> None:
+        """A learning-rate scheduler is built: to the first one of an optimizer, only steps from now on count."""
+        optimizer = self._known(given, w, site)
+        target = w.get(optimizer, Instance)
+        held = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "scheduler")
+        if target is None or target.kind != "optimizer" or not isinstance(optimizer, Ref):
+            return
+        if all(optimizer not in map(w.resolve, obj.args) for obj in held):
+            w.write(optimizer.id).stepped = False
+
     def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, site: Site) -> None:
         """Call a method of a learning-rate scheduler."""
         optimizer = w.resolve(obj.args[0]) if obj.args else NONE

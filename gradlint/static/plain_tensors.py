@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
 
 _MOVERS = ("to", "cuda", "_apply")
-_ACROSS_DEVICES = frozenset(["copy_", "[]=", "out="])  #: changes by which values may come from another device
+_ACROSS_DEVICES = frozenset(["copy_", "[]=", "[:]=", "out="])  #: changes by which values may come from another device
 _FACTS_OF_TENSORS = frozenset(["shape", "ndim", "device", "dtype"])
 
 

@@ -340,7 +340,8 @@ class Python:
             given = w.new(Mapping({index: value})) if isinstance(index, Const) else None
             self.m.attributes.updated(updated, given, w, ctx, site)
         if isinstance(obj, Tensor):
-            self.m.changes.in_place("[]=", owner, [value], w, ctx, site)
+            how = "[:]=" if index in (slice(None), Const(...)) else "[]="
+            self.m.changes.in_place(how, owner, [value], w, ctx, site)
         elif self.m.memory.shares(owner):
             self.m.memory.array_changed(owner, w, ctx, site, at=place)
         elif isinstance(obj, Sequence) and isinstance(owner, Ref):

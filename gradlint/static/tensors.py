@@ -401,7 +401,8 @@ class Tensors:
         new.retains = False
         if tensor.structured:
             new.pending = ()
-            new.part_of = value.id if isinstance(value, Ref) else None
+        if (tensor.structured or tensor.is_gradient) and isinstance(value, Ref):
+            new.part_of = value.id
         self.m.plain.handed_on(new, tensor, site)
         new.made_at = site or tensor.made_at
         new.tokens = {}

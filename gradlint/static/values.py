@@ -342,7 +342,7 @@ class Tensor(Object):
     base: int | None = None  #: the tensor whose storage it shares
     stale_at: Site | None = None  #: where a numpy array that shares its storage was changed
     retains: bool | None = False  #: ``retain_grad()`` was called
-    part_of: int | None = None  #: the output that may be a tuple, of which this was taken
+    part_of: int | None = None  #: the output that may be a tuple, or the gradient, of which this was taken
     vague: bool = False  #: computed from something of which nothing is known
     asked_at: Site | None = None  #: where its own computation was told to require grad
     pending: tuple[ConvertedToNumpy | DataWritten, ...] = ()  #: what was done with it that is wrong if it requires grad
