@@ -356,8 +356,21 @@ class BuiltinCalls:
     def _setattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
         label = str(name.value) if isinstance(name, Const) else f"<{fresh()}>"
-        self.m.attributes.set(owner, label, args.get(2) or NONE, w, ctx, site)
+        value = w.resolve(args.get(2) or NONE)
+        if not isinstance(name, Const):
+            self._perhaps_set(owner, value, w)
+        self.m.attributes.set(owner, label, value, w, ctx, site)
         return NONE
+
+    def _perhaps_set(self, owner: Value, value: Value, w: World) -> None:
+        """A tensor was put into one of the attributes of an object: those that hold tensors may be it from now on."""
+        obj = w.get(owner, Instance)
+        if obj is None or not isinstance(owner, Ref) or w.get(value, Tensor) is None:
+            return
+        for name, held in obj.attrs.items():
+            tensor = w.get(w.resolve(held), Tensor)
+            if tensor is not None and not tensor.is_parameter:  # torch refuses a tensor in the place of a parameter
+                w.write(owner.id).attrs[name] = self.m.choices.either(held, value, w)
 
     def _hasattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)

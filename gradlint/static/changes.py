@@ -143,10 +143,13 @@ class Changes:
         return bool(leaf.groups & self.trained) or bool(leaf.groups & self._derived - self._inputs)
 
     def fed(self, given: Iterable[Value], w: World) -> None:
-        """A module with parameters, or what looks like one, is called: what it is given first is its input."""
+        """A module with parameters, or what looks like one, is called: what it is given first is its input.
+
+        So is what that was computed from, as noise that was added to it.
+        """
         tensor = w.get(w.resolve(next(iter(given), NONE)), Tensor)
         if tensor is not None and not tensor.is_parameter:
-            self._inputs |= tensor.groups
+            self._inputs |= tensor.groups or tensor.deps
 
     def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
         """What an in-place operation leaves of the facts of its target."""
@@ -212,9 +215,6 @@ class Changes:
         mine = any(isinstance(group := w.find(key), Group) and group.opaque for key in groups)
         if mine or (tensor.is_parameter and not tensor.is_gradient):
             self.m.optimizers.clear(groups, mine, w, ctx, site, "grad")
-            if self.m.optimizers.holds_more(groups, w):  # these are not to be applied, and the others are
-                event = events.GradientsAssigned(site=site, touches=dict.fromkeys(sorted(groups), True))
-                self.m.witness.send(event, w, ctx)
         else:
             self.m.stepping.before_clearing(groups, w, ctx, site)
             self.m.witness.cleared(groups, "grad", w, ctx, site)

@@ -48,6 +48,9 @@ class Optimizers:
         others = self.others(groups, opaque, w)
         if others:
             self.m.witness.cleared(others, owner, w, ctx, site, certain=False)
+        if self._holds_more(groups, w):  # these are not to be applied, and the others are
+            touches = dict.fromkeys(sorted(groups), True)
+            self.m.witness.send(events.GradientsAssigned(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
 
     def others(self, groups: frozenset[int], opaque: bool, w: World) -> set[int]:
         """The groups that may hold the same parameters, where it is not known what these or those hold."""
@@ -96,7 +99,7 @@ class Optimizers:
             return self.m.escapes.call(receiver, args, w, ctx, site)
         return Unknown(("optimizer method", fresh()))
 
-    def holds_more(self, groups: frozenset[int], w: World) -> bool:
+    def _holds_more(self, groups: frozenset[int], w: World) -> bool:
         """Whether an optimizer holds these parameters and others that a backward pass has reached."""
         held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
         others = (w.find(key) for every in held if groups < every for key in every - groups)

@@ -62,6 +62,9 @@ OTHERWISE = {
     ),
     "missing_zero_grad-an agent that others build": "nothing builds the agent",
     "data_mutation-an input that is moved along its gradient": "to the guard, a leaf with a gradient is trained by it",
+    "data_mutation-noise that is added to the input is moved along its gradient": (
+        "to the guard, a leaf with a gradient is trained by it"
+    ),
     "missing_zero_grad-parameters of a copy are given to the module for one call": "a step finds no gradients at all",
     "log_softmax_before_cross_entropy-outputs put into a tensor step by step": "parts are not followed",
     "log_softmax_before_cross_entropy-outputs put into an old variable step by step": "parts are not followed",
