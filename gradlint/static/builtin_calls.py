@@ -219,7 +219,7 @@ class BuiltinCalls:
         obj = w.get(value, Instance)
         if obj is not None and obj.kind == "parameters":
             kept = frozenset(g for g in obj.groups if getattr(w.find(g), "requires_grad", None) is not False)
-            return w.new(Instance(kind="parameters", groups=kept))
+            return w.new(Instance(kind="parameters", device=None, groups=kept))
         return value
 
     def _map(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -255,7 +255,7 @@ class BuiltinCalls:
         instances = [w.get(w.resolve(a), Instance) for a in args.positional]
         if instances and all(i is not None and i.kind == "parameters" for i in instances):
             groups = frozenset().union(*(i.groups for i in instances if i is not None))
-            return w.new(Instance(kind="parameters", groups=groups))
+            return w.new(Instance(kind="parameters", device=None, groups=groups))
         new = w.new(Sequence())
         for value in args.positional:
             self.m.python.extend(new, value, w, ctx, site)

@@ -49,7 +49,8 @@ class ModuleMethods:
             self.m.construction.kept(receiver, w)
         if name in ("parameters", "named_parameters"):
             named = {"named": Const(True)} if name.startswith("named") else {}
-            return w.new(Instance(kind="parameters", groups=modules.groups(receiver, w), attrs=dict(named)))
+            groups, device = modules.groups(receiver, w), self._device(receiver, w)
+            return w.new(Instance(kind="parameters", groups=groups, attrs=dict(named), device=device))
         if name in ("train", "eval"):
             mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))
             self.m.evaluation.switched(receiver, mode, w, ctx, site)
@@ -128,6 +129,12 @@ class ModuleMethods:
                 Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site
             )
         return self.m.escapes.call(receiver, args, w, ctx, site)
+
+    def _device(self, receiver: Ref, w: World) -> str | None:
+        """Where the parameters of a module are, if they are known to have been moved to the same device."""
+        held = (w.get(ref, Instance) for ref in self.m.modules.walk(receiver, w))
+        devices = {obj.device for obj in held if obj is not None and obj.groups}
+        return "cuda" if devices == {"cuda"} else None
 
     def _move(self, receiver: Ref, name: str, args: Arguments, w: World) -> None:
         device: str | None = {"cuda": "cuda", "cpu": "cpu"}.get(name)

@@ -253,7 +253,7 @@ class Modules:
             key = ("parameters", value.key)
             if key not in w.bound:
                 w.bound[key] = w.new(
-                    Instance(kind="parameters", groups=frozenset([w.new(Group(None, opaque=True)).id]))
+                    Instance(kind="parameters", device=None, groups=frozenset([w.new(Group(None, opaque=True)).id]))
                 )
             return self.groups_in(w.bound[key], w)
         return frozenset()
@@ -363,13 +363,13 @@ class Modules:
             groups = obj.groups
             if not groups:
                 return Items([], never)
-            parameter: Value = self.m.tensors.parameter(groups, w, obj.made_at, None)
+            parameter: Value = self.m.tensors.parameter(groups, w, obj.made_at, obj.device)
             if obj.attrs.get("named"):
                 name = Unknown(("name", fresh()), "name")
                 parameter = w.new(Sequence([name, parameter], [None, None], None, None, False))
             return Items([parameter], never)
         if obj.kind == "param_groups":
-            parameters = w.new(Instance(kind="parameters", groups=obj.groups))
+            parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
             return Items([w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))], never)
         return self.m.layers.iterate(obj, w)
 
@@ -380,7 +380,7 @@ class Modules:
     def get_item(self, owner: Value, obj: Instance, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """``module[0]``, ``module_dict["head"]``, ``param_groups[0]``."""
         if obj.kind == "param_groups":
-            parameters = w.new(Instance(kind="parameters", groups=obj.groups))
+            parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
             return w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))
         if obj.kind == "parameters":
             items = self.iterate(owner, obj, w, ctx, site)
@@ -472,6 +472,7 @@ class Modules:
             self.m.placement.elsewhere(value, w)
         if _is_wide(obj) and isinstance(value, Ref):
             w.write(value.id).size = "many"
+        self.m.shapes.passed(obj, op, args, value, w)
         if w.grad and not obj.opaque and self.m.tensors.is_given(obj.groups, w):
             several = w.get(value, Sequence)
             self._outright([value] if several is None else [*several.items, several.tail or NONE], w)

@@ -427,7 +427,7 @@ class Python:
         parameters = [w.get(value, Instance) for value in (left, right)]
         if symbol == "+" and any(obj is not None and obj.kind == "parameters" for obj in parameters):
             groups = self.m.modules.groups_in(left, w) | self.m.modules.groups_in(right, w)
-            return w.new(Instance(kind="parameters", groups=groups))
+            return w.new(Instance(kind="parameters", device=None, groups=groups))
         a, b = w.get(left, Sequence), w.get(right, Sequence)
         if symbol == "+" and a is not None and b is not None:
             new = Sequence([*a.items], [*a.sites], a.tail, a.tail_site, a.mutable)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.context import Arguments
 from gradlint.static.ops import Op
 from gradlint.static.torch_notation import names
-from gradlint.static.values import NONE, Const, Ref, Sequence, Tensor, Value
+from gradlint.static.values import NONE, Const, Instance, Ref, Sequence, Tensor, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -62,6 +62,17 @@ class Shapes:
         self._learn(result, self._of(name, op, args, tensor, w), w)
         if name == "stack" and tensor.size is None and len(self._items(args, w)) > 1:
             w.write(result.id).size = "many"
+
+    def passed(self, layer: Instance, op: Op, args: Arguments, result: Value, w: World) -> None:
+        """A layer gave ``result``: what is linear changes the length of the last dimension."""
+        given = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
+        width = layer.attrs.get("<width>")
+        if given is None or not given.shape or not isinstance(result, Ref):
+            return
+        if op.size == "keeps":
+            self._learn(result, given.shape, w)
+        elif layer.name == _LINEAR and isinstance(width, Const):
+            self._learn(result, (*given.shape[:-1], width.value), w)
 
     def taken(self, owner: Tensor, index: Index, result: Value, w: World) -> None:
         """``owner[index]`` gave ``result``: with a number one dimension less, with a slice a part of the first."""
