@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from gradlint.intents import ChangeItself
 from gradlint.static.context import Arguments, Context
 from gradlint.static.operations import operation_of
 from gradlint.static.ops import Op
-from gradlint.static.provenance import from_module, is_any, looks_like_parameter, may_be_input
+from gradlint.static.provenance import from_module, is_any, is_loaded, looks_like_parameter, may_be_input
 from gradlint.static.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SCALING, SPECIAL_METHODS
 from gradlint.static.values import (
     NONE,
@@ -31,6 +31,7 @@ from gradlint.static.world import World
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
 
@@ -48,6 +49,8 @@ class Changes:
         self.trained: set[int] = set()  #: groups of leaves that an optimizer is given
         self._derived: set[int] = set()  #: groups of leaves whose gradient is read
         self._inputs: set[int] = set()  #: groups of leaves that a module with parameters is given
+        self._read: Ledger[Hashable, Site] = machine.ledgers.open()
+        """By what it gave: where ``.data`` of what may be no tensor was read."""
 
     def in_place(self, how: str, target: Value, values: list[Value], w: World, ctx: Context, site: Site) -> None:
         """An operation that changes ``target`` itself, using ``values``."""
@@ -230,6 +233,8 @@ class Changes:
             else:
                 new.data_of, new.data_at = (tensor.data_of or owner.id), site
             ref = w.new(new)
+            if not self._is_tensor(owner, tensor, w):
+                self._read[ref.id] = site
             self.m.plain.shown(ref, tensor, w)
             return ref
         if name == "grad":
@@ -302,7 +307,16 @@ class Changes:
         if name == "data" and from_module(owner):
             self.m.tensors.from_unknown(owner, w, structured=True)
             return self.m.attributes.get(owner, name, w, ctx, site)
+        if name == "data" and is_loaded(owner):
+            given = w.resolve(Unknown(("attribute", owner.key, name)))
+            self._read[given.id if isinstance(given, Ref) else ("attribute", owner.key, name)] = site
         return None
+
+    def converted(self, value: Ref | Unknown, w: World, ctx: Context) -> None:
+        """A method was called that arrays have not: what was read before as ``.data`` was that of a tensor."""
+        site = self._read.get(value.id if isinstance(value, Ref) else value.key)
+        if site is not None:
+            self.m.witness.send(events.DataRead(site=site, tensor=self.m.tensors.view_of(value, w)), w, ctx)
 
     def set_attribute(self, owner: Ref, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``tensor.name = value``."""
