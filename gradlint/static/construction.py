@@ -191,7 +191,7 @@ class Construction:
             defined = [self.m.definitions.attribute(obj.cls, name, w) is not None for name in ("forward", "__call__")]
             if defined != [True, False]:
                 return
-        elif obj.layer is None and obj.loss is None and "." not in obj.name:
+        elif obj.layer is None and obj.loss is None and "." not in obj.name and not obj.opaque:
             return
         name = obj.name.replace("torch.nn", "nn")
         self.m.witness.send(events.ForwardInvoked(site=site, module=name), w, ctx)
