@@ -149,6 +149,11 @@ def test_passing_over_costs_no_finding(slug: str, tmp_path: Path, monkeypatch: p
         ("weights['first'][0] = 1", True),
         ("weights['first'] += 1", False),
         ("weight[:, 0] = 1", True),
+        ("weight[0] += 1", True),
+        ("weight -= 1", True),
+        ("weight-=1", True),
+        ("weight.grad *= 0", True),
+        ("weight == 1", False),
     ],
 )
 def test_items_under_a_name_are_no_places_of_a_tensor(statement: str, changes: bool, tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ class Construction:
                 return
         elif obj.layer is None and obj.loss is None and "." not in obj.name and not obj.opaque:
             return
-        name = obj.name.replace("torch.nn", "nn")
+        name = obj.name.replace("torch.nn", "nn") or by or "a module"
         self.m.witness.send(events.ForwardInvoked(site=site, module=name), w, ctx)
 
     # --- what was built

@@ -25,10 +25,12 @@ _HOPS = 3  #: from name to name, to what is near by
 _NEAR = 200  #: units that are looked at before a thorough search
 _STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d](?:[\w.]|\[[^\[\]()\n]*\])*\.(\w+)\(")
 _END = re.compile(r"[ \t]*(?:[;#\n]|\Z)")
+_OPERATOR = r"[ \t]*(?:[-+*/@%&|^]|//|\*\*|<<|>>)=(?!=)"
+_ITEM = r"\[(?![\"'][^\"'\n]*[\"']\][ \t]*[-+*/]?=).*\]"  #: under a name, there are mostly settings and figures
 _AUGMENTED = re.compile(
-    r"(?m)^[ \t]*[\w.]*(?:[.\]][ \t]*\w*[ \t]*[-+*/@%&|^<>]+|\][ \t]*|-)=(?!=)"
-    r"|^[ \t]*[\w.]+\[(?![\"'][^\"'\n]*[\"']\][ \t]*=).*\][ \t]*=(?!=)"
+    rf"(?m)^[ \t]*[\w.]+(?:\.\w+|{_ITEM}){_OPERATOR}|^[ \t]*\w+[ \t]*-=(?!=)|^[ \t]*[\w.]+{_ITEM}[ \t]*=(?!=)"
 )
+_AUGMENTED_NAME = re.compile(rf"(?m)^[ \t]*\w+{_OPERATOR}")
 _AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*[*/]=")
 _SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
 _CONVERTED = re.compile(
@@ -373,7 +375,7 @@ class _Scope:
         if _AUGMENTED.search(text):
             found |= Feature.AUGMENTED
         if not found & (Feature.AUGMENTED | Feature.IN_PLACE) and isinstance(unit, (FunctionUnit, ClassUnit)):
-            found &= ~Feature.SHARING
+            found &= ~Feature.SHARING if _AUGMENTED_NAME.search(text) is None else ~Feature(0)
         if _AMENDED.search(text):
             found |= Feature.AMENDED
         if "cuda" in text:
