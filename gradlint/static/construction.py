@@ -191,8 +191,8 @@ class Construction:
             defined = [self.m.definitions.attribute(obj.cls, name, w) is not None for name in ("forward", "__call__")]
             if defined != [True, False]:
                 return
-        elif obj.layer is None and obj.loss is None and "." not in obj.name and not obj.opaque:
-            return
+        elif obj.layer is None and obj.loss is None and "." not in obj.name and obj.mode_at is None:
+            return  # what has parameters need be no module; what has a mode is one
         name = obj.name.replace("torch.nn", "nn") or by or "a module"
         self.m.witness.send(events.ForwardInvoked(site=site, module=name), w, ctx)
 
