@@ -75,7 +75,7 @@ class Grouping:
         optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
         others = {ref for obj in optimizers for theirs in obj.args for ref in self._selections(theirs, w)}
         taken = frozenset[int]().union(*(_tail(ref, w).groups for ref in others))
-        for ref in set(self._selections(given, w)) - others:
+        for ref in [ref for ref in self._selections(given, w) if ref not in others]:
             some: Tensor = _tail(ref, w).copy()
             halves = {self._half(key, w, (place, key)) for key in sorted(some.groups & taken)}
             if halves:

@@ -374,8 +374,9 @@ class _Scope:
             found |= features_of(chain, self.foreign)
         if _AUGMENTED.search(text):
             found |= Feature.AUGMENTED
-        if not found & (Feature.AUGMENTED | Feature.IN_PLACE) and isinstance(unit, (FunctionUnit, ClassUnit)):
-            found &= ~Feature.SHARING if _AUGMENTED_NAME.search(text) is None else ~Feature(0)
+        changes = bool(found & (Feature.AUGMENTED | Feature.IN_PLACE)) or _AUGMENTED_NAME.search(text) is not None
+        if not changes and isinstance(unit, (FunctionUnit, ClassUnit)):
+            found &= ~Feature.SHARING
         if _AMENDED.search(text):
             found |= Feature.AMENDED
         if "cuda" in text:
