@@ -370,7 +370,7 @@ class BuiltinCalls:
         for name, held in obj.attrs.items():
             tensor = w.get(w.resolve(held), Tensor)
             if tensor is not None and not tensor.is_parameter:  # torch refuses a tensor in the place of a parameter
-                w.write(owner.id).attrs[name] = self.m.choices.either(held, value, w)
+                w.write(owner.id).attrs[name] = Unknown(("attribute", owner, name, fresh()), name)
 
     def _hasattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)

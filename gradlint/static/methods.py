@@ -307,11 +307,13 @@ class Methods:
             within: it is held by a list or tuple that was kept at ``kept_at``.
         """
         value = w.resolve(value)
-        if w.get(value, Tensor) is None:
+        tensor = w.get(value, Tensor)
+        if tensor is None:
             return
         grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
         view = self.m.placement.certain(self.m.tensors.view_of(value, w, kept_at=kept_at), value, role == "receiver", w)
-        if self.m.tensors.is_weight(value, w) or (role == "receiver" and self.m.tensors.is_output(value, w)):
+        is_tensor = role == "receiver" or not tensor.structured
+        if self.m.tensors.is_weight(value, w) or (is_tensor and self.m.tensors.is_output(value, w)):
             view = replace(view, requires_grad=known(True))
         event = events.ConvertedToNumpy(
             site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role, within=within

@@ -473,7 +473,7 @@ class Modules:
         if _is_wide(obj) and isinstance(value, Ref):
             w.write(value.id).size = "many"
         self.m.shapes.passed(obj, op, args, value, w)
-        if w.grad and not obj.opaque and self.m.tensors.is_given(obj.groups, w):
+        if w.grad and self.m.tensors.is_given(obj.groups, w):
             several = w.get(value, Sequence)
             self._outright([value] if several is None else [*several.items, several.tail or NONE], w)
         if layer.returns == "tensor" or not isinstance(value, Ref):

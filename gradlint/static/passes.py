@@ -179,7 +179,16 @@ class Passes:
                 if optimizer.opaque:  # it may hold what the model holds; the only one does
                     only = certain and len(optimizers) == 1
                     touches.update(dict.fromkeys(optimizer.groups - touches.keys(), True if only else None))
+        else:
+            touches.update(dict.fromkeys(self._nobodys(w) - touches.keys()))
         return touches
+
+    def _nobodys(self, w: World) -> set[Hashable]:
+        """The groups of what optimizers were given of which nothing is known: it may be parameters of any model."""
+        instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]
+        stepped = set[int]().union(*(obj.groups for obj in instances if obj.kind == "optimizer" and not obj.opaque))
+        unknown = {key for key in stepped if isinstance(group := w.find(key), Group) and group.opaque}
+        return set(unknown.difference(*(obj.groups for obj in instances if obj.kind == "module"))) if unknown else set()
 
 
 def _flag(value: Value, w: World) -> bool | None:

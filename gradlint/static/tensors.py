@@ -394,7 +394,8 @@ class Tensors:
                 new.requires_grad = False
         if names_integers(name):
             new.requires_grad, new.is_leaf, new.presumed = None, None, False
-        new.size, new.shape, new.outright = None, None, tensor.outright and names_predictions(name)
+        new.size, new.shape = None, None
+        new.outright = tensor.outright and (not tensor.structured or names_predictions(name))
         if tensor.on_device_as_one:
             new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False
         new.base = self.m.memory.root(value.id, w) if isinstance(value, Ref) else None
