@@ -332,6 +332,7 @@ class Modules:
         if obj.kind in MODULES:
             self.m.ownership.placed(owner, value, w, site)
         obj.attrs[name] = value
+        obj.optional -= {name}
         if obj.opaque:
             for inside in [key for key in obj.attrs if key.startswith(f"{name}.")]:
                 del obj.attrs[inside]
