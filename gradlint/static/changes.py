@@ -72,6 +72,8 @@ class Changes:
         if not isinstance(base, Tensor):
             return
         if w.grad is False or base_id is not None:
+            if base.groups & gradient_of:
+                self.m.plain.trained_by_hand([target if base_id is None else Ref(base_id)], w)
             self._stepped(base.groups & gradient_of, w, ctx, site)
         if base_id is not None and how not in _RESHAPING:
             self._data_written(base_id, how, tensor.data_at, w, ctx, site)

@@ -435,6 +435,7 @@ class Externals:
             groups |= instance.groups
             ends.append(Tensor(groups=instance.groups))
         self.m.witness.read(groups, w, ctx, site)
+        self.m.plain.trained_by_hand(inputs, w)
         create = w.resolve(args.get(4, "create_graph") or Const(False))
         retain_given = args.get(3, "retain_graph")
         retain = w.resolve(retain_given if retain_given is not None and w.resolve(retain_given) != NONE else create)

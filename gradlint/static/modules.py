@@ -331,6 +331,8 @@ class Modules:
             return
         if obj.kind in MODULES:
             self.m.ownership.placed(owner, value, w, site)
+            if not self.m.construction.builds(owner, ctx):
+                self.m.plain.set_again(obj, name, value, w)
         obj.attrs[name] = value
         obj.optional -= {name}
         if obj.opaque:

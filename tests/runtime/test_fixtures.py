@@ -21,6 +21,7 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 
 #: What running these programs does not show.
 OTHERWISE = {
+    "unregistered_parameter-a weight that is only moved": "to the guard, what another method sets, too, is no weight",
     "layer_in_forward-a list of layers made on the spot": "the guard reports what nothing is done with but to call it",
     "eval_without_no_grad-embeddings and labels that a method gives, of which only the labels are read": (
         "the guard watches no other methods"
