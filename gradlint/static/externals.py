@@ -180,6 +180,7 @@ class Externals:
             self._read_inputs(groups, w, ctx, site)
             self.m.construction.handed_over(groups, w)
             self.m.changes.trained |= groups
+            self.m.changes.trains(groups, w, ctx, site)
             new = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
             return w.new(new, (site, ctx.key, name))
         if name in PASSED_THROUGH:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.construction import held
 from gradlint.static.context import Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import is_number
 from gradlint.static.torch_table import BATCH_STEPS, RANDOM, RANDOM_FILLS
-from gradlint.static.values import NONE, Const, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.values import NONE, Const, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -81,6 +82,20 @@ class PlainTensors:
                 registered=known(not groups or min(groups) < ref.id or bool(groups & registered)),
             )
             self.m.witness.send(event, w, ctx, alternative=name)
+
+    def is_kept(self, leaf: Ref, w: World) -> bool:
+        """Whether a module of the project keeps a tensor: as an attribute, or in a list or dict that is one."""
+        for obj in (*w.heap.values(), *w.shared.values()):
+            if isinstance(obj, Instance) and obj.cls is not None and obj.kind in ("module", "lightning"):
+                for value in map(w.resolve, obj.attrs.values()):
+                    container = w.get(value, Object)
+                    if value == leaf:
+                        return True
+                    if isinstance(container, (Sequence, Mapping)) and any(
+                        leaf == item for item, _ in held(container, w)
+                    ):
+                        return True
+        return False
 
     def set_again(self, obj: Instance, name: str, value: Value, w: World) -> None:
         """An attribute of a module that is built gets another value: what is not only moved there is no weight."""
