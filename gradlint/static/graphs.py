@@ -107,6 +107,11 @@ class Graphs:
             return tensor.segments | tensor.reaches
         return self._of_key(value.key, w).segments if isinstance(value, Unknown) else frozenset()
 
+    def of_known(self, value: Value, w: World) -> frozenset[int]:
+        """The segments of the tensors in ``value``, without presumed ones."""
+        tensors = (w.get(part, Tensor) for part in self.m.tensors.tensors_in([value], w))
+        return frozenset[int]().union(*(tensor.segments for tensor in tensors if tensor is not None))
+
     def calls(self, key: Hashable, w: World) -> frozenset[int]:
         """The calls of modules whose outputs an unknown value was computed from."""
         return self._of_key(key, w).calls
