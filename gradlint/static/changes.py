@@ -149,6 +149,8 @@ class Changes:
             new: Tensor = w.write(key)
             new.pending = (*new.pending, event)
             return
+        if taken_at is not None and self.m.memory.is_dropped(key, w, ctx):
+            return
         self.m.witness.send(event, w, ctx)
         if not view.requires_grad.known:
             self.suspected(Ref(key), event, w)
