@@ -42,8 +42,9 @@ class DataMutation(Rule):
 
     ## Stays silent on
     Attributes merely named `data` (datasets, graph batches, packed sequences, numpy arrays, configurations);
-    `.data` that is only read; a copy (`.data.clone()`) that is changed; new tensors made with `.data.new(…)`;
-    parameters, which parameter-data-mutation reports.
+    `.data` that is only read; a copy (`.data.clone()`) that is changed; new tensors made with `.data.new(…)`; leaves
+    that are filled before anything is computed from them; values of which nothing else is left; parameters and other
+    leaves that are trained or kept by a module, which parameter-data-mutation reports.
 
     ## References
     - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)

@@ -13,7 +13,8 @@ class ParameterDataMutation(Rule):
 
     ## What it does
     Finds initialisation, moving averages, copies into target networks, weight clipping and updates by hand that
-    write to the `.data` of a parameter, or of a tensor that is trained by its gradient as parameters are.
+    write to the `.data` of a parameter, or of a leaf that is trained by its gradient, or kept by a module, as
+    parameters are.
 
     ## Why is this bad
     It works as long as no graph holds the old values. Written between forward and backward it makes gradients

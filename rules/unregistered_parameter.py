@@ -49,8 +49,8 @@ class UnregisteredParameter(Rule):
     hold random numbers.
 
     ## Stays silent on
-    Tensors that are wrapped in a parameter in the end; tensors that an optimizer is given by hand; classes that are
-    no modules.
+    Tensors that are wrapped in a parameter in the end; tensors that an optimizer is given by hand, or that are trained
+    by hand or set anew; classes that are no modules.
 
     ## References
     - [torch.nn.parameter.Parameter](https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html)

@@ -48,13 +48,17 @@ class _Suspect:
     siblings: frozenset[int]  #: ids of the parameters of the model that are trained along with it, or should be
     tensor: weakref.ref[torch.Tensor] | None = None  #: that is no parameter
     version: int = 0
+    holder: weakref.ref[nn.Module] | None = None  #: the module that holds it
     steps: int = 0  #: that have trained the model
     was_written: bool = False  #: somebody changes the values by hand
 
     def look(self) -> None:
-        """See whether the values have changed."""
+        """See whether the values have changed, or another tensor is there by now."""
         tensor = None if self.tensor is None else self.tensor()
         self.was_written |= tensor is not None and tensor._version != self.version
+        holder = None if self.holder is None else self.holder()
+        if holder is not None and isinstance(self.event, TensorKept):
+            self.was_written |= vars(holder).get(self.event.attribute) is not tensor
 
 
 class PlainAttributes(Resting):
@@ -162,7 +166,9 @@ class PlainAttributes(Resting):
                 computed=fact(not tensor.is_leaf),
                 registered=FALSE,
             )
-            self._suspects.append(_Suspect(event, leaves, siblings, weakref.ref(tensor), tensor._version))
+            self._suspects.append(
+                _Suspect(event, leaves, siblings, weakref.ref(tensor), tensor._version, weakref.ref(part))
+            )
 
 
 def _registered(modules: Iterator[nn.Module] | list[nn.Module] | KnownModules) -> frozenset[int]:

@@ -55,11 +55,12 @@ class Writes:
 class _Alias:
     """A tensor that shares the memory of another one, got through ``.data``."""
 
-    __slots__ = ("alias", "source", "taken_at", "view")
+    __slots__ = ("alias", "source", "taken_at", "view", "whole")
 
     def __init__(self, alias: torch.Tensor, source: torch.Tensor, view: Tensor, taken_at: FrameSite) -> None:
         self.alias = weakref.ref(alias)
         self.source = weakref.ref(source)
+        self.whole = weakref.ref(source if source._base is None else source._base)
         self.view = view
         self.taken_at = taken_at
 
@@ -146,7 +147,7 @@ class DataWrites:
             site = site_of(frame)
             self._writes.add(written, site)
             alias = self._alias(written)
-            if alias is not None:
+            if alias is not None and alias.whole() is not None:  # or nothing is left of it but its values
                 taken = alias.taken_at if alias.taken_at.line != site.line else None
                 self._judge.send(DataWritten(site=site, tensor=alias.view, how=how, taken_at=taken))
 

@@ -18,6 +18,7 @@ from gradlint.static.values import (
     NONE,
     Bound,
     Const,
+    Frame,
     Group,
     Instance,
     Ref,
@@ -72,6 +73,8 @@ class Changes:
         if not isinstance(base, Tensor):
             return
         if w.grad is False or base_id is not None:
+            if base.groups & gradient_of:
+                self.m.plain.trained_by_hand([target if base_id is None else Ref(base_id)], w)
             self._stepped(base.groups & gradient_of, w, ctx, site)
         if base_id is not None and how not in _RESHAPING:
             self._data_written(base_id, how, tensor.data_at, w, ctx, site)
@@ -121,8 +124,13 @@ class Changes:
         view = self.m.tensors.view_of(Ref(key), w)
         if taken_at is not None and not view.requires_grad.known:  # changed, and not read
             self.m.witness.withdraw(events.DataRead, taken_at)
-        tensor = w.find(key if how == ".data =" else self.m.memory.root(key, w))
-        if isinstance(tensor, Tensor) and (tensor.is_parameter or self._is_trained(tensor)):
+        root = key if how == ".data =" else self.m.memory.root(key, w)
+        tensor = w.find(root)
+        if isinstance(tensor, Tensor) and (
+            tensor.is_parameter
+            or self._is_trained(tensor)
+            or (view.requires_grad.is_true and self._is_weight(root, tensor, w))
+        ):
             view = replace(view, is_parameter=TRUE)
         elif isinstance(tensor, Tensor) and tensor.is_parameter is None and tensor.groups & self._inputs:
             view = replace(view, is_parameter=FALSE)
@@ -135,6 +143,14 @@ class Changes:
             taken_at=taken_at,
             grad_enabled=self.m.tensors.mode(w),
         )
+        if how in OVERWRITING and not view.is_parameter.is_true and self._is_unused(key, w):
+            if taken_at is not None:
+                self.m.witness.withdraw(events.DataRead, taken_at)
+            new: Tensor = w.write(key)
+            new.pending = (*new.pending, event)
+            return
+        if taken_at is not None and self.m.memory.is_dropped(key, w, ctx):
+            return
         self.m.witness.send(event, w, ctx)
         if not view.requires_grad.known:
             self.suspected(Ref(key), event, w)
@@ -144,6 +160,32 @@ class Changes:
     def _is_trained(self, leaf: Tensor) -> bool:
         """Whether an optimizer trains a leaf, or the code does by its gradient: what a module is given is its input."""
         return bool(leaf.groups & self.trained) or bool(leaf.groups & self._derived - self._inputs)
+
+    def _is_weight(self, key: int, leaf: Tensor, w: World) -> bool:
+        """Whether a module keeps a leaf, which is not what a module is given: it is a weight, if no parameter."""
+        return bool(leaf.groups) and not leaf.groups & self._inputs and self.m.plain.is_kept(Ref(key), w)
+
+    def _is_unused(self, key: int, w: World) -> bool:
+        """Whether nothing was computed from a leaf so far: what it is filled with is its first value, in any graph."""
+        leaf = w.find(key)
+        if not isinstance(leaf, Tensor) or not leaf.groups or leaf.groups & self._inputs:
+            return False
+        for other, obj in w.heap.items():
+            if isinstance(obj, Tensor) and other != key and obj.data_of != key and obj.deps & leaf.groups:
+                return False
+            if isinstance(obj, Frame) and any(self.m.tensors.deps(v, w) & leaf.groups for v in _unknown(obj)):
+                return False
+        return True
+
+    def trains(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+        """Leaves turn out to be trained: what they were filled with through ``.data`` were the values of parameters."""
+        for key, leaf in list(w.heap.items()):
+            if isinstance(leaf, Tensor) and leaf.pending and leaf.groups & groups:
+                for event in leaf.pending:
+                    if isinstance(event, events.DataWritten):
+                        view = replace(event.tensor, is_parameter=TRUE)
+                        self.m.witness.send(replace(event, tensor=view), w, ctx, alternative=site)
+                w.write(key).pending = ()
 
     def fed(self, given: Iterable[Value], w: World) -> None:
         """A module with parameters, or what looks like one, is called: what it is given first is its input.
@@ -278,6 +320,8 @@ class Changes:
         if isinstance(base, Tensor):
             groups = base.groups
         self._derived |= groups
+        if groups and not groups & self._inputs:
+            self.trains(groups, w, ctx, site)
         self.m.stepping.looked(groups, w)
         return w.new(
             Tensor(
@@ -480,3 +524,7 @@ class Changes:
         """The segments (or those that are doubtful) of several tensors."""
         tensors = [tensor for key in keys if isinstance(tensor := w.find(key), Tensor)]
         return frozenset[int]().union(*(t.doubtful if doubtful else t.segments for t in tensors))
+
+
+def _unknown(frame: Frame) -> Iterable[Value]:
+    return (value for value in frame.vars.values() if isinstance(value, Unknown))

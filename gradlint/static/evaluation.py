@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.chains import Chain, chains_in
+from gradlint.static.modules import MODULES
 from gradlint.static.ops import Op
 from gradlint.static.provenance import looks_like_module
 from gradlint.static.reach import reached_from
 from gradlint.static.sites import NodeSite
 from gradlint.static.values import (
     Bound,
+    Choice,
     Class,
     Const,
     Group,
@@ -45,7 +47,7 @@ class _Call:
     """One call of a module whose output may be evaluated."""
 
     site: Site
-    training: bool
+    training: bool | None  #: the mode that its output follows; None where none is known to matter
     set_at: Site | None
     grad: bool
     module: str
@@ -201,14 +203,35 @@ class Evaluation:
         return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
     def _watch(self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, site: Site) -> None:
-        if acting.training and (not self.depends_on_mode(ref, w).is_true or self._asked(ref, obj, w)):
+        training = acting.training
+        if training and not self._acts_as_in_training(ref, w, frozenset()):
+            training = None
+        if training and self._asked(ref, obj, w):
             return
         key = fresh()
         name = obj.cls.unit.name if obj.cls is not None else obj.name
-        self._calls[key] = _Call(site, bool(acting.training), acting.mode_at, grad, name)
+        self._calls[key] = _Call(site, training, acting.mode_at, grad, name)
         for part in self.m.tensors.tensors_in([value], w):
             if isinstance(part, Ref) and w.get(part, Tensor) is not None:
                 w.write(part.id).calls |= {key}
+
+    def _acts_as_in_training(self, ref: Ref, w: World, within: frozenset[int]) -> bool:
+        """Whether a module is sure to hold a layer that depends on the mode and is in training mode itself.
+
+        A part that is one of several holds one if each of them does; one that need not be there holds none.
+        """
+        obj = w.find(ref.id)
+        if not isinstance(obj, Instance) or ref.id in within:
+            return False
+        if obj.training and _depends_on_mode(obj):
+            return True
+        if obj.kind not in MODULES:
+            return False
+        for value in (w.resolve(value) for name, value in obj.attrs.items() if name not in obj.optional):
+            parts = [w.resolve(part) for part in value.alternatives] if isinstance(value, Choice) else [value]
+            if all(isinstance(p, Ref) and self._acts_as_in_training(p, w, within | {ref.id}) for p in parts):
+                return True
+        return False
 
     def _asked(self, ref: Ref, obj: Instance, w: World) -> bool:
         """Whether training mode was asked for, and no step was made since: it is wanted (Monte Carlo dropout)."""
@@ -249,13 +272,13 @@ class Evaluation:
             event = events.OutputMeasured(
                 site=call.site,
                 module=call.module,
-                training=known(call.training),
+                training=unknown() if call.training is None else known(call.training),
                 grad_enabled=known(call.grad),
                 copied=known(copied),
                 set_at=call.set_at,
                 within=call.site.unit.here if isinstance(call.site, NodeSite) else None,
             )
-            self.m.witness.send(event, w, ctx, alternative=copied)
+            self.m.witness.send(event, w, ctx, variant=(copied, call.module))
 
     def trained(self, root: Value, w: World) -> None:
         """A backward pass started from a value: what it was computed from is no mere evaluation."""

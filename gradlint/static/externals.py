@@ -180,6 +180,7 @@ class Externals:
             self._read_inputs(groups, w, ctx, site)
             self.m.construction.handed_over(groups, w)
             self.m.changes.trained |= groups
+            self.m.changes.trains(groups, w, ctx, site)
             new = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
             return w.new(new, (site, ctx.key, name))
         if name in PASSED_THROUGH:
@@ -435,6 +436,7 @@ class Externals:
             groups |= instance.groups
             ends.append(Tensor(groups=instance.groups))
         self.m.witness.read(groups, w, ctx, site)
+        self.m.plain.trained_by_hand(inputs, w)
         create = w.resolve(args.get(4, "create_graph") or Const(False))
         retain_given = args.get(3, "retain_graph")
         retain = w.resolve(retain_given if retain_given is not None and w.resolve(retain_given) != NONE else create)

@@ -47,7 +47,9 @@ class Graphs:
         self.m = machine
         self._traces: Ledger[Hashable, _Trace] = machine.ledgers.open()  #: by the key of an unknown value
         self._own: Ledger[Hashable, int] = machine.ledgers.open()
-        """By the key of the result of an unknown call: its own presumed segment."""
+        """By the key of the result of an unknown call, or of an item of it: its own presumed segment."""
+        self._whole: Ledger[int, int] = machine.ledgers.open()
+        """By the segment of an item: that of the result it is an item of."""
         self._presumed: Ledger[int, None] = machine.ledgers.open()  #: all of those
         self._retained: Ledger[int, set[Site]] = machine.ledgers.open()  #: where backward passes retained a segment
         self._kept_in: Ledger[int, tuple[Site, int]] = machine.ledgers.open()
@@ -84,12 +86,12 @@ class Graphs:
             self._proven[max(tensor.segments)] = None
         if not isinstance(root, Unknown):
             return
-        own = {self._own[key] for key in self._bases(root.key) if key in self._own}
-        if len(own) == 1:
+        own = {self._own_of(key) for key in self._bases(root.key) if key in self._own or self._is_item(key)}
+        if len({self._whole.get(key, key) for key in own}) == 1:
             self._proven |= dict.fromkeys(own)
 
     def _bases(self, key: Hashable) -> Iterator[Hashable]:
-        if not isinstance(key, tuple) or key in self._own or len(key) < 2:
+        if not isinstance(key, tuple) or key in self._own or len(key) < 2 or self._is_item(key):
             yield key
         elif key[0] in ("binary", "unary"):
             for part in key[2:]:
@@ -104,6 +106,11 @@ class Graphs:
         if tensor is not None:
             return tensor.segments | tensor.reaches
         return self._of_key(value.key, w).segments if isinstance(value, Unknown) else frozenset()
+
+    def of_known(self, value: Value, w: World) -> frozenset[int]:
+        """The segments of the tensors in ``value``, without presumed ones."""
+        tensors = (w.get(part, Tensor) for part in self.m.tensors.tensors_in([value], w))
+        return frozenset[int]().union(*(tensor.segments for tensor in tensors if tensor is not None))
 
     def calls(self, key: Hashable, w: World) -> frozenset[int]:
         """The calls of modules whose outputs an unknown value was computed from."""
@@ -130,6 +137,9 @@ class Graphs:
             return _NOTHING
         if key[0] == "attribute" and key[-1] == "data":  # of a tensor: without its graph
             return _Trace(frozenset(), self._part(key[1], w).calls)
+        if self._is_item(key) and not isinstance(w.bound.get(key[1]), Ref):
+            whole = self._part(key[1], w)
+            return _Trace(whole.segments | {self._own_of(key)}, whole.calls)
         if key[0] in ("attribute", "item"):
             return self._part(key[1], w)
         if key[0] == "element":
@@ -139,6 +149,19 @@ class Graphs:
             segments = frozenset[int]().union(*(part.segments for part in parts))
             return _Trace(segments, frozenset[int]().union(*(part.calls for part in parts)))
         return _NOTHING
+
+    def _is_item(self, key: Hashable) -> bool:
+        """Whether a key is that of an item of what an unknown callable returned."""
+        return isinstance(key, tuple) and len(key) == 3 and key[0] == "item" and key[1] in self._own
+
+    def _own_of(self, key: Hashable) -> int:
+        """The presumed segment of such a result or item: one item may carry a graph, and another be a number."""
+        if key not in self._own:
+            assert isinstance(key, tuple)
+            own = self._own[key] = fresh()
+            self._presumed[own] = None
+            self._whole[own] = self._own[key[1]]
+        return self._own[key]
 
     def _part(self, key: Hashable, w: World) -> _Trace:
         bound = w.bound.get(key)
@@ -302,7 +325,12 @@ class Graphs:
     def _carries(self, value: Value, w: World) -> bool:
         """Whether a value is sure to hold the graphs behind it: what an unknown call returned may be a number."""
         newest_of_all = max(self.reached(value, w), default=0)
-        return newest_of_all in self._proven or newest_of_all not in self._presumed
+        return self._is_proven(newest_of_all) or newest_of_all not in self._presumed
+
+    def _is_proven(self, segment: int) -> bool:
+        """Whether a presumed segment is sure to be there: that of an item is, where that of the whole is."""
+        whole = self._whole.get(segment)
+        return segment in self._proven or (whole is not None and self._is_proven(whole))
 
     def _kept(self, held: list[Value], value: Value, where: str, w: World, ctx: Context, site: Site) -> None:
         if not self.m.witness.listened(events.ValueKept):
@@ -322,7 +350,7 @@ class Graphs:
                     continue
                 if segment.stamp < begun and not any(max(begun, key) < start for start in ctx.around):
                     continue  # what is added came with it, and the total is one of an iteration around
-                if not segment.presumed or key in self._proven:
+                if not segment.presumed or self._is_proven(key):
                     if not segment.freed:
                         self._kept_whole.setdefault(key, set()).add(site)
                     walked_at = segment.freed_at if segment.freed else segment.walked_at

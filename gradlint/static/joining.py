@@ -289,6 +289,7 @@ class _Join:
             new.device = x.device if x.device == y.device else None
             new.stepped = x.stepped if x.stepped is y.stepped else None
             new.set_at = {**y.set_at, **x.set_at}
+            new.optional = x.optional | y.optional | (x.attrs.keys() ^ y.attrs.keys())
             new.buffers = x.buffers | y.buffers
             new.in_forward = x.in_forward and y.in_forward
             new.tokens = join_tokens(x.tokens, y.tokens)

@@ -49,9 +49,15 @@ class LibraryModels:
             new.device = "cuda" if new.on_device_as_one else None
             new.open = True
             new.presumed = new.outright = new.requires_grad is None and w.grad is True
+            new.doubtful |= self._perhaps_unused(args, w) & new.segments
             if _MANY in obj.attrs and self._is_as_built(ref, obj, w):
                 new.size, new.structured = "many", False
         return value
+
+    def _perhaps_unused(self, args: Arguments, w: World) -> frozenset[int]:
+        """The graphs behind what such a model is given beside its input: it need not use that, or may detach it."""
+        behind = [self.m.graphs.of_known(value, w) for value in args]
+        return frozenset[int]().union(*behind[1:]) - behind[0] if args.positional else frozenset[int]()
 
     def _is_as_built(self, ref: Ref, obj: Instance, w: World) -> bool:
         """Whether no part of a library's model was replaced."""

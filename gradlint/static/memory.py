@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,18 @@ from gradlint.static.ops import Op
 from gradlint.static.provenance import is_numpys
 from gradlint.static.slices import WHOLE, Place, place_of
 from gradlint.static.torch_table import METHODS
-from gradlint.static.values import Instance, Ref, Segment, Tensor, Unknown, Value
+from gradlint.static.values import (
+    Choice,
+    Frame,
+    Instance,
+    Mapping,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -26,6 +37,28 @@ if TYPE_CHECKING:
 
 _UNCHECKED = frozenset(["share_memory_", "requires_grad_", "set_", "resize_", "resize_as_", "apply_"])
 """Methods that end in an underscore and change no values, or change them where autograd does not look."""
+
+
+def _held(w: World, ctx: Context) -> Iterator[Value]:
+    """What variables of functions that have not returned, and of files, and all objects, lists and dicts hold."""
+    frames = {*ctx.frames(), *w.modules.values()}
+    queue = list(frames)
+    while queue:
+        frame = w.find(queue.pop())
+        if isinstance(frame, Frame) and frame.parent is not None and frame.parent not in frames:
+            frames.add(frame.parent)
+            queue.append(frame.parent)
+    values: list[Value | None] = []
+    for key, obj in {**w.shared, **w.heap}.items():
+        if isinstance(obj, Frame) and key in frames:
+            values += obj.vars.values()
+        elif isinstance(obj, Instance):
+            values += [*obj.attrs.values(), *obj.args]
+        elif isinstance(obj, Sequence):
+            values += [*obj.items, obj.tail]
+        elif isinstance(obj, Mapping):
+            values += [*obj.items.values(), obj.tail]
+    yield from (w.resolve(value) for value in values if value is not None)
 
 
 class Memory:
@@ -90,6 +123,20 @@ class Memory:
             isinstance(segment, Segment) and segment.freed is not True and root in segment.saved | segment.perhaps_saved
             for segment in w.heap.values()
         )
+
+    def is_dropped(self, key: int, w: World, ctx: Context) -> bool:
+        """Whether nothing holds a computed tensor, or anything of its graph, any more: no backward pass can walk it."""
+        tensor = w.find(key)
+        if not isinstance(tensor, Tensor) or tensor.groups or tensor.reaches or not tensor.segments:
+            return False
+        for value in _held(w, ctx):
+            for one in value.alternatives if isinstance(value, Choice) else (value,):
+                other = w.get(w.resolve(one), Tensor)
+                if other is not None and other.segments & tensor.segments:
+                    return False
+                if isinstance(one, Unknown) and (one.deps & tensor.deps or self.m.graphs.reached(one, w)):
+                    return False
+        return True
 
     def _kept(self, inputs: list[Value], parameters: bool, w: World) -> list[Ref]:
         """The inputs that are needed: each factor only where another one requires grad."""

@@ -331,7 +331,10 @@ class Modules:
             return
         if obj.kind in MODULES:
             self.m.ownership.placed(owner, value, w, site)
+            if not self.m.construction.builds(owner, ctx):
+                self.m.plain.set_again(obj, name, value, w)
         obj.attrs[name] = value
+        obj.optional -= {name}
         if obj.opaque:
             for inside in [key for key in obj.attrs if key.startswith(f"{name}.")]:
                 del obj.attrs[inside]

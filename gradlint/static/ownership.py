@@ -28,8 +28,8 @@ class Ownership:
             return
         added = self.m.modules.groups_in(value, w) if isinstance(value, Ref) else frozenset()
         tensor = w.get(value, Tensor)
-        if tensor is not None:
-            added &= tensor.groups  # what was computed from parameters brings none
+        if tensor is not None:  # what is no parameter, or was computed from some, brings none
+            added &= tensor.groups if tensor.is_parameter is not False else frozenset()
         if added:
             self._beside(added - self.m.modules.groups(owner, w), self.m.modules.groups(owner, w), False, w, site)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.construction import held
 from gradlint.static.context import Context
 from gradlint.static.ops import Op
 from gradlint.static.provenance import is_number
 from gradlint.static.torch_table import BATCH_STEPS, RANDOM, RANDOM_FILLS
-from gradlint.static.values import Const, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.values import NONE, Const, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -80,6 +82,43 @@ class PlainTensors:
                 registered=known(not groups or min(groups) < ref.id or bool(groups & registered)),
             )
             self.m.witness.send(event, w, ctx, alternative=name)
+
+    def is_kept(self, leaf: Ref, w: World) -> bool:
+        """Whether a module of the project keeps a tensor: as an attribute, or in a list or dict that is one."""
+        for obj in (*w.heap.values(), *w.shared.values()):
+            if isinstance(obj, Instance) and obj.cls is not None and obj.kind in ("module", "lightning"):
+                for value in map(w.resolve, obj.attrs.values()):
+                    container = w.get(value, Object)
+                    if value == leaf:
+                        return True
+                    if isinstance(container, (Sequence, Mapping)) and any(
+                        leaf == item for item, _ in held(container, w)
+                    ):
+                        return True
+        return False
+
+    def set_again(self, obj: Instance, name: str, value: Value, w: World) -> None:
+        """An attribute of a module that is built gets another value: what is not only moved there is no weight."""
+        before = w.resolve(obj.attrs.get(name, NONE))
+        tensor, new = w.get(before, Tensor), w.get(value, Tensor)
+        if tensor is None or tensor.is_parameter or name not in obj.set_at or value == before:
+            return
+        if new is None or new.moved_of is None or not isinstance(before, Ref) or new.moved_of != before.id:
+            self.m.witness.withdraw(events.TensorKept, obj.set_at[name])
+
+    def trained_by_hand(self, values: Iterable[Value], w: World) -> None:
+        """Somebody asks for the gradients of these by name, or applies them: a module may keep them on purpose."""
+        if not self.m.witness.listened(events.TensorKept):
+            return
+        plain = {v: t for v in values if (t := w.get(v, Tensor)) is not None and t.is_parameter is False}
+        groups = frozenset[int]().union(*(tensor.groups for tensor in plain.values()))
+        for obj in {**w.shared, **w.heap}.values() if plain else ():
+            if isinstance(obj, Instance) and obj.cls is not None and obj.kind in ("module", "lightning"):
+                for name, site in obj.set_at.items():
+                    kept = w.resolve(obj.attrs.get(name, NONE))
+                    tensor = w.get(kept, Tensor)
+                    if tensor is not None and (kept in plain or tensor.groups & groups):
+                        self.m.witness.withdraw(events.TensorKept, site)
 
     # --- operations
 

@@ -382,6 +382,7 @@ class Instance(Object):
     args: tuple[Value, ...] = ()
     made_at: Site | None = None
     set_at: dict[str, Site] = field(default_factory=dict)  #: where each attribute was last set, but for buffers
+    optional: frozenset[str] = frozenset()  #: the attributes that were set on some of the ways that led here
     buffers: frozenset[str] = frozenset()  #: of a module: the attributes registered as buffers
     in_forward: bool = False  #: of a module: built in the forward pass of another, and not kept
     tokens: dict[str, Tokens] = field(default_factory=dict)

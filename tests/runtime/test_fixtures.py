@@ -21,6 +21,15 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 
 #: What running these programs does not show.
 OTHERWISE = {
+    "loss_keeps_graph-the loss itself, beside which other things come": "nothing calls the function",
+    "data_mutation-silent, a leaf that is filled before anything is computed from it": (
+        "the guard does not know what was computed from a leaf"
+    ),
+    "parameter_data_mutation-leaves made by hand that are filled before anything is computed from them": (
+        "to the guard, a leaf is trained once it has a gradient"
+    ),
+    "parameter_data_mutation-leaves that a module keeps": "to the guard, a leaf is trained once it has a gradient",
+    "unregistered_parameter-a weight that is only moved": "to the guard, what another method sets, too, is no weight",
     "layer_in_forward-a list of layers made on the spot": "the guard reports what nothing is done with but to call it",
     "eval_without_no_grad-embeddings and labels that a method gives, of which only the labels are read": (
         "the guard watches no other methods"
