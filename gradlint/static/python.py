@@ -201,6 +201,7 @@ class Python:
             name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
             part = self.m.tensors.view(owner, w, site, name)
             self.m.shapes.taken(obj, index, part, w)
+            self.m.legacy.part(obj, index, part, w)
             return part
         if isinstance(obj, Sequence):
             return self._sequence_item(obj, index, w, ctx)
