@@ -207,3 +207,30 @@ def test_indentation_may_mix_tabs_and_spaces(indent: str, tmp_path: Path, capsys
     out, err = capsys.readouterr()
     assert "mixed.py:5:12: GL501" in out
     assert not err
+
+
+def test_data_that_is_prepared_item_by_item_costs_few_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crop = "def crop(row):\n" + "    row = row[1:] + row[:1]\n" * 20 + "    return row\n\n\n"
+    calls = "".join(f"rows.append(crop([{number}]))\n" for number in range(60))
+    text = TRAINED.replace("\nmodel =", f"\n{crop}model =") + f"rows = []\n{calls}{CALLED}"
+    (tmp_path / "whole.py").write_text(text)
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 2000)
+    main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert "GL201" in out
+    assert "too long" not in err
+
+
+def test_arrays_that_a_loop_collects_do_not_prolong_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "".join(f"    value_{number} = {number}\n" for number in range(40))
+    text = TRAINED + f"seen = []\nfor row in open('x'):\n    seen.append(np.asarray(row))\n{body}\n" + CALLED
+    (tmp_path / "whole.py").write_text(f"import numpy as np\n{text}")
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 300)
+    main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert "GL201" in out
+    assert "too long" not in err
