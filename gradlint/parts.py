@@ -81,6 +81,7 @@ def analyze_part(project: Project, part: Part, rules: Sequence[type[Rule]]) -> O
         outcome.troubles.append(f"{part.targets[0]}: internal error: {type(error).__name__}: {error}")
         return outcome
     outcome.findings, outcome.notes = analysis.findings, analysis.notes
+    outcome.errors += analysis.rejected
     outcome.troubles += analysis.crashes
     outcome.footprint = alone.footprint()
     return outcome

@@ -15,8 +15,8 @@ class LayerInForward(Rule):
     without being kept.
 
     ## Why is this bad
-    Each call starts from other random weights. The optimizer never sees them: they are never trained, and the same
-    input gives another output each time.
+    Each call starts from new parameters. The optimizer never sees them: they are never trained. Most are random, so
+    that the same input gives another output each time; those of a norm are ones and zeros.
 
     ## Example
     ```python
@@ -71,5 +71,6 @@ class LayerInForward(Rule):
         if not event.parameters.is_true or not event.chosen.is_false:
             return
         yield Violation(
-            f"{event.layer} is built in each forward pass: its weights are random every time", at=event.site
+            f"{event.layer} is built in each forward pass: its parameters are new every time and never trained",
+            at=event.site,
         )

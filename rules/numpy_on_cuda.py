@@ -56,7 +56,7 @@ class NumpyOnCuda(Rule):
         yield Violation(
             f"{event.how} raises: {tensor.named('the tensor')} is on a CUDA device",
             at=event.site,
-            related=places(("moved to CUDA here", tensor.moved_at), ("appended here", tensor.kept_at)),
+            related=places(("moved to CUDA here", tensor.moved_at), ("kept here", tensor.kept_at)),
             mend=None
             if tensor.kept_at or event.within
             else safe("copy it to the CPU first", Append(event.role, ".cpu()", method=method)),

@@ -61,7 +61,7 @@ class NumpyOnGrad(Rule):
             f"{event.how} raises: {what} grad",
             at=event.site,
             related=places(
-                ("appended here with its graph", tensor.kept_at),
+                ("kept here with its graph", tensor.kept_at),
                 ("made here", tensor.made_at),
                 ("derived here, so it does require grad", event.derived_at),
             ),

@@ -225,3 +225,15 @@ def test_a_loop_is_come_to_through_what_is_built_for_it(layers: int, tmp_path: P
         f"GL201:{1 + text[: text.index('backward')].count(chr(10))}"
     ]
     assert check(tmp_path, text.format(clears="True")) == []
+
+
+def test_a_function_that_calls_the_training_of_its_file_is_followed_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.effort.LED_CLOSELY", 40)
+    figures = "".join(f"    value_{number} = {number}\n" for number in range(40))
+    text = (
+        TRAINED.split("\n\ndef first")[0]
+        + f"\n\ndef main(loader):\n    model = build(4, 2)\n{figures}    train(model, loader, False)\n"
+    )
+    assert any(code.startswith("GL201") for code in check(tmp_path, text))

@@ -168,3 +168,69 @@ def test_figures_computed_in_between_cost_few_steps(
     out, err = capsys.readouterr()
     assert "GL201" in out
     assert "too long" not in err
+
+
+SHOWN = "w = torch.ones(2, requires_grad=True)\nprint((w * 2).numpy())\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        pytest.param("if len(w):\n    \\\n    x = w.numpy()\n", 4, id="a statement"),
+        pytest.param("class A(list, metaclass=type, *w): pass\n", 4, id="a class"),
+        pytest.param("class A:\n    class B(list, metaclass=type, *w):\n        x = w\n", 5, id="a class in another"),
+        pytest.param("def show():\n    if 1:\n        \\\n        x = w.numpy()\n\n\nshow()\n", 4, id="a function"),
+    ],
+)
+def test_what_only_python_can_parse_is_told_and_costs_nothing_else(
+    text: str, row: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "strange.py").write_text(f"import torch\n\nw = torch.ones(2, requires_grad=True)\n{text}{SHOWN}")
+    (tmp_path / "other.py").write_text(f"import torch\nimport strange\n{SHOWN}")
+    assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    told = [line.rpartition("/")[2] for line in out.splitlines() if "GL" in line]
+    last = 4 + text.count("\n") + 1
+    assert [line.split(" ")[1] for line in told] == ["GL501", "GL001", "GL501"]
+    assert told[0].startswith("other.py:4:")
+    assert told[1].startswith(f"strange.py:{row}:")
+    assert told[2].startswith(f"strange.py:{last}:")
+    assert not err
+
+
+@pytest.mark.parametrize("indent", ["\t  ", "\t \t", " \t"])
+def test_indentation_may_mix_tabs_and_spaces(indent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each block below a tab and blanks begins with other characters than the one that it stands in."""
+    text = f"def show(w):\n{indent}if len(w):\n\t\t\t  print(w.numpy(), '''\n\t\t''')\n{indent}return w\n"
+    (tmp_path / "mixed.py").write_text(f"import torch\n\n{text}\nshow(torch.ones(2, requires_grad=True))\n")
+    assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert "mixed.py:5:12: GL501" in out
+    assert not err
+
+
+def test_data_that_is_prepared_item_by_item_costs_few_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crop = "def crop(row):\n" + "    row = row[1:] + row[:1]\n" * 20 + "    return row\n\n\n"
+    calls = "".join(f"rows.append(crop([{number}]))\n" for number in range(60))
+    text = TRAINED.replace("\nmodel =", f"\n{crop}model =") + f"rows = []\n{calls}{CALLED}"
+    (tmp_path / "whole.py").write_text(text)
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 2000)
+    main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert "GL201" in out
+    assert "too long" not in err
+
+
+def test_arrays_that_a_loop_collects_do_not_prolong_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "".join(f"    value_{number} = {number}\n" for number in range(40))
+    text = TRAINED + f"seen = []\nfor row in open('x'):\n    seen.append(np.asarray(row))\n{body}\n" + CALLED
+    (tmp_path / "whole.py").write_text(f"import numpy as np\n{text}")
+    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 300)
+    main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert "GL201" in out
+    assert "too long" not in err

@@ -46,6 +46,7 @@ class Analysis:
     """What an analysis found."""
 
     findings: list[Finding] = field(default_factory=list)
+    rejected: list[SourceError] = field(default_factory=list)  #: parts of the files that only Python can parse
     notes: list[str] = field(default_factory=list)  #: what could not be followed, for ``--verbose``
     crashes: list[str] = field(default_factory=list)  #: faults of gradlint itself, a line each; the rest was analysed
 
@@ -143,7 +144,8 @@ class _Analyzer:
             and (code, finding.cause) not in used
         ]
         told = {(f.code, _start(f.location)): f for f in sorted(self._superseded(findings), key=lambda f: f.location)}
-        return Analysis(list(self._once(told.values())), self.notes, self.crashes)
+        rejected = [error for module in targets for _, error in sorted(module.rejected.items())]
+        return Analysis(list(self._once(told.values())), rejected, self.notes, self.crashes)
 
     def _undisputed(self, finding: Finding) -> Finding:
         """A finding, without the fix that would do harm elsewhere."""
@@ -181,6 +183,8 @@ class _Analyzer:
             self.machine.give_up(again=among is not None)
         except RecursionError:
             self.notes.append(f"{name}: nested too deeply to follow")
+            self.machine.give_up()
+        except SourceError:  # told where the findings are
             self.machine.give_up()
         except Exception as error:  # noqa: BLE001 -- a fault met in one entry point must not cost the others
             self.crashes.append(f"{name}: internal error: {type(error).__name__}: {error}")

@@ -25,6 +25,7 @@ UNORDERED = ((CLOSE // 8, (2, 2)), (math.inf, (1, 1)))
 ASIDE = (1, 1)
 """The same in functions that have to do neither with modules nor with gradients."""
 
+OFTEN = 24  #: executions of a function that stands aside, once half of the steps is spent
 REPEATS = 8  #: executions of one function for a definition that is followed briefly
 REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
 
@@ -48,6 +49,7 @@ class Budget:
         self._limit = MAX_STEPS
         self._briefly = False
         self._times: Counter[Unit] = Counter()
+        self._often: Counter[Unit] = Counter()
         self._kinds: set[Hashable] = set()  #: functions, with the classes of the modules they were given
         self._walks: dict[Unit, bool] = {}
 
@@ -69,14 +71,14 @@ class Budget:
     @contextmanager
     def apart(self, steps: int | None = None, *, briefly: bool = False) -> Iterator[None]:
         """What is executed meanwhile has steps of its own; briefly: of each function, a few executions are enough."""
-        before = self.steps, self._limit, self._briefly, self._times, self._kinds
+        before = self.steps, self._limit, self._briefly, self._times, self._often, self._kinds
         self._limit = MAX_STEPS if steps is None else min(steps, MAX_STEPS)
-        self.steps, self._briefly, self._times, self._kinds = 0, briefly, Counter(), set()
+        self.steps, self._briefly, self._times, self._often, self._kinds = 0, briefly, Counter(), Counter(), set()
         try:
             yield
         finally:
             self.spent = self.steps
-            self.steps, self._limit, self._briefly, self._times, self._kinds = before
+            self.steps, self._limit, self._briefly, self._times, self._often, self._kinds = before
 
     def tires(
         self, unit: Unit, aside: Callable[[], bool], kinds: Callable[[], tuple[Hashable, ...]] | None = None
@@ -95,6 +97,14 @@ class Budget:
         if kinds is not None and self._is_new(unit, kinds()):
             return False
         return times > REPEATS or (times > REPEATS_ASIDE and aside())
+
+    def wearies(self, unit: Unit) -> bool:
+        """Whether a function that stands aside was executed often, and half of the steps is spent.
+
+        What reads or prepares data, item by item, would use up what is left of them.
+        """
+        self._often[unit] += 1
+        return self._often[unit] > OFTEN and self.steps > self._limit // 2 and not self._briefly
 
     def _is_new(self, unit: Unit, kinds: tuple[Hashable, ...]) -> bool:
         known = len(self._kinds)

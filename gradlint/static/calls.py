@@ -316,6 +316,8 @@ class Calls:
     def _tires(self, unit: FunctionUnit, args: Arguments, w: World) -> bool:
         if unit.name == "__init__":
             return False
+        if self.m.reach.stands_aside(unit) and self.m.budget.wearies(unit):
+            return True
         kinds = partial(self._kinds_in, args, w)
         return self.m.budget.tires(unit, partial(self.m.reach.stands_aside, unit), kinds)
 

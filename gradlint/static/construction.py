@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal
+
+import libcst as cst
 
 from gradlint import events
 from gradlint.facts import known
@@ -19,6 +22,7 @@ from gradlint.static.values import (
     Sequence,
     Super,
     Tensor,
+    Unknown,
     Value,
 )
 from gradlint.static.world import World
@@ -34,6 +38,8 @@ _BUILDERS = ("__init__", "__post_init__", "__new__")
 _PARAMETERS = frozenset(
     ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ih_l0", "weight_hh_l0"]
 )
+_IN_PLACE = frozenset(["to", "cuda", "cpu", "float", "double", "half", "bfloat16", "train", "eval"])
+"""Methods of a module that change it and return it."""
 _OWN_LISTS = ("parameters", "named_parameters", "_apply")
 
 
@@ -42,7 +48,8 @@ class Construction:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self._read_out: set[int] = set()  #: the parameter groups of layers that were read out of a container as a whole
+        self._read_out: Counter[int] = Counter()
+        """How often the parameter groups of layers were read out of a container, and not put back."""
 
     # --- Module.__init__
 
@@ -229,7 +236,7 @@ class Construction:
         kind = "dict" if isinstance(container, Mapping) else "list" if container.mutable else "tuple"
         for value, put_at in held(container, w):
             groups = self._own_groups(value, ref, w)
-            if not groups <= registered and groups & self._read_out:
+            if not groups <= registered and any(self._read_out[key] > 0 for key in groups):
                 continue  # registered one by one, it may be
             site = put_at or obj.set_at.get(name)
             if groups and site is not None:
@@ -255,9 +262,27 @@ class Construction:
                 each = w.resolve(each)
                 obj = w.get(each, Object)
                 if isinstance(obj, Instance) and obj.kind in _LAYERS and isinstance(each, Ref):
-                    self._read_out |= self.m.modules.groups(each, w)
+                    self._read_out.update(self.m.modules.groups(each, w))
                 elif isinstance(obj, Tensor) and obj.is_parameter:
-                    self._read_out |= obj.groups
+                    self._read_out.update(obj.groups)
+
+    def puts_back(self, target: cst.CSTNode, value: cst.CSTNode, w: World, ctx: Context) -> bool:
+        """Whether this is ``layers[i] = layers[i].to(device)``, where any layer of a list is changed in place."""
+        if type(target) is not cst.Subscript or type(value) is not cst.Call or type(value.func) is not cst.Attribute:
+            return False
+        if value.func.attr.value not in _IN_PLACE or not value.func.value.deep_equals(target):
+            return False
+        if not isinstance(target.value, (cst.Name, cst.Attribute)):
+            return False
+        container = w.get(w.resolve(self.m.eval(target.value, w, ctx)), Sequence)
+        if container is None or not isinstance(self.m.expressions.index(target, w, ctx), Unknown):
+            return False
+        layers = [layer for layer, _ in held(container, w)]
+        if not all(self._is_layer(layer, w) for layer in layers):
+            return False
+        if not ctx.in_forward:
+            self._read_out.subtract(key for layer in layers for key in self.m.modules.groups_in(layer, w))
+        return True
 
     def _own_groups(self, value: Value, owner: Ref, w: World) -> frozenset[int]:
         """The parameters of a layer, or the parameter, that was made since the building of ``owner`` began."""

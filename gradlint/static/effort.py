@@ -39,6 +39,7 @@ class Effort:
         self._reach = reach
         self._may_begin = begins
         self._left: dict[Module, int] = {}
+        self._trained: set[Unit] = set()  #: functions that train, and were followed as far as others lead to them
         self._familiar: set[Unit] = set()  #: what was executed, or built, or named where that was
 
     def is_due(self, unit: DefinitionUnit) -> bool:
@@ -72,11 +73,20 @@ class Effort:
     def steps_closely(self, start: Module | DefinitionUnit) -> int | None:
         """The statements that may be executed where the order of events counts; None if it is any number.
 
-        What leads to backward passes without a word of training itself is mostly the inside of a library.
+        What leads to backward passes without a word of training itself is mostly the inside of a library, unless it is
+        the first function that calls another one of its file that makes them, as ``main`` does ``train``.
         """
-        if not isinstance(start, (FunctionUnit, ClassUnit)):
+        if not isinstance(start, (FunctionUnit, ClassUnit)) or self._mentioned(start) & _TRAINING:
             return None
-        return None if self._mentioned(start) & _TRAINING else LED_CLOSELY
+        if isinstance(start, ClassUnit) or self._trained.issuperset(trained := self._trains(start)):
+            return LED_CLOSELY
+        self._trained |= trained
+        return None
+
+    def _trains(self, start: FunctionUnit) -> set[Unit]:
+        """The functions of its file that a function names and that make backward passes."""
+        named = (unit for unit in self._named(start) if isinstance(unit, FunctionUnit) and unit.module is start.module)
+        return {unit for unit in named if self._mentioned(unit) & Feature.BACKWARD}
 
     def spent(self, unit: DefinitionUnit, steps: int, met: AbstractSet[Unit]) -> None:
         """A definition was followed for so many steps, and these functions and classes were met."""

@@ -162,7 +162,8 @@ class Flow:
                 self.m.graphs.summed(held, value, world, ctx, ctx.site(node), whole)
                 self.m.graphs.totalled(held, value, world, ctx)
             for target in node.targets:
-                self.bind(target.target, value, world, ctx, node)
+                if not self.m.construction.puts_back(target.target, node.value, world, ctx):
+                    self.bind(target.target, value, world, ctx, node)
         return [world for world, _ in results]
 
     def _annotated(self, node: cst.AnnAssign, w: World, ctx: Context) -> list[World]:

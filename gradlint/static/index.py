@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-import libcst as cst
-
+from gradlint.static.parsing import parse_module
 from gradlint.static.positions import Tree
 from gradlint.static.units import ClassUnit, FunctionUnit, Index, Module, StatementUnit, Unit, units_of
 from gradlint.syntax import TextError, parse
@@ -29,7 +28,7 @@ def index_of(module: Module) -> Index:
         if error.final:
             raise reason from error
         try:
-            tree = Tree(cst.parse_module(text))
+            tree = Tree(parse_module(text))
         except Exception:  # noqa: BLE001 -- libcst raises several unrelated types on text that is not Python
             raise reason from error
         return Index(units_of(tree.root, module, tree, None))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gradlint.source import SourceError
 from gradlint.static.attributes import Attributes
 from gradlint.static.batches import Batches
 from gradlint.static.budget import Budget
 from gradlint.static.builtin_calls import BuiltinCalls
 from gradlint.static.calls import Calls
+from gradlint.static.chains import assigned_in
 from gradlint.static.changes import Changes
 from gradlint.static.choices import Choices
 from gradlint.static.construction import Construction
@@ -68,12 +70,15 @@ from gradlint.static.uses import Uses
 from gradlint.static.values import (
     Class,
     Object,
+    Unknown,
     Value,
 )
 from gradlint.static.witness import Witness
-from gradlint.static.world import World
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import libcst as cst
 
     from gradlint.finding import Site
@@ -212,12 +217,24 @@ class Interpreter:
             here = replace(ctx, unit=unit)
             reached, out.normal = out.normal, []
             if isinstance(unit, StatementUnit):
+                if not unit.is_readable:
+                    out.normal = [self._bound(assigned_in(unit.text), world, here) for world in reached]
+                    continue
                 self.flow.statements(unit.node, reached, here, out)
                 if self.flow.whole:
                     self.settle()
                 continue
             for world in reached:
                 if isinstance(unit, (FunctionUnit, ClassUnit)):
-                    self.definitions.define(unit, world, here)
+                    try:
+                        self.definitions.define(unit, world, here)
+                    except SourceError:
+                        self._bound([unit.name], world, here)
                 out.normal.append(world)
         return out
+
+    def _bound(self, names: Iterable[str], w: World, ctx: Context) -> World:
+        """Where a unit that cannot be parsed has bound its names."""
+        for name in names:
+            self.names.assign(name, Unknown(("unreadable", fresh()), name), w, ctx)
+        return w

@@ -65,6 +65,14 @@ class Legacy:
             self._send("index", ".data[0]", ".item()", w, ctx, site, taken_at=tensor.data_at)
         return tensor.size == "one"
 
+    def part(self, tensor: Tensor, index: object, part: Value, w: World) -> None:
+        """``loss.data[0]`` gave this part, where the loss may be a single number: that is on no device."""
+        if tensor.data_of is None or index != Const(0) or tensor.size or tensor.shape:
+            return
+        if tensor.activation in (None, "none") and isinstance(part, Ref):  # else it is what a layer gave
+            new: Tensor = w.write(part.id)
+            new.device = new.device_if_tensor = None
+
     def _send(
         self,
         kind: Literal["variable", "volatile", "index", "init"],

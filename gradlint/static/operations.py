@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
-from gradlint.static.provenance import carries_graph, is_number
+from gradlint.static.provenance import carries_graph, is_figure, is_number
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS, device_of_type
 from gradlint.static.values import (
@@ -289,7 +289,8 @@ class Operations:
             new.size = None if self._has_dim(args) else "one"
         elif op.size == "broadcast":
             sizes = {t.size for t in tensors}
-            unknown_input = len(tensors) < len(inputs)
+            figures = sum(isinstance(value, Unknown) and is_figure(value) for value in map(w.resolve, inputs))
+            unknown_input = len(tensors) + figures < len(inputs)
             if "many" in sizes:
                 new.size = "many"
             elif "samples" in sizes:

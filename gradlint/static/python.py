@@ -201,6 +201,7 @@ class Python:
             name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
             part = self.m.tensors.view(owner, w, site, name)
             self.m.shapes.taken(obj, index, part, w)
+            self.m.legacy.part(obj, index, part, w)
             return part
         if isinstance(obj, Sequence):
             return self._sequence_item(obj, index, w, ctx)
@@ -405,13 +406,27 @@ class Python:
         new.tail_site = new.tail_site or site
 
     def is_another(self, tail: Value, value: Value, w: World) -> bool:
-        """Whether a module is one more of those that a loop makes at one place: two of them stand for all."""
+        """Whether a value is one more of those that a loop makes at one place.
+
+        One array stands for all; of modules, two do.
+        """
         obj = w.get(w.resolve(value), Instance)
         tail = w.resolve(tail)
+        if obj is not None and obj.kind == "array":
+            return self._is_same_array(tail, value, w)
         if obj is None or obj.kind != "module" or obj.made_at is None or not isinstance(tail, Choice):
             return False
         others = (w.get(w.resolve(other), Instance) for other in tail.alternatives)
         return sum(other is not None and other.made_at == obj.made_at for other in others) > 1
+
+    def _is_same_array(self, one: Value, other: Value, w: World) -> bool:
+        """Whether two arrays were made at one place, of their own memory, and nothing tells them apart."""
+        a, b = w.get(w.resolve(one), Instance), w.get(w.resolve(other), Instance)
+        if a is None or b is None or (a.name, a.kind, a.made_at) != (b.name, b.kind, b.made_at):
+            return False
+        if self.m.memory.shares(one) or self.m.memory.shares(other):
+            return False
+        return self.m.cuts.of(one, w) == self.m.cuts.of(other, w)
 
     def extend(self, ref: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
         """Add all items of another iterable."""

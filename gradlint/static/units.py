@@ -22,6 +22,7 @@ from gradlint.finding import Location
 from gradlint.source import Source, SourceError
 from gradlint.static.chains import assigned_in
 from gradlint.static.constructs import constructs_in
+from gradlint.static.parsing import parse_module
 from gradlint.static.positions import Tree
 from gradlint.static.sites import NodeSite
 from gradlint.static.trees import Trees
@@ -31,6 +32,10 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(?:setter|deleter|getter)\b")
 _SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
 _FILLS = r"\.(?:append|extend|insert|add|appendleft|update|setdefault)\(|\s*=(?!=)"  #: after the name of what is filled
+
+_DETAILS = re.compile(
+    r"^parser error: error at \d+:\d+: |(?<=expected one of ).*, (?=[A-Z][a-z])"
+)  #: of what libcst says
 
 Definition = cst.FunctionDef | cst.ClassDef
 
@@ -87,6 +92,9 @@ class Module:
         self.folder = folder
         self.trees = trees or Trees()
         self.trees.belongs(source.text)
+        self.rejected: dict[
+            int, SourceError
+        ] = {}  #: why units that were needed could not be parsed, by their first rows
         self._tree: Tree | SourceError | None = None
 
     @property
@@ -151,9 +159,10 @@ class Module:
         """
         if self._tree is None:
             try:
-                self._tree = Tree(cst.parse_module(self.source.text))
+                self._tree = Tree(parse_module(self.source.text))
             except cst.ParserSyntaxError as error:
-                self._tree = self.error(error.raw_line, error.raw_column + 1, error.message)
+                reason = f"it cannot be parsed, although Python can: {_DETAILS.sub('', error.message)}"
+                self._tree = self.error(error.raw_line, error.raw_column + 1, reason)
             except (RecursionError, MemoryError, ValueError, TypeError) as error:
                 self._tree = self.error(1, 1, f"it cannot be parsed: {type(error).__name__}: {error}")
         if isinstance(self._tree, SourceError):
@@ -332,15 +341,23 @@ class Unit:
             return former, _only(former.root, self.text)  # type: ignore[return-value]  # it was the only one then
         found = self._parse_text(self.text)
         if found is None or not self._is_meant(found[1]):  # a backslash or a form feed in the way
-            return self.module.tree, self.find_in(self.module.tree.root)
+            return self._parse_file()
         self.module.trees.keep(self)
         return found
+
+    def _parse_file(self) -> tuple[Tree, cst.CSTNode]:
+        try:
+            return self.module.tree, self.find_in(self.module.tree.root)
+        except SourceError as error:
+            indent = len(self.text) - len(self.text.lstrip())
+            self.module.rejected[self.row] = self.module.error(self.row, indent + 1, error.reason)
+            raise self.module.rejected[self.row] from error
 
     def _parse_text(self, text: str) -> tuple[Tree, cst.CSTNode] | None:
         """The only statement of a text that begins at the unit's first row; None if it is not one."""
         indented = _is_indented(text)
         try:
-            root = cst.parse_module(f"if 1:\n{text}" if indented else text)
+            root = parse_module(f"if 1:\n{text}" if indented else text)
         except (cst.ParserSyntaxError, RecursionError, ValueError, TypeError):
             return None
         node = _only(root, text)
@@ -615,7 +632,7 @@ class ClassUnit(_Definition):
         """The units of its body, in order."""
         if self._indexed is not None:
             return self._indexed
-        return units_of(self.node.body, self.module, self.tree, self)
+        return units_of(self.node.body, self.module, self.tree, self) if self.is_readable else ()
 
     def set_body(self, units: tuple[Unit, ...]) -> None:
         """Tell the units of the body, where they are known without parsing."""
