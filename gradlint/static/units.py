@@ -33,9 +33,8 @@ _ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(?:setter|deleter|getter)\b")
 _SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
 _FILLS = r"\.(?:append|extend|insert|add|appendleft|update|setdefault)\(|\s*=(?!=)"  #: after the name of what is filled
 
-_DETAILS = re.compile(
-    r"^parser error: error at \d+:\d+: |(?<=expected one of ).*, (?=[A-Z][a-z])"
-)  #: of what libcst says
+#: of what libcst says
+_DETAILS = re.compile(r"^parser error: error at \d+:\d+: |(?<=expected one of ).*, (?=[A-Z][a-z])")
 
 Definition = cst.FunctionDef | cst.ClassDef
 
@@ -92,9 +91,8 @@ class Module:
         self.folder = folder
         self.trees = trees or Trees()
         self.trees.belongs(source.text)
-        self.rejected: dict[
-            int, SourceError
-        ] = {}  #: why units that were needed could not be parsed, by their first rows
+        self.rejected: dict[int, SourceError] = {}
+        """By their first rows, why units that were needed could not be parsed."""
         self._tree: Tree | SourceError | None = None
 
     @property
