@@ -46,6 +46,7 @@ from gradlint.static.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 """Methods that say of an unknown value that it is a module."""
@@ -144,6 +145,8 @@ class Methods:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._clearing: Ledger[Hashable, None] = machine.ledgers.open()
+        """The keys of unknown values that were told to clear gradients: those that can also step are optimizers."""
 
     def call(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``receiver.name(...)`` where the method is not of the project."""
@@ -419,7 +422,8 @@ class Methods:
                 self.m.passes.backward(receiver, args, w, ctx, site)
             return NONE
         if name == "step":
-            if looks_like_optimizer(receiver) and len(args.positional) <= 1:
+            is_one = looks_like_optimizer(receiver) or (receiver.key in self._clearing and not list(args))
+            if is_one and len(args.positional) <= 1:
                 optimizer = self.m.optimizers.opaque_optimizer(receiver, w, site)
                 self.m.passes.reached_before(self.m.optimizers.groups_of(optimizer, w, site), w, ctx)
                 return self.call(optimizer, name, args, w, ctx, site)
@@ -431,6 +435,7 @@ class Methods:
             if looks_like_optimizer(receiver):
                 optimizer = self.m.optimizers.opaque_optimizer(receiver, w, site)
                 return self.call(optimizer, name, args, w, ctx, site)
+            self._clearing[receiver.key] = None
             self.m.optimizers.clear(receiver.deps, True, w, ctx, site)
             return NONE
         if name in _RECOGNISED and not (name == "requires_grad_" and not receiver.deps):
