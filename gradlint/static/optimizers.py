@@ -49,8 +49,7 @@ class Optimizers:
         if others:
             self.m.witness.cleared(others, owner, w, ctx, site, certain=False)
         if self._holds_more(groups, w):  # these are not to be applied, and the others are
-            touches = dict.fromkeys(sorted(groups), True)
-            self.m.witness.send(events.GradientsAssigned(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+            self.m.stepping.refilled(groups, w, ctx, site)
 
     def others(self, groups: frozenset[int], opaque: bool, w: World) -> set[int]:
         """The groups that may hold the same parameters, where it is not known what these or those hold."""

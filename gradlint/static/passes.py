@@ -69,6 +69,7 @@ class Passes:
             if isinstance(group, Group) and isinstance(key, int):
                 group = w.write(key)
                 group.prepared, group.touched = True if reached or group.prepared else None, True
+        self._perhaps_fed(touches, w, ctx, site)
         self.m.stepping.settle(w, ctx, site)
         self.m.stepping.accumulated(touches, w, ctx, site)
         before = w.bound.get((WALKED, site))
@@ -179,16 +180,18 @@ class Passes:
                 if optimizer.opaque:  # it may hold what the model holds; the only one does
                     only = certain and len(optimizers) == 1
                     touches.update(dict.fromkeys(optimizer.groups - touches.keys(), True if only else None))
-        else:
-            touches.update(dict.fromkeys(self._nobodys(w) - touches.keys()))
         return touches
 
-    def _nobodys(self, w: World) -> set[Hashable]:
-        """The groups of what optimizers were given of which nothing is known: it may be parameters of any model."""
+    def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
+        """A backward pass may have added to what optimizers were given of which nothing is known, whatever it is."""
         instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]
         stepped = set[int]().union(*(obj.groups for obj in instances if obj.kind == "optimizer" and not obj.opaque))
-        unknown = {key for key in stepped if isinstance(group := w.find(key), Group) and group.opaque}
-        return set(unknown.difference(*(obj.groups for obj in instances if obj.kind == "module"))) if unknown else set()
+        unknown = {key for key in stepped - touches.keys() if isinstance(g := w.find(key), Group) and g.opaque}
+        if unknown:
+            unknown.difference_update(*(obj.groups for obj in instances if obj.kind == "module"))
+        if unknown:
+            self.m.escapes.doubt(unknown, [], w)
+            self.m.stepping.refilled(unknown, w, ctx, site)
 
 
 def _flag(value: Value, w: World) -> bool | None:

@@ -110,6 +110,10 @@ class Stepping:
             self.m.witness.send(events.GradientsAssigned(site=site, touches=touches), w, ctx)
         self.m.witness.send(events.Unfollowed(site=site, touches=touches), w, ctx)
 
+    def refilled(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:
+        """There may be gradients again that were cleared, or others are to be applied: a step is no mistake."""
+        self.m.witness.send(events.GradientsAssigned(site=site, touches=_all(groups)), w, ctx)
+
     def _others(self, groups: Iterable[int], w: World) -> set[int]:
         """The groups that may hold the same parameters as these: of an optimizer and a model that were given."""
         groups = frozenset(groups)
