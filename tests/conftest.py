@@ -66,7 +66,7 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
                     if rule:
                         where = source.location(row, match.start() + 1, row, match.end() + 1)
                         findings.append(Finding(rule.code, rule.name, "as asked", rule.severity, where))
-        return types.SimpleNamespace(findings=findings, notes=["a note of the tracer"], crashes=[])
+        return types.SimpleNamespace(findings=findings, rejected=[], notes=["a note of the tracer"], crashes=[])
 
     monkeypatch.setitem(sys.modules, "gradlint.static.analysis", types.SimpleNamespace(analyze=analyze))
     monkeypatch.setitem(sys.modules, "gradlint.static.project", types.SimpleNamespace(Project=Project))

@@ -155,8 +155,9 @@ def loss_of(options: Options, x, y):
     assert [code for code, _ in found(text, tmp_path)] == ["GL306"]
 
 
-def test_parameters_that_are_asked_for_may_be_frozen(tmp_path: Path) -> None:
-    assert not found("def values(m: Net, x):\n    return m(x).numpy()\n", tmp_path)
+def test_parameters_that_are_asked_for_require_grad_unless_they_are_frozen(tmp_path: Path) -> None:
+    assert found("def values(m: Net, x):\n    return m(x).numpy()\n", tmp_path) == [("GL501", 2)]
+    assert not found("def values(m: Net, x):\n    m.requires_grad_(False)\n    return m(x).numpy()\n", tmp_path)
 
 
 def test_classes_that_ask_for_each_other(tmp_path: Path) -> None:

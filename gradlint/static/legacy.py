@@ -66,8 +66,12 @@ class Legacy:
         return tensor.size == "one"
 
     def part(self, tensor: Tensor, index: object, part: Value, w: World) -> None:
-        """``loss.data[0]`` gave this part, where the loss may be a single number: that is on no device."""
-        if tensor.data_of is None or index != Const(0) or tensor.size or tensor.shape:
+        """``loss.data[0]`` gave this part, where the loss may be a single number: that is on no device.
+
+        So does ``loss.detach()[0]``, which the fix for ``.data`` makes of it.
+        """
+        is_detached = tensor.data_of is not None or (tensor.cut is not None and tensor.cut.how == "detach")
+        if not is_detached or index != Const(0) or tensor.size or tensor.shape:
             return
         if tensor.activation in (None, "none") and isinstance(part, Ref):  # else it is what a layer gave
             new: Tensor = w.write(part.id)
