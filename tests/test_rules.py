@@ -11,6 +11,8 @@ import pytest
 from gradlint.events import Event
 from gradlint.manual import witnesses
 from gradlint.rule import Rule, all_rules
+from gradlint.static.analysis import analyze
+from gradlint.static.project import Project
 
 TESTS = Path(__file__).parent
 PREAMBLE = (TESTS / "preamble.py").read_text(encoding="utf-8")
@@ -127,3 +129,14 @@ def test_the_example_is_flagged(rule: type[Rule], tmp_path: Path) -> None:
 @each_rule_of_the_linter
 def test_the_correct_form_is_clean(rule: type[Rule], tmp_path: Path) -> None:
     assert codes(tmp_path, snippet(rule, "Use instead"), rule) == []
+
+
+@pytest.mark.parametrize("layer", ["nn.Linear(3, 3)", "nn.BatchNorm1d(3)"])
+def test_what_is_said_of_layers_built_in_the_forward_pass_is_true_of_norms(layer: str, tmp_path: Path) -> None:
+    text = f"from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return {layer}(x)\n"
+    (tmp_path / "main.py").write_text(text)
+    rules = [rule for rule in all_rules() if rule.code == "GL405"]
+    (finding,) = analyze(Project([tmp_path]), [tmp_path / "main.py"], rules).findings
+    assert finding.message.endswith(
+        "is built in each forward pass: its parameters are new every time and never trained"
+    )

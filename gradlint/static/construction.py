@@ -11,6 +11,7 @@ import libcst as cst
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.context import Arguments, Context
+from gradlint.static.torch_table import MODULE_CHANGES
 from gradlint.static.values import (
     Choice,
     Class,
@@ -38,8 +39,6 @@ _BUILDERS = ("__init__", "__post_init__", "__new__")
 _PARAMETERS = frozenset(
     ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ih_l0", "weight_hh_l0"]
 )
-_IN_PLACE = frozenset(["to", "cuda", "cpu", "float", "double", "half", "bfloat16", "train", "eval"])
-"""Methods of a module that change it and return it."""
 _OWN_LISTS = ("parameters", "named_parameters", "_apply")
 
 
@@ -270,7 +269,7 @@ class Construction:
         """Whether this is ``layers[i] = layers[i].to(device)``, where any layer of a list is changed in place."""
         if type(target) is not cst.Subscript or type(value) is not cst.Call or type(value.func) is not cst.Attribute:
             return False
-        if value.func.attr.value not in _IN_PLACE or not value.func.value.deep_equals(target):
+        if value.func.attr.value not in MODULE_CHANGES or not value.func.value.deep_equals(target):
             return False
         if not isinstance(target.value, (cst.Name, cst.Attribute)):
             return False

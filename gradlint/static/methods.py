@@ -16,6 +16,7 @@ from gradlint.static.provenance import FIGURE, NOTHING, NUMPYS, dict_of, from_mo
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import (
     ARRAY_METHODS,
+    CONVERTING,
     EXPECTING_METHODS,
     METHODS,
     MODULE_METHODS,
@@ -53,7 +54,6 @@ _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 _BACKWARD_HOOKS = frozenset(
     ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
 )
-_CONVERSIONS = frozenset(["cpu", "cuda", "numpy"])  #: methods of tensors that arrays and views of memory have not
 _ARRAY_TO_ARRAY = frozenset(["astype", "copy", "flatten", "ravel", "reshape", "squeeze", "swapaxes", "transpose"])
 _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 
@@ -154,7 +154,7 @@ class Methods:
             self.m.devices.moved(args, w, ctx, site)
         if name in _BACKWARD_HOOKS:
             w.bound[HOOKED] = Const(True)
-        if name in _CONVERSIONS and isinstance(receiver, (Ref, Unknown)):
+        if name in CONVERTING and isinstance(receiver, (Ref, Unknown)):
             self.m.changes.converted(receiver, w, ctx)
         if isinstance(receiver, Super):
             return self._super(receiver, name, args, w, ctx, site)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -85,16 +85,11 @@ class PlainTensors:
 
     def is_kept(self, leaf: Ref, w: World) -> bool:
         """Whether a module of the project keeps a tensor: as an attribute, or in a list or dict that is one."""
-        for obj in (*w.heap.values(), *w.shared.values()):
-            if isinstance(obj, Instance) and obj.cls is not None and obj.kind in ("module", "lightning"):
-                for value in map(w.resolve, obj.attrs.values()):
-                    container = w.get(value, Object)
-                    if value == leaf:
-                        return True
-                    if isinstance(container, (Sequence, Mapping)) and any(
-                        leaf == item for item, _ in held(container, w)
-                    ):
-                        return True
+        for value in (w.resolve(value) for module in _modules(w) for value in module.attrs.values()):
+            container = w.get(value, Object)
+            within = held(container, w) if isinstance(container, (Sequence, Mapping)) else ()
+            if value == leaf or any(item == leaf for item, _ in within):
+                return True
         return False
 
     def set_again(self, obj: Instance, name: str, value: Value, w: World) -> None:
@@ -112,13 +107,12 @@ class PlainTensors:
             return
         plain = {v: t for v in values if (t := w.get(v, Tensor)) is not None and t.is_parameter is False}
         groups = frozenset[int]().union(*(tensor.groups for tensor in plain.values()))
-        for obj in {**w.shared, **w.heap}.values() if plain else ():
-            if isinstance(obj, Instance) and obj.cls is not None and obj.kind in ("module", "lightning"):
-                for name, site in obj.set_at.items():
-                    kept = w.resolve(obj.attrs.get(name, NONE))
-                    tensor = w.get(kept, Tensor)
-                    if tensor is not None and (kept in plain or tensor.groups & groups):
-                        self.m.witness.withdraw(events.TensorKept, site)
+        for module in _modules(w) if plain else ():
+            for name, site in module.set_at.items():
+                kept = w.resolve(module.attrs.get(name, NONE))
+                tensor = w.get(kept, Tensor)
+                if tensor is not None and (kept in plain or tensor.groups & groups):
+                    self.m.witness.withdraw(events.TensorKept, site)
 
     # --- operations
 
@@ -211,6 +205,13 @@ class PlainTensors:
                 factor=known(factor),
             )
             self.m.witness.send(event, w, ctx)
+
+
+def _modules(w: World) -> Iterator[Instance]:
+    """The modules of classes of the project."""
+    for obj in {**w.shared, **w.heap}.values():
+        if isinstance(obj, Instance) and obj.cls is not None and obj.kind in ("module", "lightning"):
+            yield obj
 
 
 def _in_use(ctx: Context) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments
 from gradlint.static.ops import Op
-from gradlint.static.torch_notation import names, words
+from gradlint.static.torch_notation import names
+from gradlint.static.torch_table import SAME_SHAPE
 from gradlint.static.values import NONE, Const, Instance, Ref, Sequence, Tensor, Value
 from gradlint.static.world import World
 
@@ -20,13 +21,6 @@ Shape = tuple[int | None, ...]
 _BY_SIZES = frozenset(["zeros", "ones", "rand", "randn", "empty"])
 _NOT_BY_DIM = frozenset(["norm", "quantile", "nanquantile"])
 """Reductions whose second argument is not a dimension."""
-_ALIKE = frozenset(
-    words(
-        "alpha_dropout bfloat16 bool byte char contiguous cpu cuda detach double dropout dropout1d dropout2d dropout3d "
-        "feature_alpha_dropout float half int long pin_memory short to type type_as"
-    )
-)
-"""What may return the tensor itself, and what it returns has its shape."""
 _PRODUCTS = frozenset(["matmul", "mm", "mv"])
 _WIDE = names("torch.nn", "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding")
 """Layers whose second argument is the length of one dimension of what they return."""
@@ -129,7 +123,7 @@ class Shapes:
             return self._stacked(args, w)
         if op.size == "reduces" and (name not in _NOT_BY_DIM or "dim" in args.keywords):
             return self._reduced(args, first, tensor, w)
-        alike = op.size == "keeps" and (op.copies or name in _ALIKE)
+        alike = op.size == "keeps" and (op.copies or name in SAME_SHAPE)
         if alike and first is not None and op.result == "tensor":
             return first.shape
         return None

@@ -15,6 +15,14 @@ from gradlint.static.torch_notation import in_place, merged, ops, words
 NEEDLESS: Final = frozenset(["contiguous", "float"])
 """Conversions that return a parameter itself, unless it was made otherwise than usual."""
 
+SAME_SHAPE: Final = frozenset(
+    words(
+        "alpha_dropout bfloat16 bool byte char contiguous cpu cuda detach double dropout dropout1d dropout2d dropout3d "
+        "feature_alpha_dropout float half int long pin_memory short to type type_as"
+    )
+)
+"""What may return the tensor itself, or a tensor of its shape."""
+
 INTEGRAL_TYPES: Final = frozenset(
     words(
         "bool int int8 int16 int32 int64 long short uint8 uint16 uint32 uint64 "

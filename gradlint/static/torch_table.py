@@ -51,7 +51,7 @@ from gradlint.static.torch_libraries import (
     names_predictions,
 )
 from gradlint.static.torch_names import ALIASES, canonical
-from gradlint.static.torch_operations import INTEGRAL_TYPES, NEEDLESS, device_of_type
+from gradlint.static.torch_operations import INTEGRAL_TYPES, NEEDLESS, SAME_SHAPE, device_of_type
 from gradlint.static.torch_training import (
     ARBITRARY_TRANSFORMS,
     AUTOCASTS,
@@ -60,6 +60,7 @@ from gradlint.static.torch_training import (
     CLIPS,
     COLLATE,
     COLLECTING_TRANSFORMS,
+    CONVERTING,
     DATASET_BASES,
     DEPRECATED_INITS,
     DERIVATIVES,
@@ -82,6 +83,7 @@ from gradlint.static.torch_training import (
     LIGHTNING_BASES,
     LOADERS,
     MODULE_BASES,
+    MODULE_CHANGES,
     MODULE_METHODS,
     OPTIMIZERS,
     OVERWRITING,
@@ -118,6 +120,7 @@ __all__ = [
     "CLIPS",
     "COLLATE",
     "COLLECTING_TRANSFORMS",
+    "CONVERTING",
     "DATASET_BASES",
     "DEPRECATED_INITS",
     "DERIVATIVES",
@@ -151,6 +154,7 @@ __all__ = [
     "LOSSES",
     "METHODS",
     "MODULE_BASES",
+    "MODULE_CHANGES",
     "MODULE_FACTORIES",
     "MODULE_FACTORY_PREFIXES",
     "MODULE_METHODS",
@@ -166,6 +170,7 @@ __all__ = [
     "RANDOM",
     "RANDOM_FILLS",
     "RUN_APART",
+    "SAME_SHAPE",
     "SCALERS",
     "SCALING",
     "SCHEDULERS",

@@ -284,6 +284,12 @@ MODULE_METHODS: Final = names(
 )
 """Methods that modules have, and tensors do not."""
 
+MODULE_CHANGES: Final = frozenset(["to", "cuda", "cpu", "float", "double", "half", "bfloat16", "train", "eval"])
+"""Methods of modules that change them, and return them."""
+
+CONVERTING: Final = frozenset(["cpu", "cuda", "numpy"])
+"""Methods of tensors that arrays and views of memory have not."""
+
 CLEARING: Final = frozenset(["zero_grad", "grad"])
 """Words without which no code clears a gradient."""
 
