@@ -38,6 +38,7 @@ _AGAIN = 2 * CLOSE  #: statements executed where a function is followed once mor
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 
 
+_OBJECTS = ("self", "cls", "")  #: what no file is known by: their attributes are no functions of one
 _Row = tuple[str, int | None, int]  #: a file, a cell of it if it is a notebook, and a row there
 
 
@@ -306,9 +307,13 @@ class _Analyzer:
                 named = abroad.keys() & leaf.words - {own}
                 if named and isinstance(leaf, FunctionUnit) and not self.effort.steps(leaf.class_unit or leaf):
                     continue
-                for name in sorted(named & _names_in(leaf.text)) if named else ():
-                    met = [abroad[name][file] for file in sorted(abroad[name].keys() & words)]
-                    for unit in [*at_home.get((module, name), ()), *(unit for units in met for unit in units)]:
+                chains = [chain for chain in chains_in(leaf.text) if named.intersection(chain.parts)] if named else []
+                for name in sorted(named):
+                    units = list(at_home.get((module, name), ())) if any(c.parts[0] == name for c in chains) else []
+                    if any(name in c.parts and c.parts[0] not in _OBJECTS for c in chains):
+                        met = [abroad[name][file] for file in sorted(abroad[name].keys() & words)]
+                        units += [unit for others in met for unit in others if unit.module is not module]
+                    for unit in units:
                         found[unit] = found.get(unit, False) or within
         return found
 
@@ -336,11 +341,6 @@ class _Analyzer:
                     continue
                 told.add((finding.code, finding.cause))
             yield finding
-
-
-def _names_in(text: str) -> set[str]:
-    """The names of a text, without those in comments and strings."""
-    return {part for chain in chains_in(text) for part in chain.parts}
 
 
 def _row(place: Location) -> _Row:

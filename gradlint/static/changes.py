@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
     from gradlint.static.ledger import Ledger
 
+_STEPS = 32  #: back from a tensor to what may be why it requires grad
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
 
 #: methods that change only how a tensor looks at its storage; another tensor with this storage stays as it is
@@ -467,16 +468,19 @@ class Changes:
         w.write(value.id).pending = (*tensor.pending, event)
         for key in tensor.sources:
             self.suspected(Ref(key), event, w)
-        source = w.resolve(tensor.result) if tensor.result is not None else NONE
-        if isinstance(source, Unknown):
-            source = self.m.tensors.from_unknown(source, w, structured=True)
-        self.suspected(source, event, w)
+        for source in tensor.results:
+            self.suspected(self._made_of(source, w), event, w)
 
     def differentiated(self, value: Value, w: World, ctx: Context, site: Site) -> None:
         """Derivatives of a value are asked for: it requires grad, unless its graph was cut, which raises."""
         tensor = w.get(value, Tensor)
-        if tensor is not None and tensor.cut is None:
-            self._prove(value, w, ctx, site)
+        if tensor is None or tensor.cut is not None or tensor.requires_grad is not None:
+            return
+        self._prove(value, w, ctx, site)
+        undecided = [(key, obj) for key, obj in w.heap.items() if isinstance(obj, Tensor) and obj.requires_grad is None]
+        for key, tensor in sorted(undecided):  # so does what else was computed from what is proven to by now
+            if tensor.recorded and any(self.m.tensors.requires_grad(source, w) for source in _sources(tensor)):
+                self._prove(Ref(key), w, ctx, site)
 
     def _prove(self, value: Value, w: World, ctx: Context, site: Site, depth: int = 8) -> None:
         """Learn that a value requires grad, and why if there is only one way it can."""
@@ -484,6 +488,7 @@ class Changes:
         if tensor is None or not isinstance(value, Ref) or depth == 0 or tensor.groups:
             return
         if tensor.requires_grad is None:
+            reasons = self._reasons(tensor, w)
             for event in tensor.pending:
                 if tensor.structured and isinstance(event, events.DataWritten):
                     continue  # no tensor, it may be: what has other data
@@ -493,21 +498,44 @@ class Changes:
             new.requires_grad = True
             if new.is_leaf is None and new.segments:
                 new.is_leaf = False
-            source = self._reason(tensor, w)
-            if source is not None:
-                self._prove(Ref(source), w, ctx, site, depth - 1)
+            for source in reasons:
+                self._prove(source, w, ctx, site, depth - 1)
             sources = self._segments(tensor.sources, w, doubtful=len(tensor.sources) == 1)
             new.doubtful &= sources | self.m.graphs.of_others(tensor.doubtful)
             self._prove_group(tensor, w)
 
-    def _reason(self, tensor: Tensor, w: World) -> int | None:
-        """The only tensor that can be why another requires grad: where more can be, the output of a module."""
-        if tensor.result is not None:
-            return None
-        if len(tensor.sources) == 1 and not self._own_groups(tensor, w):
-            return tensor.sources[0]
-        outputs = [key for key in tensor.sources if self.m.tensors.presumed(Ref(key), w)]
-        return outputs[0] if len(outputs) == 1 else None
+    def _reasons(self, tensor: Tensor, w: World) -> list[Value]:
+        """The only value that can be why a tensor requires grad: where more can be, all outputs of the same module.
+
+        Where several can be, so can what all of these were computed from, which is one value then.
+        """
+        reasons = self._candidates(tensor, w)
+        for _ in range(_STEPS if len(reasons) > 1 else 0):
+            made = ((value, w.find(value.id)) for value in reasons if isinstance(value, Ref))
+            before = {value: self._candidates(obj, w) for value, obj in made if isinstance(obj, Tensor)}
+            youngest = max((value for value in before if before[value]), key=lambda value: value.id, default=None)
+            if youngest is None or len(reasons) == 1:
+                break
+            reasons = list(dict.fromkeys([value for value in reasons if value != youngest] + before[youngest]))
+        modules = {self.m.tensors.deps(v, w) if self.m.tensors.presumed(v, w) else None for v in reasons}
+        if len(reasons) > 1 and (len(modules) > 1 or not all(modules)):
+            return []
+        return [self._made_of(value, w) if isinstance(value, Unknown) else value for value in reasons]
+
+    def _candidates(self, tensor: Tensor, w: World) -> list[Value]:
+        """What may be why a tensor requires grad, which is not known of it: outputs of modules, if any."""
+        sources = [value for value in _sources(tensor) if self.m.tensors.requires_grad(value, w) is not False]
+        if any(self.m.tensors.requires_grad(value, w) for value in sources):
+            return []
+        outputs = [value for value in sources if self.m.tensors.presumed(value, w)]
+        if outputs and not tensor.results:
+            return outputs
+        return [] if self._own_groups(tensor, w) else sources
+
+    def _made_of(self, result: Unknown, w: World) -> Value:
+        """What an unknown call returned, which is a tensor now."""
+        value = w.resolve(result)
+        return self.m.tensors.from_unknown(value, w, structured=True) if isinstance(value, Unknown) else value
 
     def _own_groups(self, tensor: Tensor, w: World) -> list[int]:
         """The parameters of the layer that made a tensor, where they may require grad."""
@@ -524,6 +552,11 @@ class Changes:
         """The segments (or those that are doubtful) of several tensors."""
         tensors = [tensor for key in keys if isinstance(tensor := w.find(key), Tensor)]
         return frozenset[int]().union(*(t.doubtful if doubtful else t.segments for t in tensors))
+
+
+def _sources(tensor: Tensor) -> list[Value]:
+    """The values that may be why a tensor requires grad."""
+    return [*map(Ref, tensor.sources), *tensor.results]
 
 
 def _unknown(frame: Frame) -> Iterable[Value]:

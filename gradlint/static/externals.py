@@ -477,8 +477,9 @@ class Externals:
         return self.m.escapes.call(External("torch.utils.checkpoint.checkpoint"), args, w, ctx, site)
 
     def _vector(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        groups = self.m.modules.groups_in(args.get(0) or NONE, w)
-        return self.m.operations.apply(Op(), Arguments(), w, ctx, site, parameters=groups)
+        groups = self.m.modules.groups_in(args.get(0, "parameters") or NONE, w)
+        given = Arguments([self.m.tensors.parameter(groups, w, site)] if groups else [])
+        return self.m.operations.apply(Op(), given, w, ctx, site, parameters=groups)
 
     def _pack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         first = args.get(0, "input") or args.get(0, "sequences") or args.get(0, "data")

@@ -22,7 +22,7 @@ class Grouping:
         self.m = machine
 
     def parameter_inside(self, value: Unknown, w: World) -> Ref | None:
-        """The parameter that an unknown value is, if it is one of a library's model: ``resnet.layer4[0].conv1.weight``.
+        """The parameter that an unknown value is: ``resnet.layer4[0].conv1.weight`` of a library's or a given model.
 
         From now on the model has it under its dotted name, in a group of its own: it may be frozen apart from others.
         """
@@ -30,12 +30,15 @@ class Grouping:
             return None
         owner, names = inside(value.key)
         obj = w.get(owner, Instance) if owner is not None else None
-        if obj is None or not obj.opaque or not holds_parameters(obj.name):
+        if obj is None or not obj.opaque:
             return None
         name = ".".join(names)
         held = obj.attrs.get(name)
         if isinstance(held, Ref):
             return held
+        given = obj.cls is None and "." not in obj.name and self.m.tensors.is_given(obj.groups, w)
+        if not given and not holds_parameters(obj.name):
+            return None
         groups = [group for key in sorted(obj.groups) if isinstance(group := w.find(key), Group)]
         if owner is None or not groups:
             return None

@@ -66,7 +66,7 @@ class Legacy:
         return tensor.size == "one"
 
     def part(self, tensor: Tensor, index: object, part: Value, w: World) -> None:
-        """``loss.data[0]`` gave this part, where the loss may be a single number: that is on no device.
+        """``loss.data[0]`` gave this part, where the loss may be a single number: that is on no device, if it is one.
 
         So does ``loss.detach()[0]``, which the fix for ``.data`` makes of it.
         """
@@ -75,7 +75,7 @@ class Legacy:
             return
         if tensor.activation in (None, "none") and isinstance(part, Ref):  # else it is what a layer gave
             new: Tensor = w.write(part.id)
-            new.device = new.device_if_tensor = None
+            new.device, new.device_if_tensor = None, new.device or new.device_if_tensor
 
     def _send(
         self,

@@ -190,9 +190,9 @@ class ModuleMethods:
         modules = self.m.modules
         below = name.endswith("modules")
         refs = list(modules.walk(receiver, w)) if below else list(modules.children(obj, w))
-        held = [module for ref in (receiver, *refs) if isinstance(module := w.find(ref.id), Instance)]
+        held = [module for ref in refs if isinstance(module := w.find(ref.id), Instance)] if below else []
         values: list[Value] = list(self._representatives(refs, w) if below else refs)
-        others = self._is_abstract(obj, w) or any(module.opaque or self._holds_others(module, w) for module in held)
+        others = self._is_abstract(obj, w) or any(self._holds_others(module, w) for module in (obj, *held))
         if others:
             values.append(Unknown(("module", fresh()), "module"))
         if name.startswith("named"):
@@ -203,7 +203,7 @@ class ModuleMethods:
         return w.new(Sequence(values, [None] * len(values)))
 
     def _holds_others(self, module: Instance, w: World) -> bool:
-        """Whether a container holds modules of which nothing is known."""
+        """Whether a module holds others that are not known: one that is given by its class holds what that builds."""
         if module.layer is None or not module.layer.container:
-            return False
+            return module.opaque and module.cls is None and module.layer is None
         return is_open(module) or any(isinstance(w.resolve(v), Unknown) for v in module.attrs.values())

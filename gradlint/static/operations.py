@@ -201,12 +201,13 @@ class Operations:
             new.doubtful = frozenset().union(*(t.doubtful for t in tensors))
             if requires_grad is None:
                 new.doubtful = new.segments
-                new.presumed = w.grad is True and any(self.m.tensors.presumed(v, w) for v in inputs)
+                new.recorded = w.grad is True
+                new.presumed = new.recorded and any(self.m.tensors.presumed(v, w) for v in inputs)
                 new.outright = new.presumed and any(t.outright for t in tensors)
                 new.sources = tuple(
                     v.id for v in inputs if isinstance(v, Ref) and self.m.tensors.requires_grad(v, w) is None
                 )
-                new.result = next((v for v in inputs if isinstance(v, Unknown) and carries_graph(v)), None)
+                new.results = tuple(v for v in inputs if isinstance(v, Unknown) and carries_graph(v))
         new.scaled = any(t.scaled for t in tensors)
         new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
         new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))

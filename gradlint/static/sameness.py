@@ -149,6 +149,7 @@ class _Signature:
             obj.data_of is None,
             obj.cut is None,
             obj.asked_at is None,
+            obj.recorded,
             obj.presumed,
             obj.outright,
             obj.retains,

@@ -404,6 +404,8 @@ class Tensors:
             new.pending = ()
         if (tensor.structured or tensor.is_gradient) and isinstance(value, Ref):
             new.part_of = value.id
+        if isinstance(value, Ref) and not tensor.structured:
+            _derived(new, value)
         self.m.plain.handed_on(new, tensor, site)
         new.made_at = site or tensor.made_at
         new.tokens = {}
@@ -415,6 +417,14 @@ class Tensors:
         if tensor is not None:
             new: Tensor = w.write(part.id)
             new.structured, new.outright = False, tensor.outright
+            if isinstance(whole, Ref):
+                _derived(new, whole)
+
+
+def _derived(part: Tensor, whole: Ref) -> None:
+    """A part of a tensor requires grad where that does."""
+    if part.requires_grad is None:
+        part.sources, part.results = (whole.id,), ()
 
 
 def device_of(value: Value, w: World) -> str | None:

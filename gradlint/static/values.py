@@ -320,7 +320,8 @@ class Tensor(Object):
     segments: frozenset[int] = frozenset()
     doubtful: frozenset[int] = frozenset()  #: those of the segments that its graph may not have
     sources: tuple[int, ...] = ()  #: the tensors that may be why it requires grad, when that is not known
-    result: Unknown | None = None  #: what an unknown call returned that may be why, too
+    results: tuple[Unknown, ...] = ()  #: what unknown calls returned that may be why, too
+    recorded: bool = False  #: computed while gradients were enabled: it requires grad if anything of that does
     data_of: int | None = None  #: the tensor whose ``.data`` this is
     data_at: Site | None = None
     gradient_of: frozenset[int] = frozenset()  #: computed from the gradients of these groups
