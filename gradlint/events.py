@@ -251,6 +251,16 @@ class ValueKept(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphKept(Event):
+    """A value was added to others that are kept by a variable of a function from one iteration to the next.
+
+    Each has a graph that nothing has walked.  Taken back where a backward pass walks one, or where they leave the code.
+    """
+
+    where: str  #: as of :class:`ValueKept`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainMode(Event):
     """A module was put into training mode.  Touches its parameter groups."""
 

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import ValueKept
+from gradlint.events import GraphKept, ValueKept
 from gradlint.finding import Severity
-from gradlint.intents import Append, safe
+from gradlint.intents import Append, Mend, safe
 from gradlint.rule import Rule, Violation, on, places
 
+_KEEPERS = {"sum": "the running total", "list": "the list", "parts": "the list"}
 _DETACHED = {"sum": Append("added", ".detach()"), "list": Append("argument 0", ".detach()", method="append")}
 
 
@@ -15,7 +16,8 @@ class LossKeepsGraph(Rule):
 
     ## What it does
     Finds sums and lists that grow with the iterations of a loop and hold values whose graphs a backward pass has
-    already walked: they were freed and cannot be walked again, or nothing walks them again, but they are kept.
+    already walked: they were freed and cannot be walked again, or nothing walks them again, but they are kept. As
+    well losses that a variable of a function collects, as an evaluation does, where nothing walks any of their graphs.
 
     ## Why is this bad
     The total refers to the graph of every loss added to it, and through it to tensors of every batch. Memory grows
@@ -44,11 +46,13 @@ class LossKeepsGraph(Rule):
     ```
 
     ## At runtime
-    Graphs of five steps must be alive at once; the guard then looks for the variable that keeps them, and names it.
+    Graphs of five steps that were walked must be alive at once; the guard then looks for the variable that keeps them,
+    and names it.
 
     ## Stays silent on
     Losses summed or collected for one later backward pass; values made under `torch.no_grad()`; `.item()`,
-    `.detach()`, numbers; functions that return a number; lists that each iteration empties; sums within an iteration.
+    `.detach()`, numbers; functions that return a number; lists that each iteration empties; sums within an iteration;
+    losses whose graphs nothing has walked, where they are returned or handed on to code that may.
 
     ## References
     - [My model reports "cuda runtime error(2): out of memory"](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
@@ -64,12 +68,24 @@ class LossKeepsGraph(Rule):
     def kept(self, event: ValueKept) -> Iterator[Violation]:
         if not event.spent.is_true or event.value.requires_grad.is_false:
             return
-        where = "the running total" if event.where == "sum" else "the list"
+        where = _KEEPERS[event.where]
         if event.keeper:
             where += f" `{event.keeper}`"
         yield Violation(
             f"{where} holds the graph of every iteration, although backward() has already walked it",
             at=event.site,
             related=places(("the graph of an earlier value was walked here", event.walked_at)),
-            mend=None if event.where == "parts" else safe("keep its value only", _DETACHED[event.where]),
+            mend=_mend(event.where),
         )
+
+    @on(GraphKept)
+    def never_walked(self, event: GraphKept) -> Iterator[Violation]:
+        yield Violation(
+            f"{_KEEPERS[event.where]} holds the graphs of all iterations, and nothing walks them",
+            at=event.site,
+            mend=_mend(event.where),
+        )
+
+
+def _mend(where: str) -> Mend | None:
+    return None if where == "parts" else safe("keep its value only", _DETACHED[where])

@@ -246,7 +246,7 @@ class Calls:
                 return self.function(method, args, w, ctx, site, callee)
         if obj.kind == "decorator":
             return [(w, args.get(0) or NONE)]
-        if obj.kind == "mapped":
+        if obj.kind == "transformed":
             return self.m.functional.over(obj, args, w, ctx, site)
         if obj.kind == "gradmode" and obj.grad is not None:
             within = _in_mode(w.resolve(args.get(0) or NONE), obj.grad)

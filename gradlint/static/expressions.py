@@ -340,8 +340,9 @@ class Expressions:
         """Whether two values that are neither tensors nor numbers that are both known are equal, if that is known."""
         if (is_later(left) and right == Const(0)) or (is_later(right) and left == Const(0)):
             return False
-        if isinstance(left, (External, Class)) and isinstance(right, (External, Class)):
-            return left == right
+        same = _same_definition(left, right)
+        if same is not None:
+            return same
         if isinstance(left, Const) or isinstance(right, Const):
             other = w.get(right if isinstance(left, Const) else left, Object)
             return False if isinstance(other, (Sequence, Mapping)) else None
@@ -360,10 +361,10 @@ class Expressions:
         elif isinstance(left, Const) or isinstance(right, Const):
             other = right if isinstance(left, Const) else left
             known = None if isinstance(other, (Unknown, Choice)) else False
-        elif (isinstance(left, Ref) and isinstance(right, Ref)) or (
-            isinstance(left, (External, Class)) and isinstance(right, (External, Class))
-        ):
+        elif isinstance(left, Ref) and isinstance(right, Ref):
             known = left == right
+        else:
+            known = _same_definition(left, right)
         if known is not None:
             return Const(known is not negated)
         key = ("is", key_of(left), key_of(right))
@@ -525,7 +526,7 @@ class Expressions:
                 self.m.memory.array_changed(owner, w, ctx, ctx.site(node), amended=True, at=place)
                 return
         if symbol in ("+", "-"):
-            self.m.graphs.summed(current, value, w, ctx, ctx.site(node))
+            self.m.graphs.summed(node.target, current, value, w, ctx, ctx.site(node))
         if w.get(current, Tensor) is not None:
             self.m.changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
             return
@@ -630,6 +631,15 @@ class Expressions:
         return (isinstance(test, cst.Name) and test.value == "True") or (
             isinstance(test, cst.Integer) and test.value != "0"
         )
+
+
+def _same_definition(left: Value, right: Value) -> bool | None:
+    """Whether two functions or classes are the same one; None where that is not known."""
+    if not isinstance(left, (External, Class, Function)) or not isinstance(right, (External, Class, Function)):
+        return None
+    if isinstance(left, Function) and isinstance(right, Function) and left.unit is right.unit:
+        return True if left == right else None
+    return left == right
 
 
 def _calls_either(node: cst.IfExp) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -24,6 +25,7 @@ from gradlint.static.torch_table import (
     EXPECTING,
     FOREIGN_PATHS,
     FRAMEWORKS,
+    FUNCTION_TRANSFORMS,
     FUNCTIONS,
     GRAD_MODES,
     INITS,
@@ -93,8 +95,7 @@ class Externals:
             "torch.func.functional_call": machine.functional.called,
             "torch.nn.utils.stateless.functional_call": machine.functional.called,
             "torch.func.stack_module_state": machine.functional.stacked,
-            "torch.func.vmap": machine.functional.mapped,
-            "torch.vmap": machine.functional.mapped,
+            **{name: partial(machine.functional.transformed, name) for name in FUNCTION_TRANSFORMS},
             "contextlib.ExitStack": self._exit_stack,
             "contextlib.AsyncExitStack": self._exit_stack,
         }

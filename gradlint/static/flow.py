@@ -159,7 +159,7 @@ class Flow:
             if total is not None and ctx.iteration and not _is_state(total, ctx):
                 held = self.m.eval(total, world, ctx)
                 whole = adds_to(total, node.value)
-                self.m.graphs.summed(held, value, world, ctx, ctx.site(node), whole)
+                self.m.graphs.summed(total, held, value, world, ctx, ctx.site(node), whole)
                 self.m.graphs.totalled(held, value, world, ctx)
             for target in node.targets:
                 if not self.m.construction.puts_back(target.target, node.value, world, ctx):

@@ -1,10 +1,11 @@
-"""``torch.func``: modules called with other parameters, stacked models, and functions mapped over a dimension."""
+"""``torch.func``: modules called with other parameters, stacked models, and functions that others are turned to."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.ops import Op
 from gradlint.static.outcome import Results
 from gradlint.static.values import (
     NONE,
@@ -19,13 +20,17 @@ from gradlint.static.values import (
     Ref,
     Sequence,
     Tensor,
+    Unknown,
     Value,
 )
-from gradlint.static.world import World
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+
+
+_DERIVE = Op(saves="", copies=True)
 
 
 class Functional:
@@ -77,22 +82,44 @@ class Functional:
         pair = [w.new(Mapping({}, tail)) for tail in (parameters, buffers)]
         return w.new(Sequence([*pair], [None, None], mutable=False))
 
-    def mapped(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """``vmap(function)``."""
+    def transformed(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``vmap(function)``, ``jacrev(function)``: a function that calls the one it is given."""
         function = w.resolve(args.get(0, "func") or NONE)
-        if not isinstance(function, (Function, Lambda, Bound, Partial)):
-            return self.m.escapes.call(External("torch.func.vmap"), args, w, ctx, site)
-        return w.new(Instance(name="torch.func.vmap", kind="mapped", args=(function,)))
+        inner = w.get(function, Instance)
+        callable_here = isinstance(function, (Function, Lambda, Bound, Partial))
+        if not callable_here and (inner is None or inner.kind not in ("module", "transformed")):
+            return self.m.escapes.call(External(name), args, w, ctx, site)
+        return w.new(Instance(name=name, kind="transformed", args=(function, *args.keywords.values())))
 
     def over(self, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        """Call a function for each part along a dimension: what it gives has that dimension, too."""
+        """Call a function that one was transformed to."""
         results = self.m.calls.call(obj.args[0], args, w, ctx, site)
-        for world, value in results:
-            for part in self.m.tensors.tensors_in([value], world):
-                if isinstance(part, Ref) and world.get(part, Tensor) is not None:
-                    new: Tensor = world.write(part.id)
-                    new.size, new.shape = None, None
-        return results
+        if obj.name == "torch.func.vmap":
+            for world, value in results:
+                for part in self.m.tensors.tensors_in([value], world):
+                    if isinstance(part, Ref) and world.get(part, Tensor) is not None:
+                        new: Tensor = world.write(part.id)
+                        new.size, new.shape = None, None  # what it gives for each part stands for one of many
+            return results
+        return [(world, self._derived(obj, value, args, world, ctx, site)) for world, value in results]
+
+    def _derived(self, obj: Instance, value: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """The derivatives of ``value``: they require grad if that does, and not because of what it was computed for."""
+        options = len(obj.args) > 1
+        given = w.resolve(args.get(0) or NONE)
+        derivative = self.m.operations.apply(_DERIVE, Arguments([value]), w, ctx, site)
+        tensor = w.get(derivative, Tensor)
+        if options or tensor is None or isinstance(w.get(value, Sequence), Sequence):
+            return Unknown(("derivatives", fresh()))
+        if any(self.m.tensors.requires_grad(part, w) for part in self.m.tensors.tensors_in([given], w)):
+            derivative = Unknown(("derivatives", fresh()))
+        if isinstance(w.get(given, Mapping), Mapping):
+            derivative = w.new(Mapping({}, derivative))
+        elif isinstance(w.get(given, Sequence), Sequence):
+            derivative = w.new(Sequence(tail=derivative, mutable=False))
+        if obj.name == "torch.func.grad_and_value":
+            return w.new(Sequence([derivative, value], [None, None], mutable=False))
+        return derivative
 
 
 __all__ = ["Functional"]

@@ -10,10 +10,26 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.escapes import reachable
 from gradlint.static.sameness import newest
-from gradlint.static.values import Const, Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import (
+    Const,
+    Frame,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -56,6 +72,8 @@ class Graphs:
         """By a segment, where its graph was kept, and when."""
         self._kept_whole: Ledger[int, set[Site]] = machine.ledgers.open()
         """By a segment that was walked and retained, where it was kept as if nothing would walk it again."""
+        self._idle: Ledger[int, set[Site]] = machine.ledgers.open()
+        """By a segment that nothing has walked, where it was kept."""
         self._proven: Ledger[int, None] = machine.ledgers.open()
         """Presumed segments of what was walked, or came from a module by its name."""
         self._ones: Ledger[int, None] = machine.ledgers.open()
@@ -273,6 +291,7 @@ class Graphs:
                 self.m.witness.withdraw(events.GraphRetained, site)
             while self._kept_whole.get(key):
                 self.m.witness.withdraw(events.ValueKept, self._kept_whole[key].pop())
+            self._used(key)
             if key in self._kept_in:
                 site, iteration = self._kept_in[key]
                 # Of several iterations, it is all that was kept; a graph of that iteration which was freed is none, or
@@ -284,13 +303,32 @@ class Graphs:
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
         """Values left the code that is followed: their graphs may be walked there."""
+        values = list(values)
         if self._retained:
             for value in self.m.tensors.tensors_in(values, w):
                 self.walks(value, w, certain=False)
+        if self._idle:
+            held = [obj for key in reachable(values, w) if isinstance(obj := w.find(key), Tensor)]
+            for key in frozenset[int]().union(*(tensor.segments | tensor.reaches for tensor in held)):
+                self._used(key)
+
+    def _used(self, segment: int) -> None:
+        """A graph that is kept is walked after all, or may be."""
+        while sites := self._idle.get(segment):
+            self.m.witness.withdraw(events.GraphKept, sites.pop())
 
     # --- keeping
 
-    def summed(self, held: Value, value: Value, w: World, ctx: Context, site: Site, whole: bool = True) -> None:
+    def summed(
+        self,
+        target: cst.CSTNode,
+        held: Value,
+        value: Value,
+        w: World,
+        ctx: Context,
+        site: Site,
+        whole: bool = True,
+    ) -> None:
         """A value was added to a running total: ``total += loss``, ``total = total + loss``.
 
         What is added to the ``whole`` of it is a measure; an average (``x = 0.9 * x + 0.1 * y``) may be of anything.
@@ -300,7 +338,9 @@ class Graphs:
         if age < ctx.iteration and not self.m.witness.muted:
             if whole:
                 self.m.evaluation.measured([value], False, w, ctx)
-            self._kept([held], value, "sum", w, ctx, site)
+            frame = w.find(ctx.frame)
+            own = isinstance(frame, Frame) and type(target) is cst.Name and target.value in frame.vars
+            self._kept([held], value, "sum", own and whole, w, ctx, site)
 
     def totalled(self, held: Value, total: Value, w: World, ctx: Context) -> None:
         """``total`` is what a running total became that was ``held``: it goes back to where that was a number."""
@@ -317,10 +357,18 @@ class Graphs:
         held = [item for item, where in zip(sequence.items, sequence.sites, strict=False) if where == site]
         if sequence.tail is not None and sequence.tail_site == site:
             held.append(sequence.tail)
+        own = self._is_own(ref, w, ctx)
         if isinstance(w.get(w.resolve(value), Object), (Sequence, Mapping)):
-            self._kept(self.m.tensors.tensors_in(held, w), value, "parts", w, ctx, site)
+            self._kept(self.m.tensors.tensors_in(held, w), value, "parts", own, w, ctx, site)
         else:
-            self._kept(held, value, "list", w, ctx, site)
+            self._kept(held, value, "list", own, w, ctx, site)
+
+    def _is_own(self, ref: Ref, w: World, ctx: Context) -> bool:
+        """Whether a variable of the function at hand holds a list, and no object."""
+        frame = w.find(ctx.frame)
+        named = isinstance(frame, Frame) and any(w.resolve(value) == ref for value in frame.vars.values())
+        objects = (obj for obj in w.heap.values() if isinstance(obj, Instance))
+        return named and not any(ref in obj.attrs.values() for obj in objects)
 
     def _carries(self, value: Value, w: World) -> bool:
         """Whether a value is sure to hold the graphs behind it: what an unknown call returned may be a number."""
@@ -332,7 +380,7 @@ class Graphs:
         whole = self._whole.get(segment)
         return segment in self._proven or (whole is not None and self._is_proven(whole))
 
-    def _kept(self, held: list[Value], value: Value, where: str, w: World, ctx: Context, site: Site) -> None:
+    def _kept(self, held: list[Value], value: Value, where: str, own: bool, w: World, ctx: Context, site: Site) -> None:
         if not self.m.witness.listened(events.ValueKept):
             return
         walked_at = None
@@ -366,6 +414,24 @@ class Graphs:
             self._kept_in |= dict.fromkeys(self.reached(part, w), (site, ctx.iteration))
         if held:
             self.m.witness.send(event, w, ctx)
+        kept = [*held, value]
+        idle = own and walked_at is None and not ctx.in_forward and self._is_loss(value, w, ctx)
+        if held and idle and all(self._is_idle(each, w) for each in kept):
+            for key in frozenset[int]().union(*(self.reached(each, w) for each in kept)):
+                self._idle.setdefault(key, set()).add(site)
+            self.m.witness.send(events.GraphKept(site=site, where=where), w, ctx)
+
+    def _is_loss(self, value: Value, w: World, ctx: Context) -> bool:
+        """Whether a value is a single number, with a graph of its own: all of that was made in this iteration."""
+        tensor = w.get(w.resolve(value), Tensor)
+        return tensor is not None and tensor.size == "one" and min(self.reached(value, w), default=0) >= ctx.iteration
+
+    def _is_idle(self, value: Value, w: World) -> bool:
+        """Whether a value is sure to hold a graph that nothing has walked."""
+        if w.grad is not True or not (self.m.tensors.requires_grad(value, w) or self.m.tensors.is_output(value, w)):
+            return False
+        segments = [segment for key in self.reached(value, w) if isinstance(segment := w.find(key), Segment)]
+        return bool(segments) and not any(segment.freed or segment.walked_at for segment in segments)
 
 
 __all__ = ["Graphs"]

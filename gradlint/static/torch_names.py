@@ -24,6 +24,8 @@ ALIASES: Final[dict[str, str]] = {
     "torch.nn.parameter": "torch.nn",
     "torch.nn.utils.clip_grad_norm": "torch.nn.utils.clip_grad_norm_",
     "torch.functional": "torch",
+    "torch.vmap": "torch.func.vmap",
+    "functorch": "torch.func",
     "torch.spmm": "torch.mm",
     "torch.dsmm": "torch.mm",
     "torch.autograd.grad_mode": "torch",

@@ -276,6 +276,9 @@ WALKS: Final = frozenset(["backward", "manual_backward"])
 DERIVATIVES: Final = names("torch.autograd", "grad")
 """Functions that walk a graph and hand the gradients back."""
 
+FUNCTION_TRANSFORMS: Final = names("torch.func", "grad grad_and_value hessian jacfwd jacrev vmap")
+"""Functions that turn a function into one that calls it."""
+
 PICKLES: Final = names("torch", "save load")
 """Functions that write objects to files, and read them."""
 

@@ -112,6 +112,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
         _WALKED | Feature.SAVING,
     ),
     events.ValueKept: (_WALKED,),
+    events.GraphKept: (_WALKED | Feature.LOSS | Feature.MODE,),
     events.GradientsAccumulated: (Feature.BACKWARD,),
     events.GraphRetained: (_WALKED, Feature.RETAINS),
     events.GradientsScaled: (_WALKED, Feature.SCALER),

@@ -34,6 +34,7 @@ _REVOCABLE = (
     events.ModuleBuilt,
     events.GraphRetained,
     events.ValueKept,
+    events.GraphKept,
 )
 """Events that code further on may take back; see :meth:`Witness.withdraw`."""
 
@@ -108,6 +109,8 @@ class Witness:
         self.only: type[events.Event] | None = None  #: a method is called at a time of which nothing is known but this
         self.repeated = False  #: a method is called again: only the order of events tells anything new
         self._withdrawn: dict[type[events.Event], set[Site]] = {}
+        self._told: dict[tuple[str, Site], set[type[events.Event]]] = {}
+        """By a code and a place, the events that told of it and may be taken back."""
         self._read: set[Site] = set()  #: where inputs were made whose gradients are read
         self._disputed: set[tuple[type[Intent], Site]] = set()
         self._given_up = False  #: not all code was followed to its end
@@ -145,6 +148,8 @@ class Witness:
             happened = _Happened(rule.code, name, event.site, None if every_time else ctx.key, alternative)
             key = _Asked(happened, variant)
             self._vote(key, rule, found[0] if found else None)
+            if found and kind in _REVOCABLE:
+                self._told.setdefault((rule.code, event.site), set()).add(kind)
         self.advance(event, w, ctx)
 
     def advance(self, event: events.Event, w: World, ctx: Context) -> None:
@@ -198,6 +203,7 @@ class Witness:
             for rule in self.rules
             if kind in rule.checks
             for site in sites
+            if all(site in self._withdrawn.get(told, ()) for told in self._told.get((rule.code, site), ()))
         }
 
     def used_elsewhere(self) -> set[tuple[str, Location]]:

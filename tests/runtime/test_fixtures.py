@@ -87,6 +87,7 @@ OTHERWISE = {
     "loss_requires_grad-mean of a list of numbers": "nothing tells the guard where the numbers come from",
     "input_requires_grad-a function that is handed on does not mention the input": "no backward pass is made",
     "input_requires_grad-batches cut out of data that requires grad": "the guard watches leaves, not views of them",
+    "loss_keeps_graph-losses of an evaluation whose graphs nothing walks": "only walked graphs are watched",
     "loss_keeps_graph-kept by a closure now and then": "one call of step is too few to tell",
     "missing_zero_grad-a scaler that steps a given optimizer now and then": "nothing calls the functions",
     "missing_zero_grad-moments by hand in buffers that are filled": "the guard sees the steps of optimizers only",
