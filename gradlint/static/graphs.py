@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.sameness import newest
-from gradlint.static.values import Const, Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import Const, Group, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -81,14 +81,17 @@ class Graphs:
 
     def walked(self, root: Value, w: World) -> None:
         """A backward pass starts from a value: the operation, or the one unknown call, behind it made a graph."""
-        tensor = w.get(root, Tensor)
-        if tensor is not None and tensor.segments:
-            self._proven[max(tensor.segments)] = None
+        self.proven(w.get(root, Tensor))
         if not isinstance(root, Unknown):
             return
         own = {self._own_of(key) for key in self._bases(root.key) if key in self._own or self._is_item(key)}
         if len({self._whole.get(key, key) for key in own}) == 1:
             self._proven |= dict.fromkeys(own)
+
+    def proven(self, tensor: Tensor | None) -> None:
+        """A tensor is sure to require grad: so the operation behind it made a graph."""
+        if tensor is not None and tensor.segments:
+            self._proven[max(tensor.segments)] = None
 
     def _bases(self, key: Hashable) -> Iterator[Hashable]:
         if not isinstance(key, tuple) or key in self._own or len(key) < 2 or self._is_item(key):
@@ -317,13 +320,16 @@ class Graphs:
         held = [item for item, where in zip(sequence.items, sequence.sites, strict=False) if where == site]
         if sequence.tail is not None and sequence.tail_site == site:
             held.append(sequence.tail)
-        if isinstance(w.get(w.resolve(value), Object), (Sequence, Mapping)):
+        if self.m.tensors.has_parts(w.get(w.resolve(value), Object)):
             self._kept(self.m.tensors.tensors_in(held, w), value, "parts", w, ctx, site)
         else:
             self._kept(held, value, "list", w, ctx, site)
 
     def _carries(self, value: Value, w: World) -> bool:
         """Whether a value is sure to hold the graphs behind it: what an unknown call returned may be a number."""
+        tensor = w.get(w.resolve(value), Tensor)
+        if tensor is not None and tensor.segments and max(tensor.segments) in self._proven:
+            return True
         newest_of_all = max(self.reached(value, w), default=0)
         return self._is_proven(newest_of_all) or newest_of_all not in self._presumed
 

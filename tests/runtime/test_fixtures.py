@@ -22,6 +22,7 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 #: What running these programs does not show.
 OTHERWISE = {
     "loss_keeps_graph-the loss itself, beside which other things come": "nothing calls the function",
+    "loss_keeps_graph-losses in records": "the guard looks into no objects",
     "data_mutation-silent, a leaf that is filled before anything is computed from it": (
         "the guard does not know what was computed from a leaf"
     ),
