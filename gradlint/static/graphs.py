@@ -302,7 +302,7 @@ class Graphs:
         age = w.age(held) if isinstance(held, Ref) else newest(held.key) if isinstance(held, Unknown) else ctx.iteration
         if age < ctx.iteration and not self.m.witness.muted:
             if whole:
-                self.m.evaluation.measured([value], False, w, ctx)
+                self.m.evaluation.measured([value], False, w, ctx, likely=True)
             self._kept([held], value, "sum", w, ctx, site)
 
     def totalled(self, held: Value, total: Value, w: World, ctx: Context) -> None:

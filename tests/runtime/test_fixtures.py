@@ -37,6 +37,10 @@ OTHERWISE = {
     ),
     "eval_without_no_grad-a layer without parameters called on the input": "one call may only look at a shape",
     "eval_without_no_grad-fields of an output that is an object": "the guard looks into tuples, lists and dicts",
+    "eval_without_no_grad-a function that trains as well computes what an evaluation looks at": (
+        "the guard reports the call of the model itself"
+    ),
+    "eval_without_no_grad-a module that evaluates its parts": "the guard reports the call of the model itself",
     "eval_without_no_grad-another way forward of a model in evaluation": "it sees calls of modules only",
     "eval_mode_missing-tested in the mode it was trained in": "one call may belong to the training",
     "eval_mode_missing-a model just loaded": "one call that is compared with nothing is no evaluation yet",
