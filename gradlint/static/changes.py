@@ -441,6 +441,7 @@ class Changes:
                 group.requires_grad = None if tensor.picked and group.requires_grad is not flag else flag
                 group.told = True
             return
+        frozen = self.m.tensors.is_frozen(tensor.deps, w)
         new: Tensor = w.write(owner.id)
         new.pending = ()
         if flag is False:
@@ -452,7 +453,7 @@ class Changes:
                 new.is_leaf = True
             new.deps |= {group}
             new.requires_grad = flag
-            if tensor.cut is not None or tensor.open:
+            if tensor.cut is not None or tensor.open or frozen:
                 new.asked_at = site
 
     def suspected(self, value: Value, event: events.ConvertedToNumpy | events.DataWritten, w: World) -> None:

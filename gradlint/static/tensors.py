@@ -206,10 +206,10 @@ class Tensors:
             return known_answer
         tensor = w.get(value, Tensor)
         if tensor is not None:
-            return True if tensor.presumed and not self._is_frozen(tensor.deps, w) else None
+            return True if tensor.presumed and not self.is_frozen(tensor.deps, w) else None
         return True if isinstance(value, Unknown) and from_module(value) else None
 
-    def _is_frozen(self, groups: frozenset[int], w: World) -> bool:
+    def is_frozen(self, groups: frozenset[int], w: World) -> bool:
         """Whether none of some parameters requires grad."""
         return bool(groups) and all(self.group_grad(key, w) is False for key in groups)
 
