@@ -495,8 +495,8 @@ class Externals:
     def _thaw(self, groups: frozenset[int], w: World) -> None:
         """Of a module whose inside is not known a part may be frozen, and another one handed to an optimizer.
 
-        Where none is known to be frozen, what is handed over is there to be trained.  What is known of a layer holds for
-        all of it.
+        Where none is known to be frozen, what is handed over is there to be trained.  What is known of a layer holds
+        for all of it.
         """
         whole = set[int]()
         for obj in {**w.shared, **w.heap}.values():

@@ -23,8 +23,9 @@ class Op:
     grad: Literal["inputs", "never", "argument"] = "inputs"
     #: "keeps" (shape, type, device), "clears" (other values: products, relu), "bounds" (probabilities stay what they
     #: are, but for those next to 0 or 1), "combines" (sums of its inputs, which are logits where all of them are),
-    #: "scales" (the same where all but one are numbers), "averages" (probabilities or logits, over some dimension), or
-    #: the activation it applies.
+    #: "scales" (the same where all but one are numbers), "mixes" (the same where one of them is: each element of the
+    #: result is a sum of many), "averages" (probabilities or logits, over some dimension), or the activation that it
+    #: applies.
     activation: str = "clears"
     #: Which tensors its backward needs: nothing can be walked twice, the rest raises once freed.
     #: "input" stands for the tensors it is given (both factors of a product), "output" for its first result, "other"

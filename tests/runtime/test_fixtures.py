@@ -37,6 +37,7 @@ OTHERWISE = {
     ),
     "eval_without_no_grad-a layer without parameters called on the input": "one call may only look at a shape",
     "eval_without_no_grad-fields of an output that is an object": "the guard looks into tuples, lists and dicts",
+    "nll_without_log_softmax-logits that a matrix mixes": "the guard knows logits by the layer that returned them",
     "eval_without_no_grad-a function that trains as well computes what an evaluation looks at": (
         "the guard reports the call of the model itself"
     ),
