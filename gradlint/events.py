@@ -272,7 +272,9 @@ class EvalMode(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputMeasured(Event):
-    """The output of a module was used to evaluate it.  ``site`` is the call of the module.
+    """The output of a module was used to evaluate it.
+
+    ``site`` is the call of the module, or that of the function which called it and returned the output to be used.
 
     It is not sent, or taken back, where a backward pass walks what was computed from that output.
     """
@@ -282,6 +284,7 @@ class OutputMeasured(Event):
     grad_enabled: Fact[bool] = field(default_factory=unknown)
     copied: Fact[bool] = field(default_factory=unknown)  #: no number or label was made of it, only a copy
     set_at: Site | None = None  #: where its mode was set
+    called_at: Site | None = None  #: the call of the module, where ``site`` is another
     within: Site | None = None  #: the function, or the statement of a file, that the call stands in
 
 

@@ -61,5 +61,8 @@ class EvalModeMissing(Rule):
         yield Violation(
             f"{model} is evaluated in training mode: its dropout or batch normalisation acts as in training",
             at=event.site,
-            related=places(("it was put into training mode here", event.set_at)),
+            related=places(
+                ("it was put into training mode here", event.set_at),
+                ("the model itself is called here", event.called_at),
+            ),
         )

@@ -67,7 +67,10 @@ class EvalWithoutNoGrad(Rule):
         yield Violation(
             "this evaluation builds graphs that nothing walks: gradients are enabled",
             at=event.site,
-            related=places(("the model was put into evaluation mode here", event.set_at)),
+            related=places(
+                ("the model was put into evaluation mode here", event.set_at),
+                ("the model itself is called here", event.called_at),
+            ),
             cause=event.within,
             mend=unsafe("record no gradients in this function", _UNRECORDED),
         )

@@ -399,26 +399,31 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 x, y = torch.randn(6, 4), torch.randint(0, 2, (6,))
 
 
-def {name}(x, y):
+def loss_of(x, y):
     return F.cross_entropy(net(x), y)
+
+
+def {name}(x, y):
+    return loss_of(x, y).item()
 
 
 for _ in range(3):
     net.train()
     optimizer.zero_grad()
-    {name}(x, y).backward()
+    loss_of(x, y).backward()
     optimizer.step()
     net.eval()
-    print({name}(x, y).item())
+    print({name}(x, y))
 """
 
 
-@pytest.mark.parametrize(("name", "fixed"), [("loss_of", False), ("test_loss", True)])
+@pytest.mark.parametrize(("name", "fixed"), [("show", False), ("test_loss", True)])
 def test_a_function_that_may_train_as_well_is_left_to_record_graphs(name: str, fixed: bool, tmp_path: Path) -> None:
     path = tmp_path / "main.py"
     path.write_text(HELPING.format(name=name), encoding="utf-8")
     before, _ = mended(tmp_path, [path])
     assert [(finding.code, finding.fix is not None) for finding in before.findings] == [("GL406", fixed)]
+    assert before.findings[0].location.row == HELPING[: HELPING.index(".item()")].count("\n") + 1
 
 
 STEPPING = """\

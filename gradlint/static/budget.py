@@ -48,7 +48,7 @@ class Budget:
         self.spent = 0  #: the steps of what was last followed apart
         self._limit = MAX_STEPS
         self._briefly = False
-        self._times: Counter[Unit] = Counter()
+        self._times: Counter[tuple[Unit, bool]] = Counter()
         self._often: Counter[Unit] = Counter()
         self._kinds: set[Hashable] = set()  #: functions, with the classes of the modules they were given
         self._walks: dict[Unit, bool] = {}
@@ -81,7 +81,11 @@ class Budget:
             self.steps, self._limit, self._briefly, self._times, self._often, self._kinds = before
 
     def tires(
-        self, unit: Unit, aside: Callable[[], bool], kinds: Callable[[], tuple[Hashable, ...]] | None = None
+        self,
+        unit: Unit,
+        aside: Callable[[], bool],
+        kinds: Callable[[], tuple[Hashable, ...]] | None = None,
+        recorded: bool = True,
     ) -> bool:
         """Whether a function that is called, or a class that is built, was often enough.
 
@@ -89,11 +93,12 @@ class Budget:
             unit: the function or class.
             aside: whether it has to do neither with modules nor with gradients; asked rarely.
             kinds: of which classes the modules are that it is given; with others than before, it may do something else.
+            recorded: whether gradients may be enabled; without them, it does something else.
         """
         if not self._briefly:
             return False
-        self._times[unit] += 1
-        times = self._times[unit]
+        self._times[unit, recorded] += 1
+        times = self._times[unit, recorded]
         if kinds is not None and self._is_new(unit, kinds()):
             return False
         return times > REPEATS or (times > REPEATS_ASIDE and aside())

@@ -277,7 +277,8 @@ class Calls:
         if receiver is not None and fn.kind != "static":
             args = args.behind(receiver)
         far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
-        if far or self._tires(unit, args, w) or not unit.is_readable:
+        forward = self._is_forward(fn, receiver, w)
+        if far or self._tires(unit, args, w, forward) or not unit.is_readable:
             return [(w, self.m.escapes.call(fn, args, w, ctx, site))]
         frame = w.new(Frame({}, fn.frame))
         here = Context(
@@ -290,11 +291,12 @@ class Calls:
             fn,
             fn.owner,
             receiver,
-            ctx.in_forward or self._is_forward(fn, receiver, w),
+            ctx.in_forward or forward,
             ctx.peeled,
             ctx.iteration,
             ctx.loop,
             ctx.around,
+            called_at=site,
         )
         self.bind(fn, args, w, here)
         before, checked, periodic = w.grad, w.module_checked, w.periodic
@@ -313,13 +315,15 @@ class Calls:
                 self._clean(world, value, since)
         return results
 
-    def _tires(self, unit: FunctionUnit, args: Arguments, w: World) -> bool:
+    def _tires(self, unit: FunctionUnit, args: Arguments, w: World, forward: bool) -> bool:
         if unit.name == "__init__":
             return False
         if self.m.reach.stands_aside(unit) and self.m.budget.wearies(unit):
             return True
         kinds = partial(self._kinds_in, args, w)
-        return self.m.budget.tires(unit, partial(self.m.reach.stands_aside, unit), kinds)
+        return self.m.budget.tires(
+            unit, lambda: not forward and self.m.reach.stands_aside(unit), kinds, w.grad is not False
+        )
 
     def _is_to_be_replaced(self, fn: Function, receiver: Ref, w: World) -> bool:
         """Whether a method does nothing, of an object of a class that nothing builds: a subclass may do more."""

@@ -441,6 +441,7 @@ class Changes:
                 group.requires_grad = None if tensor.picked and group.requires_grad is not flag else flag
                 group.told = True
             return
+        frozen = self.m.tensors.is_frozen(tensor.deps, w)
         new: Tensor = w.write(owner.id)
         new.pending = ()
         if flag is False:
@@ -452,7 +453,7 @@ class Changes:
                 new.is_leaf = True
             new.deps |= {group}
             new.requires_grad = flag
-            if tensor.cut is not None or tensor.open:
+            if tensor.cut is not None or tensor.open or frozen:
                 new.asked_at = site
 
     def suspected(self, value: Value, event: events.ConvertedToNumpy | events.DataWritten, w: World) -> None:
@@ -488,7 +489,7 @@ class Changes:
         if tensor is None or not isinstance(value, Ref) or depth == 0 or tensor.groups:
             return
         if tensor.requires_grad is None:
-            reasons = self._reasons(tensor, w)
+            reasons = self._alike(tensor, w) or self._reasons(tensor, w)
             for event in tensor.pending:
                 if tensor.structured and isinstance(event, events.DataWritten):
                     continue  # no tensor, it may be: what has other data
@@ -498,11 +499,21 @@ class Changes:
             new.requires_grad = True
             if new.is_leaf is None and new.segments:
                 new.is_leaf = False
+            self.m.graphs.proven(new)
             for source in reasons:
                 self._prove(source, w, ctx, site, depth - 1)
-            sources = self._segments(tensor.sources, w, doubtful=len(tensor.sources) == 1)
+            every = all(self.m.tensors.requires_grad(Ref(key), w) for key in tensor.sources)
+            sources = self._segments(tensor.sources, w, doubtful=every or len(tensor.sources) == 1)
             new.doubtful &= sources | self.m.graphs.of_others(tensor.doubtful)
             self._prove_group(tensor, w)
+
+    def _alike(self, tensor: Tensor, w: World) -> list[Value]:
+        """The outputs that may be why a tensor requires grad, if they come from the same parameters: each does then."""
+        outputs = [Ref(key) for key in tensor.sources if self.m.tensors.presumed(Ref(key), w)]
+        found = [part for value in outputs if isinstance(part := w.find(value.id), Tensor)]
+        if tensor.results or len({part.deps for part in found}) != 1 or any(part.open for part in found):
+            return []
+        return [*outputs] if len(outputs) > 1 else []
 
     def _reasons(self, tensor: Tensor, w: World) -> list[Value]:
         """The only value that can be why a tensor requires grad: where more can be, all outputs of the same module.

@@ -40,6 +40,7 @@ class Context:
     around: tuple[int, ...] = ()  #: the numbers at which the iterations began that this one stands in, outermost first
     yields: list[tuple[Value, Site]] | None = None
     on_yield: Callable[[World, Value], object] | None = None
+    called_at: Site | None = None  #: where the function that is being executed was called
 
     def site(self, node: cst.CSTNode) -> Site:
         """The place of a node of the unit that is being executed."""
@@ -49,6 +50,18 @@ class Context:
         """This context in another iteration of a loop that stands here."""
         around = (*self.around, self.iteration) if self.iteration else self.around
         return replace(self, iteration=fresh(), loop=loop, around=around)
+
+    def way(self, site: Site) -> Iterator[tuple[tuple[Unit, int], Site]]:
+        """The functions and statements on the call stack, innermost first, with the place in each that led to ``site``.
+
+        Each is known by its depth as well, which tells it from others that call it or are called by it.
+        """
+        here: Context | None = self
+        at: Site | None = site
+        while here is not None and at is not None:
+            yield (here.unit, here.depth), at
+            at = here.called_at
+            here = here.parent
 
     def frames(self) -> Iterator[int]:
         """The frames on the call stack, innermost first."""

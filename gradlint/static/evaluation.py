@@ -46,11 +46,21 @@ _OWN_MODE = Chain(("self", "training"), called=False)
 class _Call:
     """One call of a module whose output may be evaluated."""
 
-    site: Site
+    way: tuple[tuple[tuple[Unit, int], Site], ...]  #: to the call, as :meth:`Context.way` has it
     training: bool | None  #: the mode that its output follows; None where none is known to matter
     set_at: Site | None
     grad: bool
     module: str
+
+    @property
+    def site(self) -> Site:
+        return self.way[0][1]
+
+    @property
+    def mode_set_on_way(self) -> int:
+        """The number of the first function on the way that has set the mode; or of the last of all."""
+        found = (n for n, ((unit, _), _) in enumerate(self.way) if getattr(self.set_at, "unit", None) is unit)
+        return next(found, len(self.way) - 1)
 
 
 class Evaluation:
@@ -59,6 +69,10 @@ class Evaluation:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._calls: Ledger[int, _Call] = machine.ledgers.open()
+        self._told: Ledger[int, int] = machine.ledgers.open()
+        """By call, the number of the function on the way to it that looked at its output first, and so evaluates."""
+        self._likely: Ledger[int, int] = machine.ledgers.open()
+        """The same of functions that made probabilities or a total of it: they may do so for others that evaluate."""
         self._asking: dict[Unit, bool] = {}  #: by class, whether the forward pass of its objects asks for their mode
         self.passes = 0  #: how many backward passes were made
         self._held: set[int] = set()  #: modules held by what was given others: they may be copies of those
@@ -161,7 +175,7 @@ class Evaluation:
             if acting.training is None or acting.training is before:
                 continue
             if not (before and self._is_frozen(ref, world)):
-                self._watch(ref, obj, acting, value, before, world, site)
+                self._watch(ref, obj, acting, value, before, world, ctx.way(site))
 
     def method_called(
         self, method: Bound, args: Arguments, results: Results, before: bool | None, ctx: Context, site: Site
@@ -184,7 +198,7 @@ class Evaluation:
             tensors = [world.get(part, Tensor) for part in self.m.tensors.tensors_in([value], world)]
             known_ones = [part for part in tensors if part is not None and not part.calls]
             if len(known_ones) == len(tensors) and any(part.requires_grad for part in known_ones):
-                self._watch(receiver, obj, self._acting(receiver, obj, world), value, before, world, site)
+                self._watch(receiver, obj, self._acting(receiver, obj, world), value, before, world, ctx.way(site))
 
     def _acting(self, ref: Ref, obj: Instance, w: World) -> Instance:
         """The module whose mode counts: a container of layers, whenever it was built, acts as they do."""
@@ -202,7 +216,16 @@ class Evaluation:
         groups = [w.find(key) for key in self.m.modules.groups(ref, w)]
         return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
-    def _watch(self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, site: Site) -> None:
+    def _watch(
+        self,
+        ref: Ref,
+        obj: Instance,
+        acting: Instance,
+        value: Value,
+        grad: bool,
+        w: World,
+        way: Iterable[tuple[tuple[Unit, int], Site]],
+    ) -> None:
         training = acting.training
         if training and not self._acts_as_in_training(ref, w, frozenset()):
             training = None
@@ -210,7 +233,7 @@ class Evaluation:
             return
         key = fresh()
         name = obj.cls.unit.name if obj.cls is not None else obj.name
-        self._calls[key] = _Call(site, training, acting.mode_at, grad, name)
+        self._calls[key] = _Call(tuple(way), training, acting.mode_at, grad, name)
         for part in self.m.tensors.tensors_in([value], w):
             if isinstance(part, Ref) and w.get(part, Tensor) is not None:
                 w.write(part.id).calls |= {key}
@@ -255,28 +278,40 @@ class Evaluation:
         """An operation was applied: those that give numbers, labels or probabilities measure an output."""
         if op.result == "array" or (op.detaches and op.result != "number"):
             self.measured(inputs, True, w, ctx)
-        elif (
-            op.result in ("number", "pair", "pair_by_dim")
-            or op.integral
-            or op.grad == "never"
-            or op.activation in ("softmax", "log_softmax", "sigmoid")
-        ):
+        elif op.result in ("number", "pair", "pair_by_dim") or op.integral or op.grad == "never":
             self.measured(inputs, False, w, ctx)
+        elif op.activation in ("softmax", "log_softmax", "sigmoid"):
+            self.measured(inputs, False, w, ctx, likely=True)
 
-    def measured(self, values: Iterable[Value], copied: bool, w: World, ctx: Context) -> None:
-        """Outputs were turned into numbers, labels or probabilities, or merely copied."""
+    def measured(self, values: Iterable[Value], copied: bool, w: World, ctx: Context, *, likely: bool = False) -> None:
+        """Outputs were turned into numbers, labels or probabilities, or merely copied.
+
+        The function that looks at an output evaluates; one that computes it may serve the training as well, unless it
+        sets the mode.  One that makes probabilities or a total of it is ``likely`` to evaluate, if no other does.
+        """
         if not self._calls or self.m.witness.muted or _in_forward(ctx):
             return
+        here = {place for place, _ in ctx.way(NodeSite(ctx.unit))}
         for key in sorted(frozenset[int]().union(*(self.calls(v, w) for v in values))):
             call = self._calls[key]
+            found = next((number for number, (place, _) in enumerate(call.way) if place in here), 0)
+            number = min(found, call.mode_set_on_way, self._told.get(key, found))
+            if likely:
+                self._likely.setdefault(key, number)
+            else:
+                self._told[key] = number
+                if self._likely.get(key, number) < number:
+                    self.m.witness.withdraw(events.OutputMeasured, call.way[self._likely[key]][1])
+            site = call.way[number][1]
             event = events.OutputMeasured(
-                site=call.site,
+                site=site,
                 module=call.module,
                 training=unknown() if call.training is None else known(call.training),
                 grad_enabled=known(call.grad),
                 copied=known(copied),
                 set_at=call.set_at,
-                within=call.site.unit.here if isinstance(call.site, NodeSite) else None,
+                called_at=None if site == call.site else call.site,
+                within=site.unit.here if isinstance(site, NodeSite) else None,
             )
             self.m.witness.send(event, w, ctx, variant=(copied, call.module))
 
@@ -304,7 +339,8 @@ class Evaluation:
 
     def _withdraw(self, keys: Iterable[int]) -> None:
         for key in keys:
-            self.m.witness.withdraw(events.OutputMeasured, self._calls[key].site)
+            for _, site in self._calls[key].way:
+                self.m.witness.withdraw(events.OutputMeasured, site)
 
 
 def _depends_on_mode(obj: Instance) -> bool:

@@ -13,6 +13,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import made_by
 from gradlint.static.memory import overwriting
 from gradlint.static.modes import mode_of
+from gradlint.static.modules import MODULES
 from gradlint.static.ops import Conversion, Dropout, Op
 from gradlint.static.outcome import Results
 from gradlint.static.provenance import NUMPYS
@@ -495,10 +496,19 @@ class Externals:
     def _thaw(self, groups: frozenset[int], w: World) -> None:
         """Of a module whose inside is not known a part may be frozen, and another one handed to an optimizer.
 
-        Where none is known to be frozen, what is handed over is there to be trained.
+        Where none is known to be frozen, what is handed over is there to be trained.  What is known of a layer holds
+        for all of it.
         """
+        whole = set[int]()
+        for obj in {**w.shared, **w.heap}.values():
+            if isinstance(obj, Instance) and obj.kind in MODULES and (obj.layer is not None or obj.cls is not None):
+                whole |= obj.groups
+                parameters = (w.get(w.resolve(value), Tensor) for value in obj.attrs.values())
+                whole.update(*(parameter.groups for parameter in parameters if parameter is not None))
         for key in groups:
             group = w.find(key)
+            if isinstance(group, Group) and group.requires_grad is False and key in whole:
+                continue
             if isinstance(group, Group) and group.opaque and group.requires_grad is not True:
                 w.write(key).requires_grad = True if group.requires_grad is None else None
 

@@ -21,7 +21,6 @@ from gradlint.static.values import (
     Frame,
     Group,
     Instance,
-    Mapping,
     Object,
     Ref,
     Segment,
@@ -99,14 +98,17 @@ class Graphs:
 
     def walked(self, root: Value, w: World) -> None:
         """A backward pass starts from a value: the operation, or the one unknown call, behind it made a graph."""
-        tensor = w.get(root, Tensor)
-        if tensor is not None and tensor.segments:
-            self._proven[max(tensor.segments)] = None
+        self.proven(w.get(root, Tensor))
         if not isinstance(root, Unknown):
             return
         own = {self._own_of(key) for key in self._bases(root.key) if key in self._own or self._is_item(key)}
         if len({self._whole.get(key, key) for key in own}) == 1:
             self._proven |= dict.fromkeys(own)
+
+    def proven(self, tensor: Tensor | None) -> None:
+        """A tensor is sure to require grad: so the operation behind it made a graph."""
+        if tensor is not None and tensor.segments:
+            self._proven[max(tensor.segments)] = None
 
     def _bases(self, key: Hashable) -> Iterator[Hashable]:
         if not isinstance(key, tuple) or key in self._own or len(key) < 2 or self._is_item(key):
@@ -337,7 +339,7 @@ class Graphs:
         age = w.age(held) if isinstance(held, Ref) else newest(held.key) if isinstance(held, Unknown) else ctx.iteration
         if age < ctx.iteration and not self.m.witness.muted:
             if whole:
-                self.m.evaluation.measured([value], False, w, ctx)
+                self.m.evaluation.measured([value], False, w, ctx, likely=True)
             frame = w.find(ctx.frame)
             own = isinstance(frame, Frame) and type(target) is cst.Name and target.value in frame.vars
             self._kept([held], value, "sum", own and whole, w, ctx, site)
@@ -358,7 +360,7 @@ class Graphs:
         if sequence.tail is not None and sequence.tail_site == site:
             held.append(sequence.tail)
         own = self._is_own(ref, w, ctx)
-        if isinstance(w.get(w.resolve(value), Object), (Sequence, Mapping)):
+        if self.m.tensors.has_parts(w.get(w.resolve(value), Object)):
             self._kept(self.m.tensors.tensors_in(held, w), value, "parts", own, w, ctx, site)
         else:
             self._kept(held, value, "list", own, w, ctx, site)
@@ -372,6 +374,9 @@ class Graphs:
 
     def _carries(self, value: Value, w: World) -> bool:
         """Whether a value is sure to hold the graphs behind it: what an unknown call returned may be a number."""
+        tensor = w.get(w.resolve(value), Tensor)
+        if tensor is not None and tensor.segments and max(tensor.segments) in self._proven:
+            return True
         newest_of_all = max(self.reached(value, w), default=0)
         return self._is_proven(newest_of_all) or newest_of_all not in self._presumed
 

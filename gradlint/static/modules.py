@@ -481,11 +481,15 @@ class Modules:
             self._outright([value] if several is None else [*several.items, several.tail or NONE], w)
         if layer.returns == "tensor" or not isinstance(value, Ref):
             return value
-        other = self.m.tensors.view(value, w, site)
-        if isinstance(other, Ref):
-            w.write(other.id).structured = True
+        if layer.returns == "lstm":
+            states = [self.m.tensors.view(value, w, site) for _ in range(2)]
+            other: Value = w.new(Sequence(states, [None, None], None, None, False))
+        else:
+            other = self.m.tensors.view(value, w, site)
+            if isinstance(other, Ref):
+                w.write(other.id).structured = True
         given = w.get(w.resolve(args.get(0, "input") or NONE), Sequence)
-        packed = layer.returns == "recurrent" and given is not None and given.fields == PACKED_FIELDS
+        packed = layer.returns in ("recurrent", "lstm") and given is not None and given.fields == PACKED_FIELDS
         first = self.m.operations.packed(value, w, site) if packed else value
         return w.new(Sequence([first, other], [None, None], None, None, False))
 

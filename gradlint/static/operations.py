@@ -35,7 +35,7 @@ _ARITHMETIC = {
     "*": Op(saves="input", size="broadcast", activation="scales"),
     "/": Op(saves="input", size="broadcast", activation="scales"),
     "**": Op(saves="both", size="broadcast"),
-    "@": Op(saves="input"),
+    "@": Op(saves="input", activation="mixes"),
     "neg": Op(saves="", size="keeps", activation="combines"),
 }
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
@@ -268,7 +268,7 @@ class Operations:
         elif op.activation == "averages" and first is not None and _is_probability(first) and self._has_dim(args):
             new.activation, new.activation_at = first.activation, first.activation_at
             new.nudged = "none"
-        elif op.activation in ("combines", "scales", "averages"):
+        elif op.activation in ("combines", "scales", "mixes", "averages"):
             combined = self.combined_logits(op, inputs, w)
             new.activation = "none" if combined is None else "logits"
             new.activation_at = None if combined is None else combined.activation_at
@@ -303,7 +303,8 @@ class Operations:
         """The first of what an operation sums or scales that is no number, if the result is logits as well."""
         tensors = [w.get(value, Tensor) for value in inputs if not (isinstance(value, Unknown) and is_number(value))]
         logits = [tensor for tensor in tensors if tensor is not None and tensor.activation == "logits"]
-        if not logits or len(logits) < len(tensors) or (op.activation == "scales" and len(logits) > 1):
+        some = len(logits) < len(tensors) and op.activation != "mixes"
+        if not logits or some or (op.activation == "scales" and len(logits) > 1):
             return None
         return logits[0]
 

@@ -23,8 +23,9 @@ class Op:
     grad: Literal["inputs", "never", "argument"] = "inputs"
     #: "keeps" (shape, type, device), "clears" (other values: products, relu), "bounds" (probabilities stay what they
     #: are, but for those next to 0 or 1), "combines" (sums of its inputs, which are logits where all of them are),
-    #: "scales" (the same where all but one are numbers), "averages" (probabilities or logits, over some dimension), or
-    #: the activation it applies.
+    #: "scales" (the same where all but one are numbers), "mixes" (the same where one of them is: each element of the
+    #: result is a sum of many), "averages" (probabilities or logits, over some dimension), or the activation that it
+    #: applies.
     activation: str = "clears"
     #: Which tensors its backward needs: nothing can be walked twice, the rest raises once freed.
     #: "input" stands for the tensors it is given (both factors of a product), "output" for its first result, "other"
@@ -59,7 +60,7 @@ class Layer:
     drops: tuple[int, str] | None = None  #: where the probability of a dropout inside is given, which is 0 else
     between: tuple[int, str] | None = None  #: the same of the number of layers, where it drops between them only
     container: Literal["", "sequential", "list", "dict", "wrapper"] = ""  #: "wrapper": calls the one module given to it
-    returns: Literal["tensor", "recurrent", "attention"] = "tensor"
+    returns: Literal["tensor", "recurrent", "lstm", "attention"] = "tensor"
     """A tensor, ``(output, hidden)``, or ``(output, weights)``."""
 
 

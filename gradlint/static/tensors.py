@@ -206,10 +206,10 @@ class Tensors:
             return known_answer
         tensor = w.get(value, Tensor)
         if tensor is not None:
-            return True if tensor.presumed and not self._is_frozen(tensor.deps, w) else None
+            return True if tensor.presumed and not self.is_frozen(tensor.deps, w) else None
         return True if isinstance(value, Unknown) and from_module(value) else None
 
-    def _is_frozen(self, groups: frozenset[int], w: World) -> bool:
+    def is_frozen(self, groups: frozenset[int], w: World) -> bool:
         """Whether none of some parameters requires grad."""
         return bool(groups) and all(self.group_grad(key, w) is False for key in groups)
 
@@ -349,12 +349,15 @@ class Tensors:
             elif isinstance(obj, (Sequence, Mapping)) and depth:
                 inner = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
                 found += self.tensors_in([*inner, *([obj.tail] if obj.tail is not None else [])], w, depth - 1)
-            elif isinstance(obj, Instance) and depth and self._has_fields(obj):
+            elif isinstance(obj, Instance) and depth and self.has_parts(obj):
                 found += self.tensors_in(obj.attrs.values(), w, depth - 1)
         return found
 
-    def _has_fields(self, obj: Instance) -> bool:
-        return obj.kind == "distribution" or self.m.definitions.is_record(obj)
+    def has_parts(self, obj: Object | None) -> bool:
+        """Whether an object holds others as its items or fields: a list, tuple, dict or record."""
+        if isinstance(obj, Instance):
+            return obj.kind == "distribution" or self.m.definitions.is_record(obj)
+        return isinstance(obj, (Sequence, Mapping))
 
     def deps(self, value: Value, w: World) -> frozenset[int]:
         """The parameter groups a value may depend on."""

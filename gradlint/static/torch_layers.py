@@ -82,7 +82,8 @@ _NN: Final = merged(
     _like("CosineSimilarity:cosine_similarity PairwiseDistance:pairwise_distance"),
     # recurrent layers and attention.  Their own dropout is 0 by default; that of a Transformer is 0.1.
     layers("RNN", _HIDDEN, parameters=True, drops=(6, "dropout"), between=(2, "num_layers"), returns="recurrent"),
-    layers("GRU LSTM", _HIDDEN, parameters=True, drops=(5, "dropout"), between=(2, "num_layers"), returns="recurrent"),
+    layers("GRU", _HIDDEN, parameters=True, drops=(5, "dropout"), between=(2, "num_layers"), returns="recurrent"),
+    layers("LSTM", _HIDDEN, parameters=True, drops=(5, "dropout"), between=(2, "num_layers"), returns="lstm"),
     layers("RNNBase", _HIDDEN, parameters=True, returns="recurrent"),
     layers("LSTMCell", Op("tensors", copies=True), parameters=True),
     layers("RNNCell GRUCell RNNCellBase", _HIDDEN, parameters=True),

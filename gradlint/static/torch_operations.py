@@ -181,7 +181,8 @@ _WRITES: Final = merged(
 )
 
 _ALGEBRA: Final = merged(
-    ops("bmm cross ger inner kron matmul mm mv outer stft", copies=True),
+    ops("bmm matmul mm", activation="mixes", copies=True),
+    ops("cross ger inner kron mv outer stft", copies=True),
     ops("addbmm addmm addmv addr baddbmm", saves="other", copies=True),
     ops("matrix_exp matrix_power", size="keeps", copies=True),
     ops("cholesky inverse", saves="output", size="keeps", copies=True),

@@ -22,6 +22,7 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 #: What running these programs does not show.
 OTHERWISE = {
     "loss_keeps_graph-the loss itself, beside which other things come": "nothing calls the function",
+    "loss_keeps_graph-losses in records": "the guard looks into no objects",
     "data_mutation-silent, a leaf that is filled before anything is computed from it": (
         "the guard does not know what was computed from a leaf"
     ),
@@ -36,6 +37,11 @@ OTHERWISE = {
     ),
     "eval_without_no_grad-a layer without parameters called on the input": "one call may only look at a shape",
     "eval_without_no_grad-fields of an output that is an object": "the guard looks into tuples, lists and dicts",
+    "nll_without_log_softmax-logits that a matrix mixes": "the guard knows logits by the layer that returned them",
+    "eval_without_no_grad-a function that trains as well computes what an evaluation looks at": (
+        "the guard reports the call of the model itself"
+    ),
+    "eval_without_no_grad-a module that evaluates its parts": "the guard reports the call of the model itself",
     "eval_without_no_grad-another way forward of a model in evaluation": "it sees calls of modules only",
     "eval_mode_missing-tested in the mode it was trained in": "one call may belong to the training",
     "eval_mode_missing-a model just loaded": "one call that is compared with nothing is no evaluation yet",
