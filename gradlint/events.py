@@ -45,7 +45,7 @@ class Tensor:
     stale_at: Site | None = None  #: where a step changed parameters that its graph still needs as they were
     cut: Fact[str] = field(default_factory=unknown)
     """No gradient flows through it, known to have been cut by: "detach", "copy", "integers", "number", "numpy",
-    "no_grad", or "round" (whose gradient is zero)."""
+    "gradient" (derived without ``create_graph``), "no_grad", or "round" (whose gradient is zero)."""
     cut_at: Site | None = None
     asked_at: Site | None = None  #: where the result of a computation was told to require grad
 

@@ -13,6 +13,7 @@ _HOW = {
     "number": "it became a plain number here",
     "round": "it was rounded here: the gradient of that is zero",
     "numpy": "it became a numpy array here",
+    "gradient": "it was derived here, without create_graph=True",
 }
 
 
@@ -22,7 +23,8 @@ class BrokenGraph(Rule):
     ## What it does
     Finds calls of `backward()` on values that nothing connects with a parameter any more: everything they were
     computed from was detached, copied (`torch.tensor(loss)`, `Variable(loss.data)`), turned into a number or a numpy
-    array (`.item()`, `.numpy()`), rounded, or became integers (`argmax`, comparisons).
+    array (`.item()`, `.numpy()`), rounded, became integers (`argmax`, comparisons), or is a gradient that
+    `torch.autograd.grad` gave without `create_graph=True`.
 
     ## Why is this bad
     It raises, or, where the value was rounded or told to require grad, trains nothing: no gradient reaches a parameter.

@@ -48,6 +48,7 @@ from gradlint.static.values import (
     NONE,
     Bound,
     Const,
+    Cut,
     External,
     Function,
     Group,
@@ -464,6 +465,7 @@ class Externals:
             if create == Const(False):
                 new.requires_grad, new.deps, new.segments, new.open = False, frozenset(), frozenset(), False
                 new.reaches = frozenset()
+                new.cut = Cut("gradient", site)
             else:
                 new.requires_grad = True if self.m.graphs.passes_weights(inputs, outputs, w) else None
                 if not new.segments:  # the operations that computed the gradient made some

@@ -244,7 +244,7 @@ class Methods:
             if tensor.size == "samples":
                 view = replace(view, scalar=unknown())  # who takes one number is likely to have one sample
             self.m.witness.send(events.NumberTaken(site=site, tensor=view), w, ctx)
-        if op.device in ("to", "cpu") and self._stays(tensor, op, given, w):
+        if op.device in ("to", "cpu") and op.result == "tensor" and self._stays(tensor, op, given, w):
             return receiver
         result = self.m.operations.apply(op, given, w, ctx, site)
         if name not in ARRAY_METHODS:

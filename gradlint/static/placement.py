@@ -31,9 +31,10 @@ class Placement:
         self.m = machine
 
     def all_on_cuda(self, obj: Instance, args: Arguments, w: World) -> bool:
-        """Whether a module is known to be on CUDA, and all that it is given as well."""
+        """Whether a module is on CUDA, and all that it is given: it is where that is, if nothing says otherwise."""
         given = [w.get(value, Tensor) for value in self.m.tensors.tensors_in(args, w)]
-        known_all = bool(given) and not args.open and obj.device == "cuda"
+        may_be = obj.device == "cuda" or (obj.device is None and obj.opaque)
+        known_all = bool(given) and not args.open and may_be
         return known_all and all(t is not None and "cuda" in (t.device, t.device_if_tensor) for t in given)
 
     def called(self, result: Unknown, callee: Value, method: str, args: Arguments, w: World) -> Value:

@@ -286,7 +286,7 @@ class Segment(Object):
 class Cut:
     """The place where a value lost its graph."""
 
-    how: str  #: "detach", "copy", "integers", "number", "numpy", "no_grad" or "round"
+    how: str  #: "detach", "copy", "integers", "number", "numpy", "gradient", "no_grad" or "round"
     at: Site
 
 
