@@ -61,7 +61,8 @@ class Legacy:
         base = w.find(tensor.data_of) if tensor.data_of is not None else None
         if not isinstance(base, Tensor) or index != Const(0) or (base.is_leaf and base.shape):
             return False
-        if tensor.size == "one":
+        if tensor.size == "one" and tensor.data_of is not None:
+            self.m.evaluation.measured([Ref(tensor.data_of)], False, w, ctx)
             self._send("index", ".data[0]", ".item()", w, ctx, site, taken_at=tensor.data_at)
         return tensor.size == "one"
 
