@@ -187,7 +187,7 @@ class BuiltinCalls:
 
     def _list(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if not args.positional:
-            return w.new(Sequence())
+            return w.new(Sequence(loses="maxlen" in args.keywords))
         value = w.resolve(args.positional[0])
         obj = w.get(value, Object)
         if isinstance(obj, Instance) and obj.kind == "parameters":

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
     from gradlint.static.python import Index
 
+_ADDING = frozenset(
+    ["append", "add", "appendleft", "extend", "insert", "copy", "__iter__", "count", "index"]
+)  #: methods of lists that take none of the items away
 _STRING_METHODS = frozenset(
     [
         "lower",
@@ -45,6 +48,8 @@ class Containers:
     ) -> Value:
         """Call a method of a list."""
         python = self.m.python
+        if name not in _ADDING and obj.held:
+            w.write(receiver.id).held = frozenset()
         if name in ("append", "add", "appendleft"):
             value = args.get(0) or NONE
             python.append(receiver, value, w, ctx, site, certain=name != "appendleft")
@@ -79,6 +84,7 @@ class Containers:
         obj = w.find(receiver.id)
         if isinstance(obj, Sequence):
             new: Sequence = w.write(receiver.id)
+            new.held = frozenset()
             position = index.value if isinstance(index, Const) else index
             if obj.tail is None and isinstance(position, int) and -len(obj.items) <= position < len(obj.items):
                 del new.items[position], new.sites[position]

@@ -111,6 +111,8 @@ class Escapes:
             parts += [obj.tail] if obj.tail is not None else []
             for part in parts:
                 self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
+            if isinstance(obj, Sequence) and obj.held:
+                w.write(value.id).held = frozenset()
             if obj.tail is None and (isinstance(obj, Mapping) or obj.mutable):
                 w.write(value.id).tail = None
         elif isinstance(value, Bound):

@@ -311,8 +311,8 @@ class _Join:
             tail, site = self.optional(tail, extra), site or where
         closed_by = x.closed_by if x.closed_by == y.closed_by else None
         fields = x.fields if x.fields == y.fields else ()  # named tuples of two kinds
-        clears = x.clears | y.clears
-        return Sequence(items, x.sites[:shared], tail, site, x.mutable, fields, closed_by, x.own | y.own, clears)
+        own, held, loses, clears = x.own | y.own, x.held & y.held, x.loses or y.loses, x.clears | y.clears
+        return Sequence(items, x.sites[:shared], tail, site, x.mutable, fields, closed_by, own, held, loses, clears)
 
 
 def _are_same_parameters(x: Instance, y: Instance) -> bool:

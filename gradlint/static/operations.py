@@ -86,6 +86,9 @@ class Operations:
         if op.likens:
             inputs = self.m.tensors.tensors_in(args.positional[:1], w)
         result = self.result(op, inputs, args, w, site, parameters, device)
+        if result.requires_grad and result.doubtful:
+            lists = (w.get(w.resolve(value), Sequence) for value in args)
+            result.doubtful = result.doubtful.difference(*(each.held for each in lists if each is not None))
         if op.result == "pair" or (op.result == "pair_by_dim" and self._reduces_dim(args, w)):
             pair = self._pair(result, w, site)
             values = w.get(pair, Sequence)

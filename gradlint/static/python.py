@@ -347,7 +347,10 @@ class Python:
             self.m.memory.array_changed(owner, w, ctx, site, at=place)
         elif isinstance(obj, Sequence) and isinstance(owner, Ref):
             new = w.write(owner.id)
-            if (
+            new.held = frozenset()
+            if isinstance(index, slice):
+                self._set_slice(owner, index, value, w, ctx, site)
+            elif (
                 isinstance(index, Const)
                 and isinstance(index.value, int)
                 and -len(new.items) <= index.value < len(new.items)
@@ -365,6 +368,16 @@ class Python:
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             w.remember(("item", owner.key, key), value)
+
+    def _set_slice(self, owner: Ref, index: slice, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """``owner[:] = value`` for a list: all that it held is gone; of another slice, some may be."""
+        if index == slice(None):
+            new: Sequence = w.write(owner.id)
+            new.items, new.sites, new.tail, new.tail_site, new.own = [], [], None, None, frozenset()
+            new.end_with(None)
+            self.extend(owner, value, w, ctx, site)
+        else:
+            self.append(owner, self.iterate(value, w, ctx, site).element(w, ctx), w, ctx, site, certain=False)
 
     def put(self, ref: Ref, key: Value | None, value: Value, w: World) -> None:
         """Put a value into a dict; if the key is not known, or there are very many, to what stands for the others."""
@@ -395,7 +408,7 @@ class Python:
         self.m.graphs.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
         certain = certain and ctx.peeled < w.age(ref) and ref.id not in self._standing
-        if certain and new.tail is None and len(new.items) < MAX_KNOWN:
+        if certain and new.tail is None and len(new.items) < MAX_KNOWN and not new.loses:
             new.items.append(value)
             new.sites.append(site)
             return
@@ -404,6 +417,9 @@ class Python:
             new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
         new.end_with(value if certain else None)
         new.tail_site = new.tail_site or site
+        tensor = w.get(w.resolve(value), Tensor)
+        if tensor is not None and tensor.requires_grad and not new.loses:
+            new.held |= tensor.segments - tensor.doubtful
 
     def is_another(self, tail: Value, value: Value, w: World) -> bool:
         """Whether a value is one more of those that a loop makes at one place.

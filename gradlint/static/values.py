@@ -406,6 +406,8 @@ class Sequence(Object):
     fields: tuple[str, ...] = ()  #: of a namedtuple
     closed_by: tuple[Value, Value] | None = None  #: the last item of all, and what ``tail`` was when it was put there
     own: frozenset[int] = frozenset()  #: segments that only one of the values in the tail has, each one its own
+    held: frozenset[int] = frozenset()  #: segments that some of the values in the tail are sure to have
+    loses: bool = False  #: it has a greatest length, and lets go of others then
     clears: frozenset[int] = frozenset()  #: of a generator: whose gradients are cleared on the way to the next value
     age: int = 0  #: of what is one of two: the number of the younger one
     owner: object = None
