@@ -448,7 +448,7 @@ class Externals:
         roots = [(value, root) for value in outputs if (root := w.get(value, Tensor)) is not None]
         for number, (value, root) in enumerate(roots):
             view = self.m.tensors.view_of(value, w)
-            self.m.changes.differentiated(value, w, ctx, site)
+            self.m.proofs.differentiated(value, w, ctx, site)
             self.m.graphs.walks(value, w)
             if flag and retain_given is not None and create == Const(False):
                 self.m.graphs.retained(value, w, ctx, site)

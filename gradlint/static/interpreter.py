@@ -59,6 +59,7 @@ from gradlint.static.ownership import Ownership
 from gradlint.static.passes import Passes
 from gradlint.static.placement import Placement
 from gradlint.static.plain_tensors import PlainTensors
+from gradlint.static.proofs import Proofs
 from gradlint.static.python import Python
 from gradlint.static.registrations import Registrations
 from gradlint.static.serialization import Serialization
@@ -118,6 +119,7 @@ class Interpreter:
         self.tensors = Tensors(self)
         self.operations = Operations(self)
         self.changes = Changes(self)
+        self.proofs = Proofs(self)
         self.graphs = Graphs(self)
         self.evaluation = Evaluation(self)
         self.uses = Uses(self)

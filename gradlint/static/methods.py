@@ -323,7 +323,7 @@ class Methods:
         )
         self.m.witness.send(event, w, ctx, alternative=which)
         if w.grad and not view.requires_grad.known:
-            self.m.changes.suspected(value, event, w)
+            self.m.proofs.suspected(value, event, w)
 
     # --- modules, optimizers and other instances
 

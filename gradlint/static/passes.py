@@ -50,7 +50,7 @@ class Passes:
         given = known(bool(args.positional) or "gradient" in args.keywords)
         asked = events.BackwardAsked(site=site, root=self.m.tensors.view_of(root, w), gradient_given=given)
         self.m.witness.send(asked, w, ctx)
-        self.m.changes.differentiated(root, w, ctx, site)
+        self.m.proofs.differentiated(root, w, ctx, site)
         self.m.graphs.walks(root, w)
         asked_to_retain = args.keywords.get("retain_graph", args.keywords.get("retain_variables"))
         retain = _flag(w.resolve(asked_to_retain or NONE), w)
