@@ -186,18 +186,19 @@ class BuiltinCalls:
         return joined
 
     def _list(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        loses = "maxlen" in args.keywords or len(args.positional) > 1
         if not args.positional:
-            return w.new(Sequence(loses="maxlen" in args.keywords))
+            return w.new(Sequence(loses=loses))
         value = w.resolve(args.positional[0])
         obj = w.get(value, Object)
         if isinstance(obj, Instance) and obj.kind == "parameters":
             return value
         if isinstance(obj, Sequence):
-            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, own=obj.own))
+            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, own=obj.own, loses=loses))
         known_items, element = self._items(value, w, ctx, site)
         if known_items is not None:
-            return w.new(Sequence(list(known_items), [None] * len(known_items)))
-        return w.new(Sequence([], [], element))
+            return w.new(Sequence(list(known_items), [None] * len(known_items), loses=loses))
+        return w.new(Sequence([], [], element, loses=loses))
 
     def _reversed(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         ref = self._list(args, w, ctx, site)

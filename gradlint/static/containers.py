@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from gradlint.static.interpreter import Interpreter
     from gradlint.static.python import Index
 
-_ADDING = frozenset(
-    ["append", "add", "appendleft", "extend", "insert", "copy", "__iter__", "count", "index"]
-)  #: methods of lists that take none of the items away
+_KEEPING = frozenset(["append", "add", "appendleft", "extend", "insert", "copy", "__iter__", "count", "index"])
+"""Methods of lists that take none of the items away."""
 _STRING_METHODS = frozenset(
     [
         "lower",
@@ -48,7 +47,7 @@ class Containers:
     ) -> Value:
         """Call a method of a list."""
         python = self.m.python
-        if name not in _ADDING and obj.held:
+        if name not in _KEEPING and obj.held:
             w.write(receiver.id).held = frozenset()
         if name in ("append", "add", "appendleft"):
             value = args.get(0) or NONE
