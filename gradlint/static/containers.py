@@ -60,8 +60,7 @@ class Containers:
             python.append(receiver, args.get(1) or NONE, w, ctx, site, certain=False)
             return NONE
         if name == "clear":
-            new = w.write(receiver.id)
-            new.items, new.sites, new.tail, new.tail_site, new.own = [], [], None, None, frozenset()
+            w.write(receiver.id).empty()
             return NONE
         if name in ("pop", "remove", "reverse", "sort", "appendleft") and obj.closed_by is not None:
             w.write(receiver.id).end_with(None)
@@ -88,7 +87,7 @@ class Containers:
             if obj.tail is None and isinstance(position, int) and -len(obj.items) <= position < len(obj.items):
                 del new.items[position], new.sites[position]
             elif isinstance(index, slice) or len(obj.items) == 1:
-                new.items, new.sites, new.tail, new.tail_site = [], [], None, None
+                new.empty()
             new.end_with(None)
         elif isinstance(obj, Mapping) and isinstance(index, (Const, Unknown)):
             w.write(receiver.id).items.pop(index, None)

@@ -36,7 +36,8 @@ class Grouping:
         held = obj.attrs.get(name)
         if isinstance(held, Ref):
             return held
-        given = obj.cls is None and "." not in obj.name and self.m.tensors.is_given(obj.groups, w)
+        of_library = "." in obj.name
+        given = obj.cls is None and not of_library and self.m.tensors.is_given(obj.groups, w)
         if not given and not holds_parameters(obj.name):
             return None
         groups = [group for key in sorted(obj.groups) if isinstance(group := w.find(key), Group)]

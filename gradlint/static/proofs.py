@@ -58,7 +58,7 @@ class Proofs:
         if tensor is None or not isinstance(value, Ref) or depth == 0 or tensor.groups:
             return
         if tensor.requires_grad is None:
-            reasons = self._alike(tensor, w) or self._reasons(tensor, w)
+            reasons = self._reasons(tensor, w)
             for event in tensor.pending:
                 if tensor.structured and isinstance(event, events.DataWritten):
                     continue  # no tensor, it may be: what has other data
@@ -75,14 +75,6 @@ class Proofs:
             sources = self._segments(tensor.sources, w, doubtful=every or len(tensor.sources) == 1)
             new.doubtful &= sources | self.m.graphs.of_others(tensor.doubtful)
             self._prove_group(tensor, w)
-
-    def _alike(self, tensor: Tensor, w: World) -> list[Value]:
-        """The outputs that may be why a tensor requires grad, if they come from the same parameters: each does then."""
-        outputs = [Ref(key) for key in tensor.sources if self.m.tensors.presumed(Ref(key), w)]
-        found = [part for value in outputs if isinstance(part := w.find(value.id), Tensor)]
-        if tensor.results or len({part.deps for part in found}) != 1 or any(part.open for part in found):
-            return []
-        return [*outputs] if len(outputs) > 1 else []
 
     def _reasons(self, tensor: Tensor, w: World) -> list[Value]:
         """The only value that can be why a tensor requires grad: where more can be, all outputs of the same module.

@@ -372,9 +372,7 @@ class Python:
     def _set_slice(self, owner: Ref, index: slice, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``owner[:] = value`` for a list: all that it held is gone; of another slice, some may be."""
         if index == slice(None):
-            new: Sequence = w.write(owner.id)
-            new.items, new.sites, new.tail, new.tail_site, new.own = [], [], None, None, frozenset()
-            new.end_with(None)
+            w.write(owner.id).empty()
             self.extend(owner, value, w, ctx, site)
         else:
             self.append(owner, self.iterate(value, w, ctx, site).element(w, ctx), w, ctx, site, certain=False)

@@ -412,6 +412,11 @@ class Sequence(Object):
     age: int = 0  #: of what is one of two: the number of the younger one
     owner: object = None
 
+    def empty(self) -> None:
+        """Nothing is in it any more."""
+        self.items, self.sites, self.tail, self.tail_site = [], [], None, None
+        self.closed_by, self.own, self.held = None, frozenset(), frozenset()
+
     @property
     def ending(self) -> Value | None:
         """The last item, where there are any number of others and it is known all the same."""
