@@ -31,7 +31,8 @@ _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 _LOADER = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")
 _MODULE = re.compile(
     r"(^|_)(model|net|network|encoder|decoder|backbone|teacher|student|generator|discriminator|critic|actor|policy|"
-    r"head|trunk|classifier|embedder|extractor|mlp|rnn|lstm|gru|cell|lin|linear|fc|conv|layer|block|unet|cnn)"
+    r"head|trunk|classifier|regressor|embedder|extractor|projector|denoiser|tower|mlp|rnn|lstm|gru|cell|lin|linear|fc|"
+    r"conv|layer|block|cnn|gnn|gcn|vit|bert|gpt|lm|llm|vae|autoencoder|transformer|[a-z]+net)"
     r"(_[a-z0-9]{1,2}|\d*)$|^(net|model)[A-Z_]"
 )
 _LOSS = re.compile(r"(^|_)(criterion|criteria|objective|loss|loss_?(fn|func|function))$")

@@ -59,7 +59,7 @@ class Escapes:
             self.m.witness.read(inputs, w, ctx, site, certain=False)
         result = Unknown(("call", fresh()), method, frozenset(deps))
         result = self.m.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
-        self.m.graphs.called(result, [*args, callee], w)
+        self.m.graphs.called(result, callee, method, args, w)
         return self.m.placement.called(result, callee, method, args, w)
 
     def doubt(self, groups: Iterable[int], values: Iterable[Value], w: World) -> None:

@@ -15,7 +15,7 @@ from gradlint.static.context import Context
 from gradlint.static.literals import Literal, formatted, value_of
 from gradlint.static.modes import mode_of
 from gradlint.static.outcome import Results
-from gradlint.static.provenance import is_later, is_number
+from gradlint.static.provenance import is_later, is_number, key_of
 from gradlint.static.slices import place_of
 from gradlint.static.values import (
     NONE,
@@ -659,13 +659,6 @@ def _deps(value: Value) -> frozenset[int]:
 def _as_expression(target: cst.CSTNode) -> cst.BaseExpression:
     assert isinstance(target, cst.BaseExpression)  # the grammar: a name, attribute or subscript
     return target
-
-
-def key_of(value: Value) -> Hashable:
-    """The identity of a value, as part of the identity of what is computed from it."""
-    if isinstance(value, (Unknown, Choice)):
-        return value.key
-    return value
 
 
 def _index_of(parts: list[Value | slice | None]) -> Value | slice | None:

@@ -15,6 +15,7 @@ import libcst as cst
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.escapes import reachable
+from gradlint.static.provenance import key_of
 from gradlint.static.sameness import newest
 from gradlint.static.values import (
     Const,
@@ -66,6 +67,7 @@ class Graphs:
         self._whole: Ledger[int, int] = machine.ledgers.open()
         """By the segment of an item: that of the result it is an item of."""
         self._presumed: Ledger[int, None] = machine.ledgers.open()  #: all of those
+        self._callees: Ledger[int, Hashable] = machine.ledgers.open()  #: by the segment of a result: what was called
         self._retained: Ledger[int, set[Site]] = machine.ledgers.open()  #: where backward passes retained a segment
         self._kept_in: Ledger[int, tuple[Site, int]] = machine.ledgers.open()
         """By a segment, where its graph was kept, and when."""
@@ -82,14 +84,15 @@ class Graphs:
 
     # --- following
 
-    def called(self, result: Unknown, args: Iterable[Value], w: World) -> None:
+    def called(self, result: Unknown, callee: Value, method: str, args: Iterable[Value], w: World) -> None:
         """An unknown callable returned ``result``: it may carry a graph of its own, over those of its arguments."""
-        given = self.m.tensors.tensors_in(args, w)
+        given = self.m.tensors.tensors_in([*args, callee], w)
         calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in given))
         if w.grad is not False:
             before = frozenset[int]().union(*(self.reached(v, w) for v in given))
             own = self._own[result.key] = fresh()
             self._presumed[own] = None
+            self._callees[own] = key_of(callee), method
             self._traces[result.key] = _Trace(before | {own}, calls)
             if isinstance(result.key, tuple) and result.key[2:] == ("forward",) and w.grad:
                 self._proven[own] = None
@@ -135,6 +138,10 @@ class Graphs:
     def calls(self, key: Hashable, w: World) -> frozenset[int]:
         """The calls of modules whose outputs an unknown value was computed from."""
         return self._of_key(key, w).calls
+
+    def callees(self, value: Value, w: World) -> frozenset[Hashable]:
+        """What unknown callables made the values that one was computed from."""
+        return frozenset(self._callees.get(self._whole.get(key, key)) for key in self.presumed(value, w))
 
     def presumed(self, value: Value, w: World) -> frozenset[int]:
         """The presumed segments behind ``value``, each made an object of this world."""

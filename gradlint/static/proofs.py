@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import TRUE
+from gradlint.static.provenance import carries_graph, is_computed, operands_of
 from gradlint.static.values import Group, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
 
@@ -89,10 +90,10 @@ class Proofs:
             if youngest is None or len(reasons) == 1:
                 break
             reasons = list(dict.fromkeys([value for value in reasons if value != youngest] + before[youngest]))
-        modules = {self.m.tensors.deps(v, w) if self.m.tensors.presumed(v, w) else None for v in reasons}
+        modules = {self._made_by(value, w) for value in reasons}
         if len(reasons) > 1 and (len(modules) > 1 or not all(modules)):
             return []
-        return [self._made_of(value, w) if isinstance(value, Unknown) else value for value in reasons]
+        return [self._computed(value, w) if isinstance(value, Unknown) else value for value in reasons]
 
     def _candidates(self, tensor: Tensor, w: World) -> list[Value]:
         """What may be why a tensor requires grad, which is not known of it: outputs of modules, if any."""
@@ -104,10 +105,27 @@ class Proofs:
             return outputs
         return [] if self._own_groups(tensor, w) else sources
 
+    def _made_by(self, value: Value, w: World) -> frozenset[Hashable]:
+        """The modules a value is an output of: their parameters, or what they were called by."""
+        if not self.m.tensors.presumed(value, w):
+            return frozenset()
+        return self.m.tensors.deps(value, w) or self.m.graphs.callees(value, w)
+
     def _made_of(self, result: Unknown, w: World) -> Value:
         """What an unknown call returned, which is a tensor now."""
         value = w.resolve(result)
         return self.m.tensors.from_unknown(value, w, structured=True) if isinstance(value, Unknown) else value
+
+    def _computed(self, result: Unknown, w: World) -> Value:
+        """What is sure to require grad is a tensor; if operators gave it, so does one of those they were given."""
+        value = self._made_of(result, w)
+        tensor = w.get(value, Tensor)
+        if isinstance(value, Ref) and tensor is not None and tensor.requires_grad is None and is_computed(result):
+            operands = [w.resolve(operand) for operand in operands_of(result)]
+            new: Tensor = w.write(value.id)
+            new.sources = tuple(each.id for each in operands if w.get(each, Tensor) is not None)  # type: ignore[union-attr]
+            new.results = tuple(each for each in operands if isinstance(each, Unknown) and carries_graph(each))
+        return value
 
     def _own_groups(self, tensor: Tensor, w: World) -> list[int]:
         """The parameters of the layer that made a tensor, where they may require grad."""

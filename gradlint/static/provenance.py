@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable
 
 from gradlint.static.torch_table import names_parameter
-from gradlint.static.values import Const, Ref, Unknown, Value
+from gradlint.static.values import Choice, Const, Ref, Unknown, Value
 
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
 FIGURE = "figure"  #: the kind of what a tensor or a conversion gives that is a number, or several
@@ -16,6 +16,13 @@ COPY = "copy"  #: the kind of a deep copy, of what its key says last
 
 
 _NOT_A_MODULE = re.compile(r"trainer|engine|learner|agent|runner|algo|estimator|pipeline|experiment|solver|self")
+
+
+def key_of(value: Value) -> Hashable:
+    """The identity of a value, as part of the identity of what is computed from it."""
+    if isinstance(value, (Unknown, Choice)):
+        return value.key
+    return value
 
 
 def looks_like_module(value: Unknown) -> bool:
@@ -59,6 +66,12 @@ def from_module(value: Unknown) -> bool:
 def is_computed(value: Unknown) -> bool:
     """Whether an unknown value is what an operator gave."""
     return isinstance(value.key, tuple) and value.key[0] in ("binary", "unary")
+
+
+def operands_of(value: Unknown) -> list[Value]:
+    """What an operator was given that gave an unknown value, but for constants and choices."""
+    parts = value.key[2:] if isinstance(value.key, tuple) else ()
+    return [Unknown(part) if isinstance(part, tuple) else part for part in parts if isinstance(part, (tuple, Ref))]
 
 
 _CARRIERS = frozenset(["call", "result", "abstract"])
@@ -178,14 +191,19 @@ def may_be_input(value: Unknown) -> bool:
 
 def carries_graph(value: Unknown) -> bool:
     """Whether an unknown value may carry a graph: it came from a call that could not be followed."""
-    key: Hashable = value.key
+    return _carries(value.key) or bool(value.deps)
+
+
+def _carries(key: Hashable) -> bool:
     while isinstance(key, tuple) and len(key) > 1:
         if key[0] in _CARRIERS:
             return True
         if key[0] not in _PARTS:
             break
+        if key[0] == "binary" and _carries(key[3]):
+            return True
         key = key[2] if key[0] in ("binary", "unary", COPY) else key[1]
-    return bool(value.deps)
+    return False
 
 
 def is_later(value: Value) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
-from gradlint.static.expressions import key_of
+from gradlint.static.provenance import key_of
 from gradlint.static.torch_table import DOWNLOADS
 from gradlint.static.values import NONE, Choice, Const, External, Instance, Mapping, Object, Sequence, Unknown, Value
 from gradlint.static.world import World
