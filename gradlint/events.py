@@ -194,6 +194,11 @@ class Cleared(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeriodicClearing(Event):
+    """Gradients are cleared in every k-th iteration only, and applied in every one.  Sent before :class:`Cleared`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParametersReplaced(Event):
     """Parameters got new values from elsewhere, or are new objects: what was accumulated is void."""
 

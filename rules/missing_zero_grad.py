@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gradlint.events import Backward, Cleared, Event, ParametersReplaced, Step
+from gradlint.events import Backward, Cleared, Event, ParametersReplaced, PeriodicClearing, Step
 from gradlint.finding import Severity, Site
 from gradlint.intents import ClearGradients, InsertBehind, Mend, joint, unsafe
 from gradlint.protocol import Protocol, Token, Violating
@@ -64,12 +64,13 @@ class MissingZeroGrad(Rule):
             ("held", Cleared): "clear",
             ("spent", Cleared): "clear",
             ("mixed", Cleared): "clear",
+            ("spent", PeriodicClearing): "spent",  # what follows is another story than where it is not this time
             ("held", ParametersReplaced): "clear",
             ("spent", ParametersReplaced): "clear",
             ("mixed", ParametersReplaced): "clear",
         },
         start="clear",
-        arms=Step,
+        arms=(Step, PeriodicClearing),
     )
 
     @gradients.violated

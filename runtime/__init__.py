@@ -43,6 +43,7 @@ from gradlint.events import (
     OptimizerChecked,
     OutputMeasured,
     ParametersReplaced,
+    PeriodicClearing,
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
@@ -94,6 +95,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         OptimizerChecked,
         OutputMeasured,
         ParametersReplaced,
+        PeriodicClearing,
         PeriodicStep,
         RequiresGradSet,
         SavedTensorChanged,
@@ -108,8 +110,8 @@ EVENTS: frozenset[type[Event]] = frozenset(
 )
 """The types of the events this witness knows.
 
-Some it knows without sending them: to it, parameters that are replaced are new subjects without a past, and gradients
-are only said to be discarded between the steps that miss them.
+Some it knows without sending them: to it, parameters that are replaced are new subjects without a past, gradients are
+only said to be discarded between the steps that miss them, and an iteration goes one way, whatever others do.
 """
 
 OnFinding = Literal["warn", "raise", "collect"] | Callable[[Finding], object]

@@ -261,7 +261,7 @@ class Changes:
         if mine or (tensor.is_parameter and not tensor.is_gradient):
             self.m.optimizers.clear(groups, mine, w, ctx, site, "grad")
         else:
-            self.m.stepping.before_clearing(groups, w, ctx, site)
+            self.m.stepping.before_clearing(groups, (), w, ctx, site)
             self.m.witness.cleared(groups, "grad", w, ctx, site)
 
     def attribute(self, owner: Ref, tensor: Tensor, name: str, w: World, ctx: Context, site: Site) -> Value:

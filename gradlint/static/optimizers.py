@@ -43,9 +43,9 @@ class Optimizers:
         self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site, owner: str = "zero_grad"
     ) -> None:
         """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
-        self.m.stepping.before_clearing(groups, w, ctx, site)
-        self.m.witness.cleared(groups, owner, w, ctx, site)
         others = self.others(groups, opaque, w)
+        self.m.stepping.before_clearing(groups, others, w, ctx, site)
+        self.m.witness.cleared(groups, owner, w, ctx, site)
         if others:
             self.m.witness.cleared(others, owner, w, ctx, site, certain=False)
         if self._holds_more(groups, w):  # these are not to be applied, and the others are
@@ -72,9 +72,9 @@ class Optimizers:
         """Call a method of an optimizer."""
         if name == "zero_grad":
             # An opaque optimizer clears its own parameters; only the model behind it is not known.
-            self.m.stepping.before_clearing(obj.groups, w, ctx, site)
-            self.m.witness.cleared(obj.groups, "zero_grad", w, ctx, site)
             others = self._may_be(receiver, w)
+            self.m.stepping.before_clearing(obj.groups, others, w, ctx, site)
+            self.m.witness.cleared(obj.groups, "zero_grad", w, ctx, site)
             if others:
                 self.m.witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
             return NONE

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.ledger import Ledger
 
 _SCALE = Op(saves="other", size="keeps", activation="keeps")
 _SCALER_NAME = re.compile(r"(^|_)(grad_?|amp_?|loss_?)?scaler$")
@@ -32,6 +33,7 @@ class Stepping:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._cleared_in: set[Hashable] = set()  #: loops in which gradients are cleared
+        self._periodic: Ledger[int, None] = machine.ledgers.open()  #: groups that steps of every k-th iteration touch
 
     # --- optimizers
 
@@ -53,6 +55,7 @@ class Stepping:
         """An optimizer, or something for it, is about to step these groups."""
         self.settle(w, ctx, site)
         if w.periodic:
+            self._periodic |= dict.fromkeys(groups)
             elsewhere = [key for key in groups if w.write(key).discarded != ctx.loop]
             self.m.witness.send(events.DiscardedElsewhere(site=site, touches=_all(elsewhere)), w, ctx)
             self.m.witness.send(events.PeriodicStep(site=site, touches=_all(groups)), w, ctx)
@@ -77,8 +80,10 @@ class Stepping:
                 if isinstance(group, Group) and group.discarded == group.wasted == loop:
                     world.write(key).discarded = Left(loop, ctx.loop)
 
-    def before_clearing(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
-        """The gradients of these groups are about to be cleared."""
+    def before_clearing(
+        self, groups: frozenset[int], others: Iterable[int], w: World, ctx: Context, site: Site
+    ) -> None:
+        """The gradients of these groups are about to be cleared, with those of others if they are the same."""
         self.settle(w, ctx, site)
         if not w.periodic:
             self._cleared_in.add(ctx.loop)
@@ -88,6 +93,9 @@ class Stepping:
                     group.wasted = ctx.loop
                 group.discarded = ctx.loop
             self.m.witness.send(events.GradientsDiscarded(site=site, touches=_all(groups)), w, ctx)
+        else:
+            steady = groups.union(others) - self._periodic.keys()
+            self.m.witness.send(events.PeriodicClearing(site=site, touches=_all(steady)), w, ctx)
         if self.m.witness.listened(events.GradientsDropped):
             touches = self.m.witness.presumed(groups, w)
             self.m.witness.send(events.GradientsDropped(site=site, touches=touches), w, ctx)
