@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from gradlint.static.ledger import Ledger
 
 
+_STEPS = frozenset(["step", "first_step"])
+"""Methods of an optimizer that apply gradients: sharpness-aware minimisation climbs by them, and then descends."""
+
+
 class Optimizers:
     """Clears gradients and applies them."""
 
@@ -106,7 +110,7 @@ class Optimizers:
 
     def own_step(self, method: Bound, w: World, ctx: Context, site: Site) -> AbstractContextManager[None]:
         """While a method is executed: whether it is the ``step`` of an optimizer that the project writes itself."""
-        obj = w.get(method.receiver, Instance) if method.name == "step" else None
+        obj = w.get(method.receiver, Instance) if method.name in _STEPS else None
         if obj is None or obj.kind != "optimizer" or not isinstance(method.receiver, Ref):
             return nullcontext()
         return self._stepping(method.receiver, ctx, site)
@@ -133,7 +137,7 @@ class Optimizers:
             method = method.parent
         function = method.function if method is not None else None
         own = groups & obj.groups
-        if own and function is not None and (function.unit.name == "step" or function.unit.name.startswith("_")):
+        if own and function is not None and (function.unit.name in _STEPS or function.unit.name.startswith("_")):
             self.m.witness.step(own, obj.name, w, caller, site, whole=False)
 
     def _closed(self, optimizer: Value, obj: Instance, closure: Value, w: World, ctx: Context, site: Site) -> Value:

@@ -23,6 +23,9 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 OTHERWISE = {
     "loss_keeps_graph-the loss itself, beside which other things come": "nothing calls the function",
     "loss_keeps_graph-losses in records": "the guard looks into no objects",
+    "missing_zero_grad-sharpness-aware minimisation that keeps the gradients of either step": (
+        "to the guard, what climbs is no step"
+    ),
     "data_mutation-silent, a leaf that is filled before anything is computed from it": (
         "the guard does not know what was computed from a leaf"
     ),
