@@ -505,7 +505,10 @@ class GradientHistory:
                 if was or is_now:
                     part.clear()
                     cleared.append(part)
-                if was and not is_now:
+                only_zeros = (
+                    is_now and part.changed_at <= part.reached_at
+                )  # added by the backward pass, as to dead units
+                if was and (only_zeros or not is_now):
                     refilled.append(part)
         self._send_cleared(site, cleared)
         if self._last_backward is not None:

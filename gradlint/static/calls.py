@@ -539,6 +539,9 @@ class Calls:
             return [(w, ref)]
         if not self.m.definitions.is_dataclass(cls):
             self.m.construction.initialized(ref, w, ctx, site)
+            obj = w.get(ref, Instance)
+            if obj is not None and obj.layer is not None and obj.layer.container:
+                self.m.layers.fill(ref, obj.layer, args, w, ctx, site)
             return [(w, ref)]
         self._fill(ref, cls, args, w, ctx, site)
         after = self.m.definitions.attribute(cls, "__post_init__", w)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradlint.static.values import (
     HOOKED,
@@ -30,6 +30,9 @@ from gradlint.static.values import (
     Value,
 )
 from gradlint.static.world import History, World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
 
 MAX_ALTERNATIVES = 4
 MAX_DEFINITIONS = 8  #: the same where all are classes and functions, as in a registry
@@ -57,21 +60,26 @@ def _flat(value: Value) -> tuple[Value, ...]:
 def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | None:
     """What a value is one of that is either of two; None if that is too much to follow.
 
-    Of many modules that are made at one place, as by a loop, two stand for all.
+    Of many modules that are made at one place, as by a loop, two stand for all, or one where there are many places.
     """
     alternatives = tuple(dict.fromkeys((*_flat(a), *_flat(b))))
-    if len(alternatives) > MAX_ALTERNATIVES:
-        made: dict[object, int] = {}
-        kept = []
-        for value in alternatives:
-            obj = next((obj for w in worlds if (obj := w.get(value, Instance)) is not None), None)
-            if obj is not None and obj.kind == "module" and obj.made_at is not None:
-                made[obj.made_at] = made.get(obj.made_at, 0) + 1
-                if made[obj.made_at] > 2:
-                    continue
-            kept.append(value)
-        alternatives = tuple(kept)
-    return alternatives if len(alternatives) <= _most({type(value) for value in alternatives}) else None
+    most = _most({type(value) for value in alternatives})
+    for standing in (2, 1):
+        if len(alternatives) > most:
+            alternatives = tuple(_some_of_each_place(alternatives, standing, worlds))
+    return alternatives if len(alternatives) <= most else None
+
+
+def _some_of_each_place(values: Iterable[Value], most: int, worlds: Iterable[World]) -> Iterator[Value]:
+    """The values, but no more than some of those modules that are made at one place."""
+    made: dict[Site, int] = {}
+    for value in values:
+        obj = next((obj for w in worlds if (obj := w.get(value, Instance)) is not None), None)
+        if obj is not None and obj.kind == "module" and obj.made_at is not None:
+            made[obj.made_at] = made.get(obj.made_at, 0) + 1
+            if made[obj.made_at] > most:
+                continue
+        yield value
 
 
 def _most(kinds: set[type]) -> int:

@@ -9,7 +9,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Layer, Op
 from gradlint.static.outcome import Results
 from gradlint.static.python import Index, Items
-from gradlint.static.values import NONE, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import NONE, Choice, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -95,22 +95,26 @@ class LayerContainers:
 
     def named(self, obj: Instance, w: World) -> Mapping:
         """What a ``ModuleDict`` holds, as a dict."""
-        known: dict[Value, Value] = {Const(name): w.resolve(obj.attrs[name]) for name in _members(obj)}
+        known: dict[Value, Value] = {Const(name): w.resolve(obj.attrs[name]) for name in _members(obj, w)}
         return Mapping(known, obj.attrs.get(_OTHERS))
+
+    def holds_unknown(self, obj: Instance, w: World) -> bool:
+        """Whether a container holds modules that are not known."""
+        return is_open(obj) or any(isinstance(w.resolve(obj.attrs[name]), Unknown) for name in _members(obj, w))
 
     def iterate(self, obj: Instance, w: World) -> Items | None:
         """What a loop over a container gives; None if it is none, or nothing is known of what it holds."""
         kind = obj.layer.container if obj.layer is not None else ""
         never = self.m.python.never
         if kind in ("sequential", "list") and not is_open(obj):
-            return Items([w.resolve(value) for value in obj.attrs.values()], never)
+            return Items([w.resolve(obj.attrs[name]) for name in _members(obj, w)], never)
         if kind in ("sequential", "list"):
-            ends = [next((value for name, value in obj.attrs.items() if name != _MORE), None), _ending(obj)]
+            ends = [next((obj.attrs[name] for name in _places(obj, w) if name != _MORE), None), _ending(obj, w)]
             known = [w.resolve(end) for end in dict.fromkeys(ends) if end is not None]
             return Items(known, never) if known else None
         if kind != "dict" or _OTHERS in obj.attrs:
             return None
-        return Items([Const(name) for name in _members(obj)], never)
+        return Items([Const(name) for name in _members(obj, w)], never)
 
     def get_item(self, obj: Instance, index: Index, w: World, site: Site) -> Value | None:
         """``container[0]``, ``container["head"]``, ``container[1:]``; None if nothing is known of what it holds."""
@@ -118,7 +122,7 @@ class LayerContainers:
             some = Instance(name=obj.name, kind="module", layer=obj.layer, attrs=dict(obj.attrs), made_at=site)
             _forget_ending(some)
             return w.new(some)
-        names = _members(obj)
+        names = _members(obj, w)
         closed = not is_open(obj)
         if isinstance(index, Const) and not isinstance(index.value, bool):
             key = index.value
@@ -127,7 +131,7 @@ class LayerContainers:
             if key in obj.attrs:
                 return w.resolve(obj.attrs[key])
         if isinstance(index, slice) and closed:
-            attrs = {str(number): value for number, value in enumerate(list(obj.attrs.values())[index])}
+            attrs = {str(number): obj.attrs[name] for number, name in enumerate(names[index])}
             return w.new(Instance(name=obj.name, kind="module", layer=obj.layer, attrs=attrs, made_at=site))
         value = obj.attrs.get(_OTHERS)
         if value is not None and isinstance(index, Const) and isinstance(index.value, str):
@@ -147,7 +151,7 @@ class LayerContainers:
         if not isinstance(index, Const):
             self._put_aside(new, value, w)
             return
-        names = _members(obj)
+        names = _members(obj, w)
         key = index.value
         if is_open(new):
             _forget_ending(new)
@@ -162,7 +166,7 @@ class LayerContainers:
         if obj is None or obj.layer is None or not obj.layer.container:
             return
         new = w.write(owner.id)
-        names = _members(obj)
+        names = _members(obj, w)
         key = index.value if isinstance(index, Const) else index
         closed = not is_open(obj)
         if isinstance(key, str) and key in names:
@@ -210,17 +214,17 @@ class LayerContainers:
     def call(self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``sequential(x)``: through one layer after the other, as far as they are known."""
         if not is_open(obj):
-            return self._chain(obj.attrs, args, w, ctx, site)
+            return self._chain([obj.attrs[name] for name in _members(obj, w)], args, w, ctx, site)
         value = self.m.operations.apply(
             _UNKNOWN_LAYERS, args, w, ctx, site, parameters=self.m.modules.groups(callee, w)
         )
         self._through_more(value, w)
-        last = _ending(obj)
-        return [(w, value)] if last is None else self._chain({_LAST: last}, Arguments([value]), w, ctx, site)
+        last = _ending(obj, w)
+        return [(w, value)] if last is None else self._chain([last], Arguments([value]), w, ctx, site)
 
-    def _chain(self, layers: dict[str, Value], args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+    def _chain(self, layers: list[Value], args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         value = args.positional[0] if args.positional else Unknown(("input", fresh()))
-        for number, child in enumerate(list(layers.values())):
+        for number, child in enumerate(layers):
             here = ctx.at(site, number)
             child = w.resolve(child)
             value = self.m.calls.joined(self.m.calls.call(child, Arguments([value]), w, here, site), w)
@@ -243,18 +247,32 @@ def is_open(obj: Instance) -> bool:
     return _MORE in obj.attrs
 
 
-def _members(obj: Instance) -> list[str]:
+def _members(obj: Instance, w: World) -> list[str]:
     """The names of the modules that a container is known to hold at places that are known."""
-    return [name for name in obj.attrs if not name.startswith("<")]
+    return [name for name in _places(obj, w) if not name.startswith("<")]
+
+
+def _places(obj: Instance, w: World) -> list[str]:
+    """The names under which a container holds modules: other attributes and buffers are none of them."""
+    plain = {name for name in obj.set_at if not _may_be_module(w.resolve(obj.attrs.get(name, NONE)), w)} | obj.buffers
+    return [name for name in obj.attrs if name not in plain and (name in (_MORE, _LAST) or not name.startswith("<"))]
+
+
+def _may_be_module(value: Value, w: World) -> bool:
+    """Whether an attribute may be a module: what a method of something unknown gave, as a size, is none."""
+    if isinstance(value, Unknown):
+        return isinstance(value.key, tuple) and value.key[0] == "call" and not value.hint
+    obj = w.get(value, Instance)
+    return isinstance(value, Choice) or (obj is not None and obj.kind in ("module", "lightning", "loss"))
 
 
 def _unused(obj: Instance) -> str:
     return next(name for name in map(str, itertools.count(len(obj.attrs))) if name not in obj.attrs)
 
 
-def _ending(obj: Instance) -> Value | None:
+def _ending(obj: Instance, w: World) -> Value | None:
     """The last module of a container that holds some that are not known; None if it may be one of those."""
-    last = next(reversed(obj.attrs), _MORE)
+    last = next(reversed(_places(obj, w)), _MORE)
     return None if last == _MORE else obj.attrs[last]
 
 

@@ -333,10 +333,8 @@ class Methods:
             return Unknown(("super", fresh()))
         if name == "__init__":
             return self._super_init(receiver.receiver, obj, args, w, ctx, site)
-        if name == "forward" and obj.layer is not None:
-            return self.m.operations.apply(obj.layer.op, args, w, ctx, site, parameters=obj.groups)
-        if name == "forward" and obj.loss is not None:
-            return self.m.modules.loss(obj.loss.name, obj.loss, obj, args, w, ctx, site)
+        if name == "forward" and (obj.layer is not None or obj.loss is not None):
+            return self.m.calls.joined(self.m.modules.inherited(receiver.receiver, obj, args, w, ctx, site), w)
         return self._instance(receiver.receiver, obj, name, args, w, ctx, site)
 
     def _super_init(self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -410,6 +408,10 @@ class Methods:
             return self.call(self.m.optimizers.opaque_optimizer(receiver, w, site), name, args, w, ctx, site)
         if (owner := dict_of(receiver)) is not None:
             return self.m.attributes.dict_method(receiver, owner, name, args, w, ctx, site)
+        if name in ("values", "items") and (owner := dict_of(receiver, "_modules")) is not None:
+            obj = w.get(owner, Instance)
+            if obj is not None and not obj.opaque:
+                return self.m.module_methods.registered(owner, obj, name, w, ctx)
         if self.m.stepping.looks_like_scaler(receiver, name):
             scaler = self.m.stepping.scaler(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler

@@ -7,7 +7,6 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.layer_containers import is_open
 from gradlint.static.tensors import device_of
 from gradlint.static.values import (
     NONE,
@@ -49,6 +48,8 @@ class ModuleMethods:
             self.m.construction.kept(receiver, w)
         if name in ("parameters", "named_parameters"):
             named = {"named": Const(True)} if name.startswith("named") else {}
+            if not modules.groups(receiver, w):
+                modules.presume_parts(receiver, w, site)
             groups, device = modules.groups(receiver, w), self._device(receiver, w)
             return w.new(Instance(kind="parameters", groups=groups, attrs=dict(named), device=device))
         if name in ("train", "eval"):
@@ -186,6 +187,13 @@ class ModuleMethods:
                 out.append(ref)
         return out
 
+    def registered(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
+        """``module._modules.values()`` or ``items()``: a loop over them goes the way of one over a container."""
+        items = self.m.layers.iterate(obj, w) if name == "values" else None
+        if items is not None and items.known is not None:
+            return w.new(Sequence(items.known, [None] * len(items.known)))
+        return self._submodules(receiver, obj, "children" if name == "values" else "named_children", w, ctx)
+
     def _submodules(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
         modules = self.m.modules
         below = name.endswith("modules")
@@ -206,4 +214,4 @@ class ModuleMethods:
         """Whether a module holds others that are not known: one that is given by its class holds what that builds."""
         if module.layer is None or not module.layer.container:
             return module.opaque and module.cls is None and module.layer is None
-        return is_open(module) or any(isinstance(w.resolve(v), Unknown) for v in module.attrs.values())
+        return self.m.layers.holds_unknown(module, w)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.chains import chains_in
 from gradlint.static.context import Arguments, Context
 from gradlint.static.memory import overwriting
 from gradlint.static.ops import Layer, Loss, Op
@@ -138,6 +139,23 @@ class Modules:
         opaque = self.opaque(w, name, site, None, value.deps, ("module", value.key))
         w.bound[value.key] = opaque
         return opaque
+
+    def presume_parts(self, ref: Ref, w: World, site: Site) -> None:
+        """A module is asked for its parameters, of which none are known: it holds what it calls and is not known."""
+        for here in list(self.walk(ref, w)):
+            obj = w.get(here, Instance)
+            if obj is None or obj.cls is None:
+                continue
+            called = self._called(obj.cls)
+            for value in [w.resolve(value) for name, value in obj.attrs.items() if name in called]:
+                if isinstance(value, Unknown) and looks_like_module(value):
+                    self.taken_for_one(value, w, site)
+
+    def _called(self, cls: Class) -> frozenset[str]:
+        """The attributes of its objects that a class calls: ``self.encoder(x)``."""
+        texts = (method.text for method in self.m.definitions.methods(cls).values())
+        chains = (chain for text in texts for chain in chains_in(text) if chain.called and len(chain.parts) == 2)
+        return frozenset(chain.parts[1] for chain in chains if chain.parts[0] == "self")
 
     def recognised(self, ref: Ref, w: World, site: Site) -> None:
         """What was taken for a tensor, as it was moved to a device or told to require grad, is a module."""
@@ -428,6 +446,10 @@ class Modules:
                 forward = self.m.definitions.attribute(obj.cls, "__call__", w)
             if isinstance(forward, Function):
                 return self.m.calls.function(forward, args, w, ctx, site, callee)
+        return self.inherited(callee, obj, args, w, ctx, site)
+
+    def inherited(self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """The ``forward`` that a module has from torch, or from a library."""
         if obj.loss is not None:
             return [(w, self.loss(obj.loss.name, obj.loss, obj, args, w, ctx, site))]
         layer = obj.layer

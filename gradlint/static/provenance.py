@@ -223,10 +223,10 @@ def is_loaded(value: Value) -> bool:
     return False
 
 
-def dict_of(value: Value) -> Ref | None:
-    """The object that a value is the ``__dict__`` of."""
+def dict_of(value: Value, name: str = "__dict__") -> Ref | None:
+    """The object that a value is the ``__dict__`` of, or another attribute that is one."""
     key: Hashable = value.key if isinstance(value, Unknown) else None
-    if not isinstance(key, tuple) or len(key) != 3 or key[0] != "attribute" or key[2] != "__dict__":
+    if not isinstance(key, tuple) or len(key) != 3 or key[0] != "attribute" or key[2] != name:
         return None
     return key[1] if isinstance(key[1], Ref) else None
 

@@ -368,6 +368,16 @@ def two_losses_over_one_graph() -> None:
 
 
 @loop
+def dead_units_and_nothing_cleared() -> None:
+    model = nn.Sequential(nn.Linear(4, 2), nn.ReLU())
+    nn.init.constant_(model[0].bias, -10)
+    optimizer = sgd(model)
+    for x, _ in batches():
+        model(x).sum().backward()
+        optimizer.step()
+
+
+@loop
 def truncated_backpropagation() -> None:
     cell = nn.RNNCell(4, 4)
     optimizer = sgd(cell)
