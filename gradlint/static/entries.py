@@ -397,7 +397,7 @@ class Entries:
             self.m.evaluation.escaped([value], end)
             self.m.uses.escaped([value], end)
             owner = end.get(receiver, Instance) if receiver is not None else None
-            self.m.graphs.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
+            self.m.keeping.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
             escaped |= reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
 

@@ -526,7 +526,7 @@ class Expressions:
                 self.m.memory.array_changed(owner, w, ctx, ctx.site(node), amended=True, at=place)
                 return
         if symbol in ("+", "-"):
-            self.m.graphs.summed(node.target, current, value, w, ctx, ctx.site(node))
+            self.m.keeping.summed(node.target, current, value, w, ctx, ctx.site(node))
         if w.get(current, Tensor) is not None:
             self.m.changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
             return
@@ -541,7 +541,7 @@ class Expressions:
             result: Value = Unknown(("counter", fresh()))
         else:
             result = self.operate(symbol, current, value, w, ctx, node)
-            self.m.graphs.totalled(current, result, w, ctx)
+            self.m.keeping.totalled(current, result, w, ctx)
         self.m.flow.bind(node.target, result, w, ctx, node)
 
     # --- conditions

@@ -449,9 +449,9 @@ class Externals:
         for number, (value, root) in enumerate(roots):
             view = self.m.tensors.view_of(value, w)
             self.m.proofs.differentiated(value, w, ctx, site)
-            self.m.graphs.walks(value, w)
+            self.m.keeping.walks(value, w)
             if flag and retain_given is not None and create == Const(False):
-                self.m.graphs.retained(value, w, ctx, site)
+                self.m.keeping.retained(value, w, ctx, site)
             event = events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag)))
             self.m.witness.send(event, w, ctx, alternative=number)
             self.m.evaluation.trained(value, w)
@@ -472,7 +472,7 @@ class Externals:
                     new.segments = new.doubtful = frozenset([w.new(Segment()).id])
                 for value in outputs:  # the gradient depends on all that the derived value depends on
                     new.deps |= self.m.tensors.deps(value, w)
-                    self.m.graphs.derived(result, w.resolve(value), w)
+                    self.m.keeping.derived(result, w.resolve(value), w)
                     derived = w.get(w.resolve(value), Tensor)
                     new.open = new.open or derived is None or derived.open
         return w.new(Sequence([], [], result, site, False))

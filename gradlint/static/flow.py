@@ -159,8 +159,8 @@ class Flow:
             if total is not None and ctx.iteration and not _is_state(total, ctx):
                 held = self.m.eval(total, world, ctx)
                 whole = adds_to(total, node.value)
-                self.m.graphs.summed(total, held, value, world, ctx, ctx.site(node), whole)
-                self.m.graphs.totalled(held, value, world, ctx)
+                self.m.keeping.summed(total, held, value, world, ctx, ctx.site(node), whole)
+                self.m.keeping.totalled(held, value, world, ctx)
             for target in node.targets:
                 if not self.m.construction.puts_back(target.target, node.value, world, ctx):
                     self.bind(target.target, value, world, ctx, node)

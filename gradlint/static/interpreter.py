@@ -36,6 +36,7 @@ from gradlint.static.grouping import Grouping
 from gradlint.static.hooks import Hooks
 from gradlint.static.images import Images
 from gradlint.static.joining import join
+from gradlint.static.keeping import Keeping
 from gradlint.static.kinds import Kinds
 from gradlint.static.late import LateAttributes
 from gradlint.static.layer_containers import LayerContainers
@@ -121,6 +122,7 @@ class Interpreter:
         self.changes = Changes(self)
         self.proofs = Proofs(self)
         self.graphs = Graphs(self)
+        self.keeping = Keeping(self)
         self.evaluation = Evaluation(self)
         self.uses = Uses(self)
         self.stepping = Stepping(self)
