@@ -326,7 +326,7 @@ class Externals:
         grad: bool | None = mode == "on"
         if mode == "argument" or (args.positional and name.endswith("inference_mode")):
             value = w.resolve(args.get(0, "mode") or Const(True))
-            grad = answer = self.m.expressions.truth_in(value, w)
+            grad = answer = self.m.conditions.truth_in(value, w)
             if name.endswith("inference_mode"):
                 grad = None if answer is None else not answer
         return w.new(Instance(name=name, kind="gradmode", grad=grad))

@@ -14,6 +14,7 @@ from gradlint.static.calls import Calls
 from gradlint.static.chains import assigned_in
 from gradlint.static.changes import Changes
 from gradlint.static.choices import Choices
+from gradlint.static.conditions import Conditions
 from gradlint.static.construction import Construction
 from gradlint.static.containers import Containers
 from gradlint.static.context import Context, forget_keys
@@ -103,6 +104,7 @@ class Interpreter:
         self.imports = Imports(self)
         self.registrations = Registrations(project, reach)
         self.definitions = Definitions(self)
+        self.conditions = Conditions(self)
         self.expressions = Expressions(self)
         self.modes = Modes(self)
         self.loops = Loops(self)

@@ -156,10 +156,10 @@ class Choice:
 
     key: Hashable
     alternatives: tuple[Value, ...]
-    conditions: tuple[Conditions, ...] = ()  #: for each alternative, what holds where it is that one; none: not known
+    conditions: tuple[Assumptions, ...] = ()  #: for each alternative, what holds where it is that one; none: not known
 
 
-Conditions = tuple[tuple[Hashable, bool], ...]
+Assumptions = tuple[tuple[Hashable, bool], ...]
 """The keys of unknown conditions, and whether they hold."""
 
 Value = (
