@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from gradlint.events import ConvertedToNumpy, DataWritten
     from gradlint.finding import Site
     from gradlint.protocol import Token
+    from gradlint.static.files import Module
     from gradlint.static.ops import Layer, Loss
-    from gradlint.static.units import ClassUnit, FunctionUnit, Module
+    from gradlint.static.units import ClassUnit, FunctionUnit
 
 Tokens = frozenset["Token"]
 
