@@ -9,9 +9,10 @@ import pytest
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.static.callers import Callers
+from gradlint.static.files import Module
 from gradlint.static.project import Project
 from gradlint.static.reach import Reach
-from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Module
+from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit
 
 NET = """\
 import torch

@@ -10,10 +10,11 @@ import pytest
 from gradlint.rule import all_rules
 from gradlint.static.analysis import Analysis, analyze
 from gradlint.static.budget import UNORDERED, Budget, OrderMattersError
+from gradlint.static.files import Module
 from gradlint.static.images import Images
 from gradlint.static.index import index_of
 from gradlint.static.project import Project
-from gradlint.static.units import FunctionUnit, Module
+from gradlint.static.units import FunctionUnit
 
 RULES = [rule for rule in all_rules() if rule.listens()]
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"

@@ -16,8 +16,9 @@ from gradlint.source import source_from_text
 from gradlint.static.budget import Budget
 from gradlint.static.context import Context
 from gradlint.static.coverage import _statements
+from gradlint.static.files import Module
 from gradlint.static.liveness import Live, Liveness, _Walk
-from gradlint.static.units import FunctionUnit, Module, StatementUnit
+from gradlint.static.units import FunctionUnit, StatementUnit
 
 FUNCTION = """\
 def f(a, b, c):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gradlint.source import Source, SourceError, read_source
+from gradlint.static.files import Module
 from gradlint.static.project import Project
-from gradlint.static.units import Module
 
 Make = Callable[..., Project]
 

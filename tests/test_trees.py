@@ -14,8 +14,9 @@ from gradlint.finding import Finding
 from gradlint.selection import Choice
 from gradlint.source import source_from_text
 from gradlint.static import trees
+from gradlint.static.files import Module
 from gradlint.static.ledger import Ledgers
-from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
+from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 
 if TYPE_CHECKING:
     import pytest

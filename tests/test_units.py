@@ -12,8 +12,9 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from gradlint.finding import Location
 from gradlint.source import SourceError, read_source, source_from_text
+from gradlint.static.files import Module
 from gradlint.static.positions import Tree
-from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
+from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 
 PATH = Path("/somewhere/file.py")
 

@@ -22,13 +22,14 @@ from gradlint.static.chains import chains_in
 from gradlint.static.context import forget_keys
 from gradlint.static.effort import Effort
 from gradlint.static.entries import Entries
+from gradlint.static.files import Module
 from gradlint.static.fixes import agreed, fix_of
 from gradlint.static.interpreter import Interpreter
 from gradlint.static.project import Project
 from gradlint.static.reach import Reach
 from gradlint.static.torch_table import GRAD_MODES
 from gradlint.static.triggers import Feature, Triggers, walks_in
-from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Module, StatementUnit, Unit, leaves
+from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, StatementUnit, Unit, leaves
 from gradlint.static.witness import Witness
 
 _DISABLING = tuple(name.rpartition(".")[2] for name, mode in GRAD_MODES.items() if mode != "on")

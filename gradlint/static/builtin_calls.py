@@ -454,7 +454,7 @@ class BuiltinCalls:
 
     def _bool(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(0) or NONE)
-        truth, _key, _flipped = self.m.expressions.truth(value, w)
+        truth, _key, _flipped = self.m.conditions.truth(value, w)
         return Const(truth) if truth is not None else value
 
     def _convert(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

@@ -15,8 +15,8 @@ from gradlint.static.triggers import Feature
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
 
 if TYPE_CHECKING:
+    from gradlint.static.files import Module
     from gradlint.static.reach import Reach
-    from gradlint.static.units import Module
 
 _HEADER = re.compile(r"\bdef\s+\w+(?:\[[^\]]*\])?\s*\(")
 _PARAMETER = re.compile(r"(?:\s|#[^\n]*\n|[*/],?)*(\w+)")

@@ -49,8 +49,13 @@ def chains_in(text: str) -> tuple[Chain, ...]:
     return tuple(found)
 
 
+def words_in(text: str) -> list[str]:
+    """The identifiers in a text, those in comments and strings too, in order."""
+    return _WORD.findall(text)
+
+
 def assigned_in(text: str) -> set[str]:
     """The names that a statement may bind."""
-    bound = {word for groups in _BOUND.findall(text) for group in groups for word in _WORD.findall(group)}
-    bound.update(word for group in _LOOP.findall(text) for word in _WORD.findall(group))
+    bound = {word for groups in _BOUND.findall(text) for group in groups for word in words_in(group)}
+    bound.update(word for group in _LOOP.findall(text) for word in words_in(group))
     return bound

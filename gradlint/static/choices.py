@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from gradlint.static.joining import alternatives_of, join_tensors
 from gradlint.static.values import (
     NONE,
+    Assumptions,
     Choice,
-    Conditions,
     Const,
     Instance,
     Object,
@@ -68,7 +68,7 @@ class Choices:
         for each, item in items.items():
             keys.setdefault(w.resolve(item), []).append(each)
         others = tuple((("==", key.key, each), False) for each in items)
-        conditions: list[Conditions] = []
+        conditions: list[Assumptions] = []
         for alternative in value.alternatives:
             own = keys.get(alternative, [])
             if len(own) == 1 and alternative != default:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from gradlint.finding import Site
-    from gradlint.static.units import Module, Unit
+    from gradlint.static.files import Module
+    from gradlint.static.units import Unit
 
 
 @dataclass(frozen=True, slots=True)

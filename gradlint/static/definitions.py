@@ -26,8 +26,8 @@ from gradlint.static.values import NONE, Class, External, Frame, Function, Insta
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
+    from gradlint.static.files import Module
     from gradlint.static.interpreter import Interpreter
-    from gradlint.static.units import Module
 
 MAX_DECORATOR_STEPS = 500  #: statements executed for one decorator at most
 DECORATOR_TRIALS = 2  #: a decorator that takes more than these so often is not executed any more

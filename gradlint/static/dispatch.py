@@ -9,7 +9,8 @@ import libcst as cst
 
 from gradlint.static.chains import chains_in
 from gradlint.static.context import Arguments
-from gradlint.static.units import FunctionUnit, Module, leaves
+from gradlint.static.files import Module
+from gradlint.static.units import FunctionUnit, leaves
 from gradlint.static.values import SOME_METHOD, Class, Const, Function, Instance, Ref, Unknown, Value
 from gradlint.static.world import World, fresh
 

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
+    from gradlint.static.files import Module
     from gradlint.static.reach import Reach
-    from gradlint.static.units import DefinitionUnit, Module
+    from gradlint.static.units import DefinitionUnit
 
 PER_LINE = 4  #: statements executed for a line of a file
 PER_FILE = 500  #: the same for a file, however short

@@ -10,12 +10,13 @@ from gradlint.events import ConvertedToNumpy
 from gradlint.static.budget import CLOSE, BudgetExceededError
 from gradlint.static.context import Arguments, Context
 from gradlint.static.escapes import reachable
+from gradlint.static.files import Module
 from gradlint.static.joining import join
 from gradlint.static.reach import reached_from
 from gradlint.static.reducing import reduce
 from gradlint.static.torch_table import CLEARING, TEST_SETUPS, is_called_without_grad, is_test, may_freeze
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
-from gradlint.static.units import ClassUnit, FunctionUnit, Module, StatementUnit, Unit
+from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.values import (
     NONE,
     OPEN,
@@ -397,7 +398,7 @@ class Entries:
             self.m.evaluation.escaped([value], end)
             self.m.uses.escaped([value], end)
             owner = end.get(receiver, Instance) if receiver is not None else None
-            self.m.graphs.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
+            self.m.keeping.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
             escaped |= reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
 

@@ -41,7 +41,7 @@ class Escapes:
         w.unfollowed = w.unfollowed or not ctx.in_forward
         given = list(args)
         self.m.memory.used([w.resolve(value) for value in given], w, ctx, site)
-        self.m.graphs.escaped(given, w)
+        self.m.keeping.escaped(given, w)
         self.m.uses.escaped(given, w)
         if isinstance(callee, Ref):
             given.append(callee)

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
 from gradlint.static.literals import Literal, formatted, value_of
 from gradlint.static.modes import mode_of
 from gradlint.static.outcome import Results
-from gradlint.static.provenance import is_later, is_number, key_of
+from gradlint.static.provenance import is_number, key_of
 from gradlint.static.slices import place_of
 from gradlint.static.values import (
     NONE,
-    Bound,
-    Choice,
-    Class,
     Const,
-    External,
-    Function,
     Instance,
     Lambda,
     Mapping,
     Object,
-    Partial,
     Ref,
     Sequence,
     Tensor,
@@ -73,14 +66,6 @@ _AUGMENTED: dict[type, str] = {
 }
 _ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "**", "@"])
 _BY_SYMBOL = dict(_BINARY.values())
-_COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
-    cst.Equal: ("==", operator.eq),
-    cst.NotEqual: ("!=", operator.ne),
-    cst.LessThan: ("<", operator.lt),
-    cst.LessThanEqual: ("<=", operator.le),
-    cst.GreaterThan: (">", operator.gt),
-    cst.GreaterThanEqual: (">=", operator.ge),
-}
 _CHOSEN = frozenset(["module", "lightning", "loss", "optimizer"])
 """The objects that a program treats differently, later, by what it has chosen them."""
 _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
@@ -106,7 +91,7 @@ class Expressions:
             cst.BinaryOperation: self._binary,
             cst.UnaryOperation: self._unary,
             cst.BooleanOperation: self._boolean,
-            cst.Comparison: self._comparison,
+            cst.Comparison: machine.conditions.comparison,
             cst.IfExp: self._conditional,
             cst.Tuple: self._sequence,
             cst.List: self._sequence,
@@ -278,7 +263,7 @@ class Expressions:
     def _unary(self, node: cst.UnaryOperation, w: World, ctx: Context) -> Value:
         value = w.resolve(self.m.eval(node.expression, w, ctx))
         if isinstance(node.operator, cst.Not):
-            truth, key, _flipped = self.truth(value, w)
+            truth, key, _flipped = self.m.conditions.truth(value, w)
             if truth is not None:
                 return Const(not truth)
             return Unknown(("not", key)) if key is not None else Unknown(("not", fresh()))
@@ -294,7 +279,7 @@ class Expressions:
 
     def _short_circuit(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Results:
         left = w.resolve(self.m.eval(node.left, w, ctx))
-        truth = self.truth_in(left, w)
+        truth = self.m.conditions.truth_in(left, w)
         is_or = isinstance(node.operator, cst.Or)
         if truth is not None:
             return [(w, left if truth is is_or else self.m.eval(node.right, w, ctx))]
@@ -303,79 +288,12 @@ class Expressions:
         right = self.m.eval(node.right, other, ctx)
         return [(w.copy(), left), (other, right)]
 
-    def _comparison(self, node: cst.Comparison, w: World, ctx: Context) -> Value:
-        left = w.resolve(self.m.eval(node.left, w, ctx))
-        if len(node.comparisons) != 1:
-            for part in node.comparisons:
-                self.m.eval(part.comparator, w, ctx)
-            return Unknown(("comparison", fresh()))
-        part = node.comparisons[0]
-        right = w.resolve(self.m.eval(part.comparator, w, ctx))
-        kind = type(part.operator)
-        if kind in (cst.Is, cst.IsNot):
-            return self._identity(left, right, kind is cst.IsNot, w)
-        if kind in (cst.In, cst.NotIn):
-            found = self.m.python.contains(right, left, w)
-            if found is not None:
-                return Const(found is (kind is cst.In))
-            key = ("in", key_of(left), key_of(right))
-            return Unknown(key) if kind is cst.In else Unknown(("not", key))
-        symbol, function = _COMPARE[kind]
-        if isinstance(left, Const) and isinstance(right, Const):
-            try:
-                return Const(bool(function(left.value, right.value)))
-            except TypeError:
-                return Unknown(("comparison", fresh()))
-        if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
-            return self.m.operations.compare(left, right, w, ctx, ctx.site(node))
-        if symbol in ("==", "!="):
-            same = self._equal(left, right, w)
-            if same is not None:
-                return Const(same is (symbol == "=="))
-        if symbol == "!=":
-            return Unknown(("not", ("==", key_of(left), key_of(right))))
-        return Unknown((symbol, key_of(left), key_of(right)))
-
-    def _equal(self, left: Value, right: Value, w: World) -> bool | None:
-        """Whether two values that are neither tensors nor numbers that are both known are equal, if that is known."""
-        if (is_later(left) and right == Const(0)) or (is_later(right) and left == Const(0)):
-            return False
-        same = _same_definition(left, right)
-        if same is not None:
-            return same
-        if isinstance(left, Const) or isinstance(right, Const):
-            other = w.get(right if isinstance(left, Const) else left, Object)
-            return False if isinstance(other, (Sequence, Mapping)) else None
-        a, b = w.get(left, Sequence), w.get(right, Sequence)
-        if a is None or b is None or a.tail is not None or b.tail is not None or a.mutable is not b.mutable:
-            return None
-        items = [item.value for item in map(w.resolve, (*a.items, *b.items)) if isinstance(item, Const)]
-        if len(items) < len(a.items) + len(b.items):
-            return None
-        return items[: len(a.items)] == items[len(a.items) :]
-
-    def _identity(self, left: Value, right: Value, negated: bool, w: World) -> Value:
-        known: bool | None = None
-        if isinstance(left, Const) and isinstance(right, Const):
-            known = left == right
-        elif isinstance(left, Const) or isinstance(right, Const):
-            other = right if isinstance(left, Const) else left
-            known = None if isinstance(other, (Unknown, Choice)) else False
-        elif isinstance(left, Ref) and isinstance(right, Ref):
-            known = left == right
-        else:
-            known = _same_definition(left, right)
-        if known is not None:
-            return Const(known is not negated)
-        key = ("is", key_of(left), key_of(right))
-        return Unknown(("not", key)) if negated else Unknown(key)
-
     def _conditional(self, node: cst.IfExp, w: World, ctx: Context) -> Value:
         if self.m.modes.asked_by(node.test):
             if _calls_either(node) and not self.m.modes.settled_by(node.test, False):
                 return self.m.calls.joined(self._in_its_mode(node, w, ctx), w)
             value = w.resolve(self.m.eval(node.test, w, ctx))
-            chosen = node.body if self.truth(value, w)[0] is not False else node.orelse
+            chosen = node.body if self.m.conditions.truth(value, w)[0] is not False else node.orelse
             checked, w.module_checked = w.module_checked, True
             result = w.resolve(self.m.eval(chosen, w, ctx))
             w.module_checked = checked
@@ -385,7 +303,7 @@ class Expressions:
     def _in_its_mode(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
         """The result of one call where the mode is settled, and of another where it is not."""
         results: Results = []
-        for taken, world in self.m.flow.decide(node.test, w, ctx):
+        for taken, world in self.m.conditions.decide(node.test, w, ctx):
             checked, world.module_checked = world.module_checked, world.module_checked or taken
             value = world.resolve(self.m.eval(node.body if taken else node.orelse, world, ctx))
             world.module_checked = checked
@@ -393,7 +311,7 @@ class Expressions:
         return results
 
     def _either(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
-        ways = self.m.flow.decide(node.test, w, ctx)
+        ways = self.m.conditions.decide(node.test, w, ctx)
         return [(world, self.m.eval(node.body if taken else node.orelse, world, ctx)) for taken, world in ways]
 
     def alternatives(self, node: cst.IfExp | cst.BooleanOperation, w: World, ctx: Context) -> Results:
@@ -487,10 +405,10 @@ class Expressions:
             skipped = False
             for condition in clause.ifs:
                 test = w.resolve(self.m.eval(condition.test, w, here))
-                truth, _key, _ = self.truth(test, w)
+                truth, _key, _flipped = self.m.conditions.truth(test, w)
                 skipped = skipped or truth is False
                 if truth is None:
-                    self._refine_parameter(condition.test, True, w, here)
+                    self.m.conditions.refine_parameter(condition.test, True, w, here)
                 certain = certain and truth is True
             if skipped:
                 continue
@@ -526,7 +444,7 @@ class Expressions:
                 self.m.memory.array_changed(owner, w, ctx, ctx.site(node), amended=True, at=place)
                 return
         if symbol in ("+", "-"):
-            self.m.graphs.summed(node.target, current, value, w, ctx, ctx.site(node))
+            self.m.keeping.summed(node.target, current, value, w, ctx, ctx.site(node))
         if w.get(current, Tensor) is not None:
             self.m.changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
             return
@@ -541,115 +459,12 @@ class Expressions:
             result: Value = Unknown(("counter", fresh()))
         else:
             result = self.operate(symbol, current, value, w, ctx, node)
-            self.m.graphs.totalled(current, result, w, ctx)
+            self.m.keeping.totalled(current, result, w, ctx)
         self.m.flow.bind(node.target, result, w, ctx, node)
-
-    # --- conditions
-
-    def truth(self, value: Value, w: World) -> tuple[bool | None, Hashable | None, bool]:
-        """(known truth, key to remember an assumption by, whether the key means the opposite)."""
-        if isinstance(value, Const):
-            return bool(value.value), None, False
-        if isinstance(value, (External, Class, Function, Bound, Lambda, Partial)):
-            return True, None, False
-        if isinstance(value, Ref):
-            return self.m.python.truth(value, w), ("truth", value), False
-        if isinstance(value, Unknown):
-            if is_later(value):
-                return True, None, False
-            key, flipped = value.key, False
-            while isinstance(key, tuple) and len(key) == 2 and key[0] == "not":
-                key, flipped = key[1], not flipped
-            return None, key, flipped
-        if isinstance(value, Choice):
-            truths = {self.truth(v, w)[0] for v in value.alternatives}
-            return (truths.pop() if len(truths) == 1 else None), ("truth", value.key), False
-        return None, None, False
-
-    def truth_in(self, value: Value, w: World) -> bool | None:
-        """The truth of a value, as far as it is known or follows from what was assumed in this world."""
-        truth, key, flipped = self.truth(value, w)
-        if truth is None and key is not None:
-            assumed = follows(key, w.assumed)
-            truth = None if assumed is None else assumed is not flipped
-        return truth
-
-    def refine(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
-        """Learn from a condition: ``isinstance(m, nn.Linear)``, ``type(m) == nn.Linear``, ``x is None``."""
-        if type(test) is cst.Call and taken and len(test.args) == 2:
-            if isinstance(test.func, cst.Name) and test.func.value == "isinstance":
-                subject = w.resolve(self.m.eval(test.args[0].value, w, ctx))
-                kind = w.resolve(self.m.eval(test.args[1].value, w, ctx))
-                self.m.kinds.checked(subject, kind, w, ctx.site(test))
-        elif type(test) is cst.Attribute:
-            self._refine_parameter(test, taken, w, ctx)
-        elif type(test) is cst.Comparison and len(test.comparisons) == 1:
-            part = test.comparisons[0]
-            if isinstance(part.operator, (cst.Is, cst.Equal)) is taken and isinstance(
-                part.operator, (cst.Is, cst.Equal, cst.IsNot, cst.NotEqual)
-            ):
-                subject = w.resolve(self.m.eval(test.left, w, ctx))
-                other = w.resolve(self.m.eval(part.comparator, w, ctx))
-                computed = (
-                    isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "binary"
-                )
-                if isinstance(subject, Unknown) and isinstance(other, Const) and not computed:
-                    w.bound[subject.key] = other
-                elif isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "type":
-                    self.m.kinds.checked(subject.key[1], other, w, ctx.site(test))
-
-    def _refine_parameter(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
-        """``p.requires_grad`` of one of many parameters: it is none of those that are known to differ."""
-        if type(test) is cst.Attribute and test.attr.value == "requires_grad" and isinstance(test.value, cst.Name):
-            one = self.m.tensors.one_that(w.resolve(self.m.eval(test.value, w, ctx)), taken, w)
-            if one is not None:
-                self.m.names.assign(test.value.value, one, w, ctx)
-
-    def choices_in(self, node: cst.CSTNode, w: World, ctx: Context) -> Iterator[Choice]:
-        """The choices that a condition reads through plain names, attributes and comparisons of them."""
-        if type(node) in (cst.Name, cst.Attribute):
-            value = w.resolve(self.m.eval(node, w, ctx)) if _plain(node) else NONE
-            if isinstance(value, Choice):
-                yield value
-        elif type(node) is cst.Comparison:
-            yield from self.choices_in(node.left, w, ctx)
-            for part in node.comparisons:
-                yield from self.choices_in(part.comparator, w, ctx)
-        elif type(node) is cst.Call:
-            for arg in node.args:
-                yield from self.choices_in(arg.value, w, ctx)
-
-    def captured(self, pattern: cst.CSTNode) -> Iterator[str]:
-        """The names a match pattern binds."""
-        for child in pattern.children:
-            yield from self.captured(child)
-        if isinstance(pattern, (cst.MatchAs, cst.MatchStar)) and pattern.name is not None:
-            yield pattern.name.value
-
-    def always_true(self, test: cst.BaseExpression) -> bool:
-        """Whether a ``while`` condition can only be left by ``break``."""
-        return (isinstance(test, cst.Name) and test.value == "True") or (
-            isinstance(test, cst.Integer) and test.value != "0"
-        )
-
-
-def _same_definition(left: Value, right: Value) -> bool | None:
-    """Whether two functions or classes are the same one; None where that is not known."""
-    if not isinstance(left, (External, Class, Function)) or not isinstance(right, (External, Class, Function)):
-        return None
-    if isinstance(left, Function) and isinstance(right, Function) and left.unit is right.unit:
-        return True if left == right else None
-    return left == right
 
 
 def _calls_either(node: cst.IfExp) -> bool:
     return type(node.body) is cst.Call and type(node.orelse) is cst.Call
-
-
-def _plain(node: cst.CSTNode) -> bool:
-    while type(node) is cst.Attribute:
-        node = node.value
-    return type(node) is cst.Name
 
 
 def _deps(value: Value) -> frozenset[int]:

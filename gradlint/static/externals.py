@@ -326,7 +326,7 @@ class Externals:
         grad: bool | None = mode == "on"
         if mode == "argument" or (args.positional and name.endswith("inference_mode")):
             value = w.resolve(args.get(0, "mode") or Const(True))
-            grad = answer = self.m.expressions.truth_in(value, w)
+            grad = answer = self.m.conditions.truth_in(value, w)
             if name.endswith("inference_mode"):
                 grad = None if answer is None else not answer
         return w.new(Instance(name=name, kind="gradmode", grad=grad))
@@ -449,9 +449,9 @@ class Externals:
         for number, (value, root) in enumerate(roots):
             view = self.m.tensors.view_of(value, w)
             self.m.proofs.differentiated(value, w, ctx, site)
-            self.m.graphs.walks(value, w)
+            self.m.keeping.walks(value, w)
             if flag and retain_given is not None and create == Const(False):
-                self.m.graphs.retained(value, w, ctx, site)
+                self.m.keeping.retained(value, w, ctx, site)
             event = events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag)))
             self.m.witness.send(event, w, ctx, alternative=number)
             self.m.evaluation.trained(value, w)
@@ -472,7 +472,7 @@ class Externals:
                     new.segments = new.doubtful = frozenset([w.new(Segment()).id])
                 for value in outputs:  # the gradient depends on all that the derived value depends on
                     new.deps |= self.m.tensors.deps(value, w)
-                    self.m.graphs.derived(result, w.resolve(value), w)
+                    self.m.keeping.derived(result, w.resolve(value), w)
                     derived = w.get(w.resolve(value), Tensor)
                     new.open = new.open or derived is None or derived.open
         return w.new(Sequence([], [], result, site, False))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.static.budget import MAX_WORLDS
-from gradlint.static.comparisons import follows
 from gradlint.static.context import Context
 from gradlint.static.liveness import Live
 from gradlint.static.optimizer_names import known_by
@@ -159,8 +157,8 @@ class Flow:
             if total is not None and ctx.iteration and not _is_state(total, ctx):
                 held = self.m.eval(total, world, ctx)
                 whole = adds_to(total, node.value)
-                self.m.graphs.summed(total, held, value, world, ctx, ctx.site(node), whole)
-                self.m.graphs.totalled(held, value, world, ctx)
+                self.m.keeping.summed(total, held, value, world, ctx, ctx.site(node), whole)
+                self.m.keeping.totalled(held, value, world, ctx)
             for target in node.targets:
                 if not self.m.construction.puts_back(target.target, node.value, world, ctx):
                     self.bind(target.target, value, world, ctx, node)
@@ -208,7 +206,7 @@ class Flow:
         return [w]
 
     def _assert(self, node: cst.Assert, w: World, ctx: Context) -> list[World]:
-        return [world for taken, world in self.decide(node.test, w, ctx) if taken]
+        return [world for taken, world in self.m.conditions.decide(node.test, w, ctx) if taken]
 
     def bind(self, target: cst.CSTNode, value: Value, w: World, ctx: Context, node: cst.CSTNode) -> None:
         """Assign ``value`` to a target: a name, attribute, subscript, or a tuple of targets."""
@@ -235,44 +233,6 @@ class Flow:
 
     # --- branches
 
-    def decide(self, test: cst.BaseExpression, w: World, ctx: Context) -> list[tuple[bool, World]]:
-        """The ways a condition may turn out, each with the world in which it does."""
-        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            return [(not taken, world) for taken, world in self.decide(test.expression, w, ctx)]
-        if isinstance(test, cst.BooleanOperation):
-            stop = isinstance(test.operator, cst.Or)
-            out = []
-            for taken, world in self.decide(test.left, w, ctx):
-                out += [(stop, world)] if taken is stop else self.decide(test.right, world, ctx)
-            return out
-        ways = []
-        for world in self._split(test, w, ctx):
-            value = world.resolve(self.m.eval(test, world, ctx))
-            truth, key, flipped = self.m.expressions.truth(value, world)
-            if truth is None and key is not None:
-                assumed = follows(key, world.assumed)
-                truth = None if assumed is None else assumed is not flipped
-            if truth is not None:
-                ways.append((truth, world))
-                continue
-            other = world.copy()
-            if key is not None:
-                world.assumed[key], other.assumed[key] = not flipped, flipped
-            self.m.expressions.refine(test, True, world, ctx)
-            self.m.expressions.refine(test, False, other, ctx)
-            ways += [(True, world), (False, other)]
-        return ways
-
-    def _split(self, test: cst.BaseExpression, w: World, ctx: Context) -> list[World]:
-        """One world for each alternative of the choices a condition looks at directly."""
-        worlds = [w]
-        for name in self.m.expressions.choices_in(test, w, ctx):
-            split = []
-            for world in worlds:
-                split += [branch for _, branch in world.ways(name)]
-            worlds = split if len(split) <= MAX_WORLDS else worlds
-        return worlds
-
     def _if(self, node: cst.If, w: World, ctx: Context) -> Outcome:
         out = Outcome()
         last: list[World] = []  # in which the program ends here
@@ -280,7 +240,7 @@ class Flow:
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
         before, was_periodic = w.module_checked, w.periodic
         periodic = bool(ctx.iteration) and self.m.stepping.is_periodic(node.test, w, ctx)
-        ways = self.decide(node.test, w, ctx)
+        ways = self.m.conditions.decide(node.test, w, ctx)
         for taken in (True, False):
             # A long condition may turn out the same for several reasons, which make no difference to its branch.
             worlds = self.fewer([world for way, world in ways if way is taken])
@@ -320,7 +280,7 @@ class Flow:
                     out.normal += branch.normal
                     return out
             world = w.copy()
-            for name in self.m.expressions.captured(pattern):
+            for name in _captured(pattern):
                 self.m.names.assign(name, Unknown(("match", fresh()), name), world, ctx)
             out.absorb(branch := self.block(case.body.body, [world], ctx))
             out.normal += branch.normal
@@ -381,6 +341,14 @@ class Flow:
             return True
         elements = [e.value for e in kind.elements] if isinstance(kind, cst.Tuple) else [kind]
         return all(isinstance(e, cst.Name) and e.value in (*names, "Exception") for e in elements)
+
+
+def _captured(pattern: cst.CSTNode) -> Iterator[str]:
+    """The names a match pattern binds."""
+    for child in pattern.children:
+        yield from _captured(child)
+    if isinstance(pattern, (cst.MatchAs, cst.MatchStar)) and pattern.name is not None:
+        yield pattern.name.value
 
 
 def _is_state(total: cst.BaseExpression, ctx: Context) -> bool:

@@ -15,8 +15,8 @@ from gradlint.static.values import Const, Frame, Instance
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
+    from gradlint.static.files import Module
     from gradlint.static.interpreter import Interpreter
-    from gradlint.static.units import Module
 
 MAX_UNIT_STEPS = 3_000  #: statements executed for one definition or import of a file that is too long, at most
 

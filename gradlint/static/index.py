@@ -5,13 +5,41 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gradlint.static.parsing import parse_module
 from gradlint.static.positions import Tree
-from gradlint.static.units import ClassUnit, FunctionUnit, Index, Module, StatementUnit, Unit, units_of
+from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit, units_of
 from gradlint.syntax import TextError, parse
 
+if TYPE_CHECKING:
+    from gradlint.static.files import Module
+
 _CONTINUED = re.compile(r"[ \t\f]*;?[ \t\f]*\\")
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What stands in the body of a file.
+
+    Attributes:
+        units: its statements, in order.
+        imports: its import statements; see :func:`imports_in`.
+        executed: the level and dotted name of what those name that are executed whenever the file is imported.
+        changed: the first names of what the body calls for its effect, decorates with, or assigns parts of; None
+            where that is not known.
+        public: the names in its ``__all__``; None where it has none, or not all of them are known.
+    """
+
+    units: tuple[Unit, ...]
+    imports: tuple[tuple[int, str, str | None, str], ...] = ()
+    executed: frozenset[tuple[int, str]] = frozenset()
+    changed: frozenset[str] | None = None
+    public: frozenset[str] | None = None
+
+
+EMPTY = Index((), changed=frozenset())
 
 
 def index_of(module: Module) -> Index:

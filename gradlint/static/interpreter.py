@@ -14,6 +14,7 @@ from gradlint.static.calls import Calls
 from gradlint.static.chains import assigned_in
 from gradlint.static.changes import Changes
 from gradlint.static.choices import Choices
+from gradlint.static.conditions import Conditions
 from gradlint.static.construction import Construction
 from gradlint.static.containers import Containers
 from gradlint.static.context import Context, forget_keys
@@ -36,6 +37,7 @@ from gradlint.static.grouping import Grouping
 from gradlint.static.hooks import Hooks
 from gradlint.static.images import Images
 from gradlint.static.joining import join
+from gradlint.static.keeping import Keeping
 from gradlint.static.kinds import Kinds
 from gradlint.static.late import LateAttributes
 from gradlint.static.layer_containers import LayerContainers
@@ -102,6 +104,7 @@ class Interpreter:
         self.imports = Imports(self)
         self.registrations = Registrations(project, reach)
         self.definitions = Definitions(self)
+        self.conditions = Conditions(self)
         self.expressions = Expressions(self)
         self.modes = Modes(self)
         self.loops = Loops(self)
@@ -121,6 +124,7 @@ class Interpreter:
         self.changes = Changes(self)
         self.proofs = Proofs(self)
         self.graphs = Graphs(self)
+        self.keeping = Keeping(self)
         self.evaluation = Evaluation(self)
         self.uses = Uses(self)
         self.stepping = Stepping(self)

@@ -10,9 +10,9 @@ from gradlint.static.values import (
     HOOKED,
     SOME_METHOD,
     WALKED,
+    Assumptions,
     Choice,
     Class,
-    Conditions,
     External,
     Frame,
     Function,
@@ -46,7 +46,7 @@ def _is_choice(key: Hashable) -> bool:
     return isinstance(key, int) or (isinstance(key, tuple) and key[:1] in (("member",), (SOME_METHOD,)))
 
 
-def _with_conditions(value: Value) -> Iterator[tuple[Value, Conditions]]:
+def _with_conditions(value: Value) -> Iterator[tuple[Value, Assumptions]]:
     """What a value may be, and what holds where it is that."""
     if isinstance(value, Choice) and value.conditions:
         return zip(value.alternatives, value.conditions, strict=True)
@@ -228,7 +228,7 @@ class _Join:
             return Unknown(("join", fresh()))
         return Choice(fresh(), alternatives, self.conditions(alternatives, x, y))
 
-    def conditions(self, alternatives: Iterable[Value], x: Value, y: Value) -> tuple[Conditions, ...]:
+    def conditions(self, alternatives: Iterable[Value], x: Value, y: Value) -> tuple[Assumptions, ...]:
         """What was assumed in the one world only where a value is that of this world, for each of its alternatives."""
         sides = [
             {value: (*own, *assumed) for value, own in _with_conditions(side)}
@@ -240,7 +240,7 @@ class _Join:
         ]
         return tuple(found) if any(found) else ()
 
-    def _alone(self, world: World) -> Conditions:
+    def _alone(self, world: World) -> Assumptions:
         """What was assumed in one of the worlds only."""
         kept = self.out.assumed
         alone = [(key, holds) for key, holds in world.assumed.items() if key not in kept]

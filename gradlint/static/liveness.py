@@ -14,7 +14,8 @@ from gradlint.static.units import FunctionUnit, StatementUnit
 
 if TYPE_CHECKING:
     from gradlint.static.context import Context
-    from gradlint.static.units import Module, Unit
+    from gradlint.static.files import Module
+    from gradlint.static.units import Unit
 
 Names = frozenset[str]
 

@@ -78,7 +78,7 @@ class Loops:
         asked: set[Hashable] = set()
         for w in worlds:
             before = set(w.assumed)
-            ways = self.m.flow.decide(node.test, w, ctx)
+            ways = self.m.conditions.decide(node.test, w, ctx)
             entered += [world for taken, world in ways if taken]
             asked.update(*(world.assumed.keys() - before for taken, world in ways if taken))
             skipped += [world for taken, world in ways if not taken and len(ways) == 1]
@@ -185,7 +185,7 @@ class Loops:
             )
         finally:
             self._outer = outer
-        if isinstance(node, cst.While) and self.m.expressions.always_true(node.test) and ctx.yields is None:
+        if isinstance(node, cst.While) and _always_true(node.test) and ctx.yields is None:
             ends = []  # those who take what a generator yields stop when they like
         out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
         ends = reduce(ends, MAX_EXITS, self.m.liveness.again(node, ctx))
@@ -232,7 +232,9 @@ class Loops:
                 if goes_on:
                     worlds.append(world.copy())
             if isinstance(node, cst.While):
-                worlds = [end for world in worlds for taken, end in self.m.flow.decide(node.test, world, ctx) if taken]
+                worlds = [
+                    end for world in worlds for taken, end in self.m.conditions.decide(node.test, world, ctx) if taken
+                ]
             if aside and not self.m.budget.aside:
                 rounds = self.m.budget.iterations()
             if not worlds or number + 1 >= rounds:
@@ -339,6 +341,13 @@ def _walks(world: World) -> set[Hashable]:
 def _settled(world: World, since: int) -> set[tuple[Hashable, bool]]:
     """What is assumed of things that were there at a time."""
     return {(key, holds) for key, holds in world.assumed.items() if newest(key) <= since}
+
+
+def _always_true(test: cst.BaseExpression) -> bool:
+    """Whether a ``while`` loop with this condition can only be left by ``break``."""
+    return (isinstance(test, cst.Name) and test.value == "True") or (
+        isinstance(test, cst.Integer) and test.value != "0"
+    )
 
 
 def _assigned(node: cst.CSTNode) -> Iterator[str]:

@@ -26,8 +26,8 @@ from gradlint.static.values import Choice, Const, External, Frame, Imported, Nam
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
+    from gradlint.static.files import Module
     from gradlint.static.interpreter import Interpreter
-    from gradlint.static.units import Module
 
 _BUILTINS = frozenset(dir(builtins))
 _ON_THE_WAY = (Imported, Choice)

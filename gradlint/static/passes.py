@@ -51,7 +51,7 @@ class Passes:
         asked = events.BackwardAsked(site=site, root=self.m.tensors.view_of(root, w), gradient_given=given)
         self.m.witness.send(asked, w, ctx)
         self.m.proofs.differentiated(root, w, ctx, site)
-        self.m.graphs.walks(root, w)
+        self.m.keeping.walks(root, w)
         asked_to_retain = args.keywords.get("retain_graph", args.keywords.get("retain_variables"))
         retain = _flag(w.resolve(asked_to_retain or NONE), w)
         create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
@@ -93,7 +93,7 @@ class Passes:
         self.m.stepping.fed(touches, tensor.scaled, w, ctx, site)
         self.m.evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
-            self.m.graphs.retained(root, w, ctx, site)
+            self.m.keeping.retained(root, w, ctx, site)
         self.free(tensor, retain, w, site)
         if tensor.size is None and given.is_false:
             w.write(root.id).size = "one"  # or it has raised

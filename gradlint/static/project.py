@@ -18,7 +18,7 @@ from gradlint.static.layout import Layout, absolute
 from gradlint.static.trees import Trees
 
 if TYPE_CHECKING:
-    from gradlint.static.units import Module
+    from gradlint.static.files import Module
 
 _STAR = re.compile(r"\bimport[ \t]*\*")
 
@@ -190,7 +190,7 @@ class Project:
         return known
 
     def _load(self, path: Path) -> Module:
-        from gradlint.static.units import Module  # with libcst, which need not be loaded where every part is known
+        from gradlint.static.files import Module  # with libcst, which need not be loaded where every part is known
 
         place = absolute(path)
         try:
@@ -221,7 +221,7 @@ class Project:
         key = self.disk.real(absolute(folder))
         known = self._modules.get(key)
         if known is None or isinstance(known, SourceError):
-            from gradlint.static.units import Module
+            from gradlint.static.files import Module
 
             known = Module(Source(folder, ""), folder.name, folder.name, is_package=True, folder=folder)
             self._modules[key] = known

@@ -403,7 +403,7 @@ class Python:
         """Add an item; if a loop that may run any number of times does so, to what comes after the known ones."""
         if not isinstance(ref, Ref):
             return
-        self.m.graphs.collected(ref, value, w, ctx, site)
+        self.m.keeping.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
         certain = certain and ctx.peeled < w.age(ref) and ref.id not in self._standing
         if certain and new.tail is None and len(new.items) < MAX_KNOWN and not new.loses:

@@ -18,8 +18,8 @@ from gradlint.static.triggers import ASIDE, Feature, Foreign, features_of, is_la
 from gradlint.static.units import ClassUnit, FunctionUnit, Unit
 
 if TYPE_CHECKING:
+    from gradlint.static.files import Module
     from gradlint.static.project import Project
-    from gradlint.static.units import Module
 
 _HOPS = 3  #: from name to name, to what is near by
 _NEAR = 200  #: units that are looked at before a thorough search

@@ -10,9 +10,10 @@ from gradlint.static.layout import absolute
 from gradlint.static.units import ClassUnit, FunctionUnit
 
 if TYPE_CHECKING:
+    from gradlint.static.files import Module
     from gradlint.static.project import Project
     from gradlint.static.reach import Reach
-    from gradlint.static.units import Module, Unit
+    from gradlint.static.units import Unit
 
 _KEEPS = re.compile(r"\][ \t]*=(?!=)|\.(?:add|append|insert|extend|update|setdefault|register\w*)\(|\bsetattr\(")
 

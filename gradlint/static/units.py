@@ -10,170 +10,29 @@ import ast
 import re
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from sys import intern
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
 from gradlint.finding import Location
-from gradlint.source import Source, SourceError
-from gradlint.static.chains import assigned_in
+from gradlint.source import SourceError
+from gradlint.static.chains import words_in
 from gradlint.static.constructs import constructs_in
 from gradlint.static.parsing import parse_module
 from gradlint.static.positions import Tree
 from gradlint.static.sites import NodeSite
-from gradlint.static.trees import Trees
 from gradlint.syntax import TextError, parse
 
-_WORD = re.compile(r"[^\W\d]\w*")
+if TYPE_CHECKING:
+    from gradlint.static.files import Module
+
 _ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(?:setter|deleter|getter)\b")
 _SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
 _FILLS = r"\.(?:append|extend|insert|add|appendleft|update|setdefault)\(|\s*=(?!=)"  #: after the name of what is filled
 
-#: of what libcst says
-_DETAILS = re.compile(r"^parser error: error at \d+:\d+: |(?<=expected one of ).*, (?=[A-Z][a-z])")
-
 Definition = cst.FunctionDef | cst.ClassDef
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """What stands in the body of a file.
-
-    Attributes:
-        units: its statements, in order.
-        imports: its import statements; see :func:`~gradlint.static.index.imports_in`.
-        executed: the level and dotted name of what those name that are executed whenever the file is imported.
-        changed: the first names of what the body calls for its effect, decorates with, or assigns parts of; None
-            where that is not known.
-        public: the names in its ``__all__``; None where it has none, or not all of them are known.
-    """
-
-    units: tuple[Unit, ...]
-    imports: tuple[tuple[int, str, str | None, str], ...] = ()
-    executed: frozenset[tuple[int, str]] = frozenset()
-    changed: frozenset[str] | None = None
-    public: frozenset[str] | None = None
-
-
-EMPTY = Index((), changed=frozenset())
-
-
-class Module:
-    """A file of the project, or a folder that is a namespace package.
-
-    Args:
-        source: its text; empty for a namespace package.
-        name: its dotted name, as seen from the folder above its outermost package.
-        package: the dotted name of the package its relative imports start from; empty outside of packages.
-        is_package: it is an ``__init__.py`` or a namespace package.
-        folder: where its submodules are; None if it can have none.
-        trees: what keeps the trees of its units.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        name: str,
-        package: str = "",
-        *,
-        is_package: bool = False,
-        folder: Path | None = None,
-        trees: Trees | None = None,
-    ) -> None:
-        self.source = source
-        self.name = name
-        self.package = package
-        self.is_package = is_package
-        self.folder = folder
-        self.trees = trees or Trees()
-        self.trees.belongs(source.text)
-        self.rejected: dict[int, SourceError] = {}
-        """By their first rows, why units that were needed could not be parsed."""
-        self._tree: Tree | SourceError | None = None
-
-    @property
-    def path(self) -> Path:
-        """The file, as it is to be shown."""
-        return self.source.path
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """The identifiers in its text, those in comments and strings too."""
-        return frozenset(_WORD.findall(self.source.text))
-
-    @cached_property
-    def definitions(self) -> Mapping[str, DefinitionUnit]:
-        """The functions and classes of its body by name; the first where there are several."""
-        units = [unit for unit in self.units if isinstance(unit, (FunctionUnit, ClassUnit))]
-        return {unit.name: unit for unit in reversed(units)}
-
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        """The statements of its body, in order; none if it is not Python."""
-        return self.index.units
-
-    @property
-    def imports(self) -> tuple[tuple[int, str, str | None, str], ...]:
-        """Its import statements; see :func:`~gradlint.static.index.imports_in`."""
-        return self.index.imports
-
-    @cached_property
-    def bound(self) -> frozenset[str]:
-        """The names that its body may bind, but for those that ``import *`` brings."""
-        found = {bound for _, _, _, bound in self.imports}
-        for unit in self.units:
-            found.update((unit.name,) if isinstance(unit, _Definition) else assigned_in(unit.text))
-        return frozenset(found)
-
-    @property
-    def index(self) -> Index:
-        """What stands in its body; nothing if it is not Python."""
-        return EMPTY if isinstance(self._read, SourceError) else self._read
-
-    def check(self) -> None:
-        """Raise a SourceError if it is not Python."""
-        if isinstance(self._read, SourceError):
-            raise self._read
-
-    @cached_property
-    def _read(self) -> Index | SourceError:
-        from gradlint.static.index import index_of  # which makes units
-
-        try:
-            return index_of(self)
-        except SourceError as error:
-            return error
-
-    @property
-    def tree(self) -> Tree:
-        """The whole file as libcst parses it.
-
-        Raises:
-            SourceError: libcst rejects the file.
-        """
-        if self._tree is None:
-            try:
-                self._tree = Tree(parse_module(self.source.text))
-            except cst.ParserSyntaxError as error:
-                reason = f"it cannot be parsed, although Python can: {_DETAILS.sub('', error.message)}"
-                self._tree = self.error(error.raw_line, error.raw_column + 1, reason)
-            except (RecursionError, MemoryError, ValueError, TypeError) as error:
-                self._tree = self.error(1, 1, f"it cannot be parsed: {type(error).__name__}: {error}")
-        if isinstance(self._tree, SourceError):
-            raise self._tree
-        return self._tree
-
-    def error(self, row: int, column: int, reason: str) -> SourceError:
-        """What is wrong at a row of the text."""
-        cell, row = self.source.place(row)
-        return SourceError(self.path, row, column, reason, cell)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
 
 
 class Unit:
@@ -244,7 +103,7 @@ class Unit:
     @cached_property
     def words(self) -> frozenset[str]:
         """The identifiers in its text, those in comments and strings too."""
-        return frozenset(map(intern, set(_WORD.findall(self.text))))
+        return frozenset(map(intern, set(words_in(self.text))))
 
     @property
     def node(self) -> cst.CSTNode:
@@ -554,7 +413,7 @@ class FunctionUnit(_Definition):
             return self.words
         rows = text.split("\n")
         parts = ("\n".join(rows[node.lineno - 1 : node.end_lineno]) for node in inner)
-        return frozenset(word for part in parts for word in _WORD.findall(part))
+        return frozenset(word for part in parts for word in words_in(part))
 
     @cached_property
     def is_accessor(self) -> bool:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from gradlint.events import ConvertedToNumpy, DataWritten
     from gradlint.finding import Site
     from gradlint.protocol import Token
+    from gradlint.static.files import Module
     from gradlint.static.ops import Layer, Loss
-    from gradlint.static.units import ClassUnit, FunctionUnit, Module
+    from gradlint.static.units import ClassUnit, FunctionUnit
 
 Tokens = frozenset["Token"]
 
@@ -156,10 +157,10 @@ class Choice:
 
     key: Hashable
     alternatives: tuple[Value, ...]
-    conditions: tuple[Conditions, ...] = ()  #: for each alternative, what holds where it is that one; none: not known
+    conditions: tuple[Assumptions, ...] = ()  #: for each alternative, what holds where it is that one; none: not known
 
 
-Conditions = tuple[tuple[Hashable, bool], ...]
+Assumptions = tuple[tuple[Hashable, bool], ...]
 """The keys of unknown conditions, and whether they hold."""
 
 Value = (

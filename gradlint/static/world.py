@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from gradlint.static.comparisons import follows
 from gradlint.static.values import (
+    Assumptions,
     Choice,
-    Conditions,
     Object,
     Ref,
     Unknown,
@@ -100,12 +100,12 @@ class World:
 
     def ways(self, choice: Choice) -> list[tuple[Value, World]]:
         """What a choice may be after all that was assumed, each with a fork of this world in which it is that."""
-        conditions: Iterable[Conditions] = choice.conditions or [()] * len(choice.alternatives)
+        conditions: Iterable[Assumptions] = choice.conditions or [()] * len(choice.alternatives)
         ways = [*zip(choice.alternatives, conditions, strict=True)]
         allowed = [way for way in ways if not any(follows(key, self.assumed) is (not holds) for key, holds in way[1])]
         return [(alternative, self._taking(choice, alternative, holding)) for alternative, holding in allowed or ways]
 
-    def _taking(self, choice: Choice, alternative: Value, conditions: Conditions) -> World:
+    def _taking(self, choice: Choice, alternative: Value, conditions: Assumptions) -> World:
         world = self.copy()
         world.bound[choice.key] = alternative
         world.assumed.update(conditions)
