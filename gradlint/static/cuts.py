@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.ops import Op
 from gradlint.static.provenance import COPY, COUNTED, FIGURE, LATER
+from gradlint.static.subject_names import MODULE_NAME
 from gradlint.static.torch_notation import names
 from gradlint.static.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
@@ -29,12 +30,6 @@ _FREE = names(
 """Kinds of unknown values that are no tensors with a graph."""
 _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 _LOADER = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")
-_MODULE = re.compile(
-    r"(^|_)(model|net|network|encoder|decoder|backbone|teacher|student|generator|discriminator|critic|actor|policy|"
-    r"head|trunk|classifier|regressor|embedder|extractor|projector|denoiser|tower|mlp|rnn|lstm|gru|cell|lin|linear|fc|"
-    r"conv|layer|block|cnn|gnn|gcn|vit|bert|gpt|lm|llm|vae|autoencoder|transformer|[a-z]+net)"
-    r"(_[a-z0-9]{1,2}|\d*)$|^(net|model)[A-Z_]"
-)
 _LOSS = re.compile(r"(^|_)(criterion|criteria|objective|loss|loss_?(fn|func|function))$")
 
 
@@ -172,7 +167,7 @@ class Cuts:
 
     def forward(self, name: str, result: Unknown, args: Iterable[Value], w: World, site: Site) -> Unknown:
         """The result of calling something unknown; one that has the name of a module or loss is presumed to be one."""
-        is_module = bool(_MODULE.search(name))
+        is_module = bool(MODULE_NAME.search(name))
         if is_module:
             self.m.changes.fed(args, w)
         if not (is_module or (w.grad is False and _LOSS.search(name))) or not list(args):

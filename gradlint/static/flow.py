@@ -10,10 +10,10 @@ import libcst as cst
 
 from gradlint.static.context import Context
 from gradlint.static.liveness import Live
-from gradlint.static.optimizer_names import known_by
 from gradlint.static.outcome import Outcome, Results
 from gradlint.static.reducing import reduce
 from gradlint.static.slices import place_of
+from gradlint.static.subject_names import known_by
 from gradlint.static.totals import adds_to, running_total
 from gradlint.static.values import (
     NONE,

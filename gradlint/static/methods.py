@@ -11,8 +11,8 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
-from gradlint.static.optimizer_names import looks_like_optimizer
 from gradlint.static.provenance import FIGURE, NOTHING, NUMPYS, dict_of, from_module, is_numpys, made_of_none
+from gradlint.static.subject_names import looks_like_optimizer
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import (
     ARRAY_METHODS,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import MAX_ALTERNATIVES
-from gradlint.static.optimizer_names import each_optimizer, known_by
 from gradlint.static.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
 from gradlint.static.slices import Place
+from gradlint.static.subject_names import each_optimizer, known_by
 from gradlint.static.torch_table import STRINGS, any_of
 from gradlint.static.values import (
     NONE,

@@ -17,7 +17,7 @@ from gradlint.protocol import Protocol, Violating
 from gradlint.rule import Rule
 from gradlint.static import EVENTS
 from gradlint.static.chains import Chain, chains_in
-from gradlint.static.optimizer_names import OPTIMIZER_NAME
+from gradlint.static.subject_names import OPTIMIZER_NAME
 from gradlint.static.torch_table import (
     CLIPS,
     DEPRECATED_INITS,

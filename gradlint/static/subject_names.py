@@ -1,4 +1,4 @@
-"""Optimizers that come from somewhere else, known by the names of what holds them."""
+"""Optimizers and modules that come from somewhere else, known by the names of what holds them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ OPTIMIZER_NAME = re.compile(
 )
 _SEVERAL = re.compile(r"(^|_)(opts|optims|optimi[sz]ers)(_|\d|$)|[oO]ptimi[sz]ers|[a-z]Optims")
 """What a list or dict of several is called; ``options`` are none."""
+
+MODULE_NAME = re.compile(
+    r"(^|_)(model|net|network|encoder|decoder|backbone|teacher|student|generator|discriminator|critic|actor|policy|"
+    r"head|trunk|classifier|regressor|embedder|extractor|projector|denoiser|tower|mlp|rnn|lstm|gru|cell|lin|linear|fc|"
+    r"conv|layer|block|cnn|gnn|gcn|vit|bert|gpt|lm|llm|vae|autoencoder|transformer|[a-z]+net)"
+    r"(_[a-z0-9]{1,2}|\d*)$|^(net|model)[A-Z_]"
+)
 
 
 def looks_like_optimizer(value: Value) -> bool:
@@ -32,7 +39,13 @@ def each_optimizer(value: Value, w: World) -> Value | None:
 
 
 def known_by(value: Value, name: str) -> Value:
-    """A value that is bound to a name: if it had none, and the name is that of an optimizer, it is known by that."""
-    if type(value) is Unknown and not value.hint and OPTIMIZER_NAME.search(name) is not None:
-        return replace(value, hint=name)
-    return value
+    """A value that is bound to a name: if that is the name of an optimizer or a module, it is known by that.
+
+    So it was by none before, or by that of the method that gave it: ``optimizer = factory.build(model)``.
+    """
+    if type(value) is not Unknown:
+        return value
+    given = isinstance(value.key, tuple) and value.key[0] == "call" and len(value.key) == 2
+    if OPTIMIZER_NAME.search(name) is not None:
+        return replace(value, hint=name) if given or not value.hint else value
+    return replace(value, hint=name) if given and MODULE_NAME.search(name) is not None else value
