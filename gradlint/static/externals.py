@@ -416,7 +416,7 @@ class Externals:
         return self.m.tensors.parameter([group], w, site, data.device if data is not None else "cpu")
 
     def _backward(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        roots = w.resolve(args.get(0, "tensors") or NONE)
+        roots = w.resolve(args.get(0, "tensors") or Unknown(("tensors", fresh())))
         sequence = w.get(roots, Sequence)
         gradients = args.get(1, "grad_tensors")
         given = [gradients] if gradients is not None and w.resolve(gradients) != NONE else []

@@ -341,6 +341,7 @@ def join_groups(x: Group, y: Group) -> Group:
     wasted = _same(x.wasted, y.wasted)
     joined = Group(grad, x.opaque, tokens, x.made_at, stepped, prepared, discarded, wasted, *late)
     joined.told, joined.touched = x.told or y.told, x.touched or y.touched
+    joined.fed, joined.cleared = max(x.fed, y.fed), max(x.cleared, y.cleared)
     return joined
 
 

@@ -117,7 +117,8 @@ class ModuleMethods:
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
             return w.new(Mapping({}, w.new(tensor)))
         if name == "manual_backward":
-            self.m.passes.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
+            loss = args.get(0, "loss") or Unknown(("loss", fresh()))
+            self.m.passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name == "optimizers":
             return self.m.optimizers.configured(receiver, obj, w, ctx, site)

@@ -225,7 +225,8 @@ class Optimizers:
         ):
             return args.get(0) or NONE
         if name == "backward":
-            self.m.passes.backward(args.get(0) or NONE, Arguments([], args.keywords), w, ctx, site)
+            loss = args.get(0, "loss") or Unknown(("loss", fresh()))
+            self.m.passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
             return w.resolve(args.get(0) or NONE)

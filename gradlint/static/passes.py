@@ -21,7 +21,7 @@ from gradlint.static.values import (
     Unknown,
     Value,
 )
-from gradlint.static.world import World
+from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -38,7 +38,8 @@ class Passes:
         """A backward pass from ``root``: gradients are added, graphs are freed."""
         self.m.budget.order_matters()
         self.m.evaluation.passes += 1
-        root = w.resolve(root)
+        root = self.m.choices.used(w.resolve(root), w)
+        w.raised = w.raised or root == NONE
         self.m.graphs.walked(root, w)
         if isinstance(root, Unknown):
             root = self.m.tensors.from_unknown(root, w, open=True)
@@ -69,6 +70,7 @@ class Passes:
             if isinstance(group, Group) and isinstance(key, int):
                 group = w.write(key)
                 group.prepared, group.touched = True if reached or group.prepared else None, True
+                group.fed = fresh() if reached else group.fed
         self._perhaps_fed(touches, w, ctx, site)
         self.m.stepping.settle(w, ctx, site)
         self.m.stepping.accumulated(touches, w, ctx, site)

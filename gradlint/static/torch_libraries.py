@@ -178,6 +178,7 @@ HARMLESS: Final = (
         "int isinstance issubclass iter len list map max min next object oct open ord pow print range repr reversed round set "
         "slice sorted str sum tuple type vars zip",
     )
+    | names("multiprocessing", "get_context")
     | names(
         "torch",
         "save manual_seed seed initial_seed get_rng_state set_rng_state get_num_threads set_num_threads set_default_dtype "
@@ -240,6 +241,7 @@ GIVES: Final = {
     **dict.fromkeys((f"{_FIGURE}.{name}" for name in ("subplots", "add_subplot", "add_axes", "gca", "axes")), _AXES),
     **dict.fromkeys((f"{_AXES}.{name}" for name in ("twinx", "twiny", "inset_axes", "flat", "T")), _AXES),
     "sklearn.pipeline.make_pipeline": "sklearn.pipeline.Pipeline",
+    **{f"{name}.get_context": name for name in ("multiprocessing", "torch.multiprocessing")},
 }
 """The class of what a callable, or an attribute, gives."""
 

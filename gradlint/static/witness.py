@@ -266,7 +266,19 @@ class Witness:
         )
         self.send(event, w, ctx)
         if self.listened(events.WeightsUpdated):
-            self.send(events.WeightsUpdated(site=site, touches=self.presumed(groups, w)), w, ctx)
+            touches = self._applied(self.presumed(groups, w), optimizer == MANUAL, w)
+            self.send(events.WeightsUpdated(site=site, touches=touches), w, ctx)
+
+    def _applied(self, touches: events.Touches, by_hand: bool, w: World) -> events.Touches:
+        """Without those that have no gradients, where others have some: for them, this step was not made.
+
+        What is applied by hand need not be what a backward pass has left there.
+        """
+        found = {key: group for key in touches if isinstance(key, int) and isinstance(group := w.find(key), Group)}
+        if not by_hand and all(group.fed <= group.cleared for group in found.values()):
+            return touches
+        gone = {key for key, group in found.items() if group.fed < group.cleared}
+        return {key: touch for key, touch in touches.items() if key not in gone}
 
     def _prepared(self, groups: Iterable[int], w: World) -> Fact[bool]:
         """Whether a backward pass reached any of these groups since their last step."""
@@ -295,7 +307,9 @@ class Witness:
             noted.update(touches)  # type: ignore[arg-type]
         for key in groups:
             if isinstance(w.find(key), Group):
-                w.write(key).touched = True
+                group: Group = w.write(key)
+                group.touched = True
+                group.cleared = fresh() if certain else group.cleared
         self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
 
     @contextmanager
