@@ -189,6 +189,10 @@ class Attributes:
             late = self.m.late.get(owner, obj.cls, name, w, ctx)
             if late is not None:
                 return late
+            other = self.m.definitions.attribute(obj.cls, "__getattr__", w)
+            if isinstance(other, Function) and not obj.kind:  # what is missing here is asked of what it wraps
+                given = Arguments([Const(name)])
+                return self.m.calls.joined(self.m.calls.function(other, given, w, ctx, site, owner), w)
         return w.resolve(Unknown(("attribute", owner, name), name))
 
     def _bind(self, found: Value, owner: Value, cls: Class, w: World, ctx: Context, site: Site) -> Value:

@@ -376,21 +376,19 @@ class Calls:
         return reduce_results(results, MAX_EXITS)
 
     def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
-        yields: list[tuple[Value, Site]] = []
-        here = replace(here, yields=yields)
+        yields = w.new(Sequence())
+        w.write(here.frame).vars["<yields>"] = yields  # it goes where the frame goes
         with self.m.witness.clearing() as cleared:
-            results = self.body(unit, w, here)
+            results = self.body(unit, w, replace(here, yields=yields))
         if not results:
             return results
         world, _ = join_results(results)
-        new = Sequence(clears=frozenset(cleared))
-        if "loop" in unit.constructs:
-            for value, _site in yields:
-                new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, world)
-        else:
-            new.items = [value for value, _ in yields]
-            new.sites = [None] * len(yields)
-        return [(world, world.new(new))]
+        given: Sequence = world.write(yields.id)
+        if cleared:  # on the way to the next value, which may be any
+            for value in given.items:
+                given.tail = value if given.tail is None else self.m.choices.either(given.tail, value, world)
+            given.items, given.sites, given.clears = [], [], frozenset(cleared)
+        return [(world, yields)]
 
     def _is_forward(self, fn: Function, receiver: Value | None, w: World) -> bool:
         obj = w.get(receiver, Instance) if receiver is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from gradlint.static.values import Class, Function, Value
+from gradlint.static.values import Class, Function, Ref, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Context:
     iteration: int = 0  #: the number at which the innermost iteration of a loop began; 0 outside of loops
     loop: Hashable = None  #: the innermost loop, as it was entered here
     around: tuple[int, ...] = ()  #: the numbers at which the iterations began that this one stands in, outermost first
-    yields: list[tuple[Value, Site]] | None = None
+    yields: Ref | None = None  #: what collects the values that a generator yields
     on_yield: Callable[[World, Value], object] | None = None
     called_at: Site | None = None  #: where the function that is being executed was called
 

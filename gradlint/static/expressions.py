@@ -179,7 +179,7 @@ class Expressions:
         if ctx.on_yield is not None:
             ctx.on_yield(w, value)
         elif ctx.yields is not None:
-            ctx.yields.append((value, ctx.site(node)))
+            self.m.python.append(ctx.yields, value, w, ctx, ctx.site(node), kept=False)
         return NONE
 
     # --- access and calls

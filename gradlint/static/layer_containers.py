@@ -95,7 +95,8 @@ class LayerContainers:
 
     def named(self, obj: Instance, w: World) -> Mapping:
         """What a ``ModuleDict`` holds, as a dict."""
-        known: dict[Value, Value] = {Const(name): w.resolve(obj.attrs[name]) for name in _members(obj, w)}
+        names = (name for name in _members(obj, w) if not name.startswith("<"))
+        known: dict[Value, Value] = {Const(name): w.resolve(obj.attrs[name]) for name in names}
         return Mapping(known, obj.attrs.get(_OTHERS))
 
     def holds_unknown(self, obj: Instance, w: World) -> bool:
@@ -114,7 +115,7 @@ class LayerContainers:
             return Items(known, never) if known else None
         if kind != "dict" or _OTHERS in obj.attrs:
             return None
-        return Items([Const(name) for name in _members(obj, w)], never)
+        return Items(list(self.named(obj, w).items), never)
 
     def get_item(self, obj: Instance, index: Index, w: World, site: Site) -> Value | None:
         """``container[0]``, ``container["head"]``, ``container[1:]``; None if nothing is known of what it holds."""
@@ -248,14 +249,21 @@ def is_open(obj: Instance) -> bool:
 
 
 def _members(obj: Instance, w: World) -> list[str]:
-    """The names of the modules that a container is known to hold at places that are known."""
-    return [name for name in _places(obj, w) if not name.startswith("<")]
+    """The names of the modules that a container is known to hold at places that are known; some names are not."""
+    return [name for name in _places(obj, w) if name not in (_MORE, _LAST)]
 
 
 def _places(obj: Instance, w: World) -> list[str]:
     """The names under which a container holds modules: other attributes and buffers are none of them."""
-    plain = {name for name in obj.set_at if not _may_be_module(w.resolve(obj.attrs.get(name, NONE)), w)} | obj.buffers
-    return [name for name in obj.attrs if name not in plain and (name in (_MORE, _LAST) or not name.startswith("<"))]
+    return [
+        name for name, value in obj.attrs.items() if name in (_MORE, _LAST) or _is_held(name, w.resolve(value), obj, w)
+    ]
+
+
+def _is_held(name: str, value: Value, obj: Instance, w: World) -> bool:
+    if name == _OTHERS or name in obj.buffers:
+        return False
+    return _may_be_module(value, w) if name in obj.set_at or name.startswith("<") else True
 
 
 def _may_be_module(value: Value, w: World) -> bool:

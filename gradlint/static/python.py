@@ -226,8 +226,10 @@ class Python:
             return self._member(owner, index, w, ctx, site)
         if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
             return self.m.attributes.get(owner, index.value, w, ctx, site)
-        if isinstance(index, Const) and isinstance(index.value, str) and (holder := dict_of(owner)) is not None:
-            return self.m.attributes.get(holder, index.value, w, ctx, site)
+        if isinstance(index, Const) and isinstance(index.value, str):
+            holder = dict_of(owner) or dict_of(owner, "_modules")
+            if holder is not None:
+                return self.m.attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             item = Unknown(("item", owner.key, key), "", owner.deps)
@@ -340,6 +342,8 @@ class Python:
         if (updated := dict_of(owner)) is not None:
             given = w.new(Mapping({index: value})) if isinstance(index, Const) else None
             self.m.attributes.updated(updated, given, w, ctx, site)
+        if isinstance(index, Const) and (holder := dict_of(owner, "_modules")) is not None:
+            self.m.attributes.set(holder, str(index.value), value, w, ctx, site)
         if isinstance(obj, Tensor):
             how = "[:]=" if index in (slice(None), Const(...)) else "[]="
             self.m.changes.in_place(how, owner, [value], w, ctx, site)
@@ -399,11 +403,17 @@ class Python:
 
     # --- lists
 
-    def append(self, ref: Value, value: Value, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
-        """Add an item; if a loop that may run any number of times does so, to what comes after the known ones."""
+    def append(
+        self, ref: Value, value: Value, w: World, ctx: Context, site: Site, certain: bool = True, kept: bool = True
+    ) -> None:
+        """Add an item; if a loop that may run any number of times does so, to what comes after the known ones.
+
+        What a generator yields is not kept by that.
+        """
         if not isinstance(ref, Ref):
             return
-        self.m.keeping.collected(ref, value, w, ctx, site)
+        if kept:
+            self.m.keeping.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
         certain = certain and ctx.peeled < w.age(ref) and ref.id not in self._standing
         if certain and new.tail is None and len(new.items) < MAX_KNOWN and not new.loses:
