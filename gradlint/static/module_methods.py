@@ -111,6 +111,8 @@ class ModuleMethods:
             return popped
         if name in ("forward", "__call__"):
             return self.m.calls.joined(self.m.modules.call(receiver, args, w, ctx, site), w)
+        if name == "_conv_forward" and obj.layer is not None:  # with weights that it is given
+            return self.m.operations.apply(obj.layer.op, args, w, ctx, site)
         if name == "register_forward_hook":
             return self.m.hooks.registered(receiver, args, w, site)
         if name == "state_dict":
@@ -203,7 +205,8 @@ class ModuleMethods:
         values: list[Value] = list(self._representatives(refs, w) if below else refs)
         others = self._is_abstract(obj, w) or any(self._holds_others(module, w) for module in (obj, *held))
         if others:
-            values.append(Unknown(("module", fresh()), "module"))
+            inside = frozenset[int]().union(*(module.groups for module in (obj, *held) if module.opaque))
+            values.append(Unknown(("module", fresh()), "module", inside))
         if name.startswith("named"):
             pairs = [[Unknown(("name", fresh()), "name"), value] for value in values]
             values = [w.new(Sequence(pair, [None, None], mutable=False)) for pair in pairs]
