@@ -261,7 +261,7 @@ class Group(Object):
     told: bool = False  #: whether they require grad, or some of them, was set since they were made
     touched: bool = False  #: its gradients were added to, applied, set or cleared, or may have been
     fed: int = 0  #: the number at which a backward pass last added to its gradients
-    cleared: int = 0  #: the number at which they were last cleared
+    cleared: int = 0  #: the number at which they were last cleared, or may have been
     owner: object = None
 
 

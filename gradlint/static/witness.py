@@ -266,15 +266,16 @@ class Witness:
         )
         self.send(event, w, ctx)
         if self.listened(events.WeightsUpdated):
-            touches = self._applied(self.presumed(groups, w), optimizer == MANUAL, w)
+            touches = self._applied(members, optimizer == MANUAL, w)
             self.send(events.WeightsUpdated(site=site, touches=touches), w, ctx)
 
-    def _applied(self, touches: events.Touches, by_hand: bool, w: World) -> events.Touches:
+    def _applied(self, members: list[int], by_hand: bool, w: World) -> events.Touches:
         """Without those that have no gradients, where others have some: for them, this step was not made.
 
         What is applied by hand need not be what a backward pass has left there.
         """
-        found = {key: group for key in touches if isinstance(key, int) and isinstance(group := w.find(key), Group)}
+        touches = self.presumed(members, w)
+        found = {key: group for key in members if isinstance(group := w.find(key), Group)}
         if not by_hand and all(group.fed <= group.cleared for group in found.values()):
             return touches
         gone = {key for key, group in found.items() if group.fed < group.cleared}
@@ -309,7 +310,7 @@ class Witness:
             if isinstance(w.find(key), Group):
                 group: Group = w.write(key)
                 group.touched = True
-                group.cleared = fresh() if certain else group.cleared
+                group.cleared = fresh()
         self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
 
     @contextmanager
