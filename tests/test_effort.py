@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.rule import all_rules
+from gradlint.static import budget
 from gradlint.static.analysis import analyze
 from gradlint.static.budget import Budget
 from gradlint.static.project import Project
@@ -237,3 +239,40 @@ def test_a_function_that_calls_the_training_of_its_file_is_followed_to_its_end(
         + f"\n\ndef main(loader):\n    model = build(4, 2)\n{figures}    train(model, loader, False)\n"
     )
     assert any(code.startswith("GL201") for code in check(tmp_path, text))
+
+
+@pytest.mark.parametrize("place", ["module", "function"])
+@pytest.mark.parametrize(("clears", "found"), [("optimizer.zero_grad()", []), ("pass", ["GL201"])])
+def test_a_model_too_deep_to_follow_whole_is_trained_all_the_same(
+    clears: str, found: list[str], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "MAX_STEPS", 1_500)
+    depth = 16
+    text = (
+        "import torch\nfrom torch import nn\n\n\n"
+        "class Block(nn.Module):\n"
+        "    def __init__(self, width):\n"
+        "        super().__init__()\n"
+        "        self.fc = nn.Linear(width, width)\n\n"
+        "    def forward(self, x):\n" + "        x = torch.relu(self.fc(x))\n" * 60 + "        return x\n\n\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        + "".join(f"        self.block{number} = Block(8)\n" for number in range(depth))
+        + "\n    def forward(self, x):\n"
+        + "".join(f"        x = self.block{number}(x)\n" for number in range(depth))
+        + "        return x\n\n\n"
+    )
+    train = (
+        "net = Net()\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for _ in range(9):\n"
+        f"    {clears}\n"
+        "    net(torch.randn(2, 8)).pow(2).mean().backward()\n"
+        "    optimizer.step()\n"
+    )
+    path = tmp_path / "net.py"
+    path.write_text(text + (train if place == "module" else f"def main():\n{indent(train, '    ')}"), encoding="utf-8")
+    report = Engine(Configuration(isolated=True)).check([path], [path])
+    assert not [note for note in report.notes if "to follow" in note]
+    assert [finding.code for finding in report.findings] == found

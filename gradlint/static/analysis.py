@@ -208,9 +208,18 @@ class _Analyzer:
         self.machine.trim()
 
     def _follow(
-        self, start: Module | DefinitionUnit, act: Callable[[], None], *, closely: bool, again: bool = False
+        self,
+        start: Module | DefinitionUnit,
+        act: Callable[[], None],
+        *,
+        closely: bool,
+        again: bool = False,
+        hurried: bool = False,
     ) -> None:
-        """Run an entry point, once more and closely if that turns out to be needed; less far where it was (again)."""
+        """Run an entry point, once more and closely if that turns out to be needed; less far where it was (again).
+
+        What takes too many steps is run once more in a hurry; what the first run has settled stays.
+        """
         budget = self.machine.budget
         budget.ordered = closely
         self.machine.flow.whole = True
@@ -218,19 +227,27 @@ class _Analyzer:
         self.machine.met.clear()
         self.machine.nested.clear()
         brief = None if closely or isinstance(start, Module) else start
-        order_matters = False
+        order_matters = too_long = False
+        steps = self._steps(start, brief, again)
         try:
-            with budget.apart(self._steps(start, brief, again), briefly=brief is not None):
+            with budget.apart(steps, briefly=brief is not None, hurried=hurried):
                 act()
                 self.entries.nested()
         except OrderMattersError:
             order_matters = True
+        except BudgetExceededError:
+            too_long = steps is None and not hurried
+            if not too_long:
+                raise
         finally:
             if brief is not None and not order_matters:
                 self.effort.spent(brief, budget.spent, self.machine.met)
         if order_matters:
             self.witness.start_again()
             self._follow(start, act, closely=True, again=again)
+        elif too_long:
+            self.machine.give_up()
+            self._follow(start, act, closely=closely, hurried=True)
 
     def _steps(self, start: Module | DefinitionUnit, brief: DefinitionUnit | None, again: bool) -> int | None:
         """How many statements may be executed for an entry point; None for as many as for any."""

@@ -28,6 +28,7 @@ ASIDE = (1, 1)
 OFTEN = 24  #: executions of a function that stands aside, once half of the steps is spent
 REPEATS = 8  #: executions of one function for a definition that is followed briefly
 REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
+ALIKE = 6  #: modules of one class that are looked into, and forward passes of them, where an entry point is hurried
 
 
 class BudgetExceededError(Exception):
@@ -45,11 +46,13 @@ class Budget:
         self.steps = 0
         self.ordered = True  #: loops and branches are followed closely
         self.aside = False  #: nothing is executed that has to do with modules, gradients or their order
+        self.hurried = False  #: of modules that are alike, a few are enough
         self.spent = 0  #: the steps of what was last followed apart
         self._limit = MAX_STEPS
         self._briefly = False
         self._times: Counter[tuple[Unit, bool]] = Counter()
         self._often: Counter[Unit] = Counter()
+        self._alike: Counter[Unit] = Counter()
         self._kinds: set[Hashable] = set()  #: functions, with the classes of the modules they were given
         self._walks: dict[Unit, bool] = {}
 
@@ -69,16 +72,25 @@ class Budget:
             self.aside = self.aside and before
 
     @contextmanager
-    def apart(self, steps: int | None = None, *, briefly: bool = False) -> Iterator[None]:
-        """What is executed meanwhile has steps of its own; briefly: of each function, a few executions are enough."""
-        before = self.steps, self._limit, self._briefly, self._times, self._often, self._kinds
+    def apart(self, steps: int | None = None, *, briefly: bool = False, hurried: bool = False) -> Iterator[None]:
+        """What is executed meanwhile has steps of its own.
+
+        Args:
+            steps: how many; None for as many as any entry point may take.
+            briefly: of each function, a few executions are enough.
+            hurried: it has taken too many steps before; of modules that are alike, a few are enough.
+        """
+        before = self.steps, self._limit, self._briefly, self.hurried
+        counted = self._times, self._often, self._alike, self._kinds
         self._limit = MAX_STEPS if steps is None else min(steps, MAX_STEPS)
-        self.steps, self._briefly, self._times, self._often, self._kinds = 0, briefly, Counter(), Counter(), set()
+        self.steps, self._briefly, self.hurried = 0, briefly, hurried
+        self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
         try:
             yield
         finally:
             self.spent = self.steps
-            self.steps, self._limit, self._briefly, self._times, self._often, self._kinds = before
+            self.steps, self._limit, self._briefly, self.hurried = before
+            self._times, self._often, self._alike, self._kinds = counted
 
     def tires(
         self,
@@ -110,6 +122,13 @@ class Budget:
         """
         self._often[unit] += 1
         return self._often[unit] > OFTEN and self.steps > self._limit // 2 and not self._briefly
+
+    def hurries(self, unit: Unit) -> bool:
+        """Whether another module of a class, or another forward pass of one, need not be looked into."""
+        if not self.hurried:
+            return False
+        self._alike[unit] += 1
+        return self._alike[unit] > ALIKE
 
     def _is_new(self, unit: Unit, kinds: tuple[Hashable, ...]) -> bool:
         known = len(self._kinds)

@@ -16,7 +16,7 @@ from gradlint.static.provenance import from_module
 from gradlint.static.reducing import reduce_results
 from gradlint.static.sameness import forget
 from gradlint.static.torch_table import LOSSES, MODULE_METHODS
-from gradlint.static.units import FunctionUnit
+from gradlint.static.units import FunctionUnit, Unit
 from gradlint.static.values import (
     NONE,
     OPEN,
@@ -56,6 +56,7 @@ class Calls:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        self._trainable: set[Unit] = set()  #: classes of modules that turned out to have parameters
 
     def joined(self, results: Results, w: World) -> Value:
         """Go on in ``w`` with the join of all the ways a call may have ended."""
@@ -514,11 +515,15 @@ class Calls:
             return [(w, self._named_tuple(cls, args, w, ctx))]
         if self.m.budget.tires(cls.unit, lambda: False):
             return [(w, self.m.escapes.call(cls, args, w, ctx, site))]
+        if kind == "module" and self.m.budget.hurries(cls.unit) and cls.unit in self._trainable:
+            return [(w, self.m.modules.opaque(w, cls.unit.name, site, True, place=(site, ctx.key, cls.unit)))]
         ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site), (site, ctx.key, cls.unit))
         self.m.modules.prepare(ref, cls, args, w, ctx, site)
         if kind == "module":
             self.m.construction.made(ref, w, ctx)
         results = self._initialize(ref, cls, args, w, ctx, site)
+        if self.m.budget.hurried and all(self.m.modules.groups(ref, world) for world, _ in results):
+            self._trainable.add(cls.unit)
         for world, _ in results:
             self.m.construction.built(ref, world, ctx)
         return results

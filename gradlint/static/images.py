@@ -43,7 +43,7 @@ class Images:
             unsettled, self.m.unsettled = self.m.unsettled, set()
             noted = self.m.ledgers.sizes()
             try:
-                with budget.apart(), self.m.witness.apart():  # executed once, for all that import it
+                with self.m.witness.apart():  # executed once, for all that import it
                     self._images[module] = self._execute(module)
             except BaseException:
                 del self._images[module]  # it may be reached again with less on the stack
@@ -71,10 +71,10 @@ class Images:
             return w
         ctx = Context(module, module.units[0], frame.id)
         ctx = ctx.at("module", module)
-        try:
-            ends = self.m.run_units(list(module.units), [w], ctx).normal
-        except BudgetExceededError:
-            self.m.give_up()
+        ends = self._ends(module, w.copy(), ctx)
+        if ends is None:
+            ends = self._ends(module, w.copy(), ctx, hurried=True)
+        if ends is None:
             self.given_up.append(module)
             w, ends = self._definitions_of(module, ctx), []
         image = ends[0] if ends else w
@@ -90,6 +90,15 @@ class Images:
             del image.heap[key]
         self._share(image)
         return image
+
+    def _ends(self, module: Module, w: World, ctx: Context, *, hurried: bool = False) -> list[World] | None:
+        """What the body of a module leaves behind; None if it takes too many steps."""
+        try:
+            with self.m.budget.apart(hurried=hurried):
+                return self.m.run_units(list(module.units), [w], ctx).normal
+        except BudgetExceededError:
+            self.m.give_up()
+            return None
 
     def _share(self, image: World) -> None:
         self.m.shared.update(image.heap)

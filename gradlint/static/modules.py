@@ -445,6 +445,8 @@ class Modules:
             if forward is None:
                 forward = self.m.definitions.attribute(obj.cls, "__call__", w)
             if isinstance(forward, Function):
+                if ctx.in_forward and self.m.budget.hurries(forward.unit):
+                    return [(w, self.m.library_models.output(callee, obj, args, w, ctx, site))]
                 return self.m.calls.function(forward, args, w, ctx, site, callee)
         return self.inherited(callee, obj, args, w, ctx, site)
 

@@ -51,7 +51,7 @@ class Ownership:
         own = [group for key in sorted(obj.groups) if isinstance(group := w.find(key), Group)]
         if not own or w.unfollowed:
             return
-        frozen = all(group.requires_grad is False for group in own)
+        frozen = all(group.requires_grad is False and group.fed <= group.cleared for group in own)
         late = None if any(group.opaque and group.prepared is None for group in own) else self._late(obj, own, w)
         event = events.OptimizerChecked(
             site=obj.made_at,
