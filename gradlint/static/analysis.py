@@ -225,6 +225,7 @@ class _Analyzer:
         self.machine.flow.whole = True
         self.machine.settle()
         self.machine.met.clear()
+        self.machine.entered.clear()
         self.machine.nested.clear()
         brief = None if closely or isinstance(start, Module) else start
         order_matters = too_long = False
@@ -244,10 +245,11 @@ class _Analyzer:
                 self.effort.spent(brief, budget.spent, self.machine.met)
         if order_matters:
             self.witness.start_again()
-            self._follow(start, act, closely=True, again=again)
         elif too_long:
             self.machine.give_up()
-            self._follow(start, act, closely=closely, hurried=True)
+        if order_matters or too_long:
+            self.machine.start_again()
+            self._follow(start, act, closely=closely or order_matters, again=again, hurried=too_long)
 
     def _steps(self, start: Module | DefinitionUnit, brief: DefinitionUnit | None, again: bool) -> int | None:
         """How many statements may be executed for an entry point; None for as many as for any."""

@@ -20,6 +20,7 @@ from gradlint.static.torch_table import (
     MODULE_BASES,
     OPTIMIZERS,
     TEST_BASES,
+    is_module_class,
 )
 from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Unit
 from gradlint.static.values import NONE, Class, External, Frame, Function, Instance, Unknown, Value
@@ -279,6 +280,8 @@ class Definitions:
                 return "dataset"
             if base in ("typing.NamedTuple", "builtins.dict", "builtins.Exception") or base.startswith("enum."):
                 return base.rpartition(".")[2].lower()
+            if is_module_class(base) and any("forward" in here.unit.methods for here in self.mro(cls)):
+                return "module"
         return ""
 
     def is_test(self, cls: Class) -> bool:

@@ -206,7 +206,7 @@ class Entries:
         if obj is not None and obj.kind == "lightning" and method.name == "training_step":
             self._repeat(function, trial, ctx, instance)
             return
-        self._call(function, trial, ctx, instance)
+        self._call(function, trial, ctx, instance, first=not built and self._steps_alone(method, cls))
         if not built and not self._is_test(method, cls) and self._trains_alone(method, cls):
             self._repeat_alone(function, end.copy(), ctx, instance)
 
@@ -356,6 +356,12 @@ class Entries:
             return False
         return not any(methods[name].words & CLEARING for name in methods.keys() - reached)
 
+    def _steps_alone(self, method: FunctionUnit, cls: Class) -> bool:
+        """Whether no other method steps an optimizer: the first time that this one is called, nothing has been stepped."""
+        methods = self.m.definitions.methods(cls)
+        others = methods.keys() - reached_from(methods, [method.name])
+        return not any(self.m.reach.features_of_call(methods[name]) & Feature.STEP for name in others)
+
     def _class_of(self, unit: ClassUnit, world: World, ctx: Context) -> Class | None:
         variables = world.find(ctx.frame)
         assert isinstance(variables, Frame)
@@ -386,9 +392,12 @@ class Entries:
     ) -> list[tuple[World, Value]]:
         return self.m.calls.function(function, Arguments(open=True), world, ctx, function.unit.here, receiver)
 
-    def _call(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:
+    def _call(
+        self, function: Function, world: World, ctx: Context, receiver: Value | None, *, first: bool = False
+    ) -> None:
+        """Call what nothing in the project calls; the first time, what the receiver has built has not been stepped."""
         before = set(world.heap)
-        self._history_unknown(world)
+        self._history_unknown(world, first=first)
         results = self._results(function, world, ctx, receiver)
         module = world.get(receiver, Instance) if receiver is not None and function.unit.name == "forward" else None
         if module is not None and module.kind == "module" and not self._idle:
@@ -402,13 +411,17 @@ class Entries:
             escaped |= reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
 
-    def _history_unknown(self, world: World) -> None:
-        """What was done with the optimizers at hand before this entry point is called is not known."""
+    def _history_unknown(self, world: World, *, first: bool) -> None:
+        """What was done with the optimizers at hand before this entry point is called is not known.
+
+        The first time (first), those that were built for it have not stepped.
+        """
         built = [key for key, obj in world.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer"]
         for key in dict.fromkeys([*self.m.images.optimizers, *built]):
             current = world.get(Ref(key), Instance)
             if current is not None:
-                self.m.escapes.doubt(current.groups, [Ref(key)], world)
+                is_new = first and key not in self.m.images.optimizers
+                self.m.escapes.doubt(current.groups, [] if is_new else [Ref(key)], world)
 
     def _done(self, worlds: Iterable[World], ctx: Context | None, escaped: set[int]) -> None:
         """The end of an entry point: gradients of inputs that nothing else can reach are never read."""

@@ -41,6 +41,7 @@ class Images:
             ordered, budget.ordered = budget.ordered, budget.ordered or walks_in(module.source.text)
             whole, self.m.flow.whole = self.m.flow.whole, True
             unsettled, self.m.unsettled = self.m.unsettled, set()
+            entered, self.m.entered = self.m.entered, set()
             noted = self.m.ledgers.sizes()
             try:
                 with self.m.witness.apart():  # executed once, for all that import it
@@ -52,6 +53,7 @@ class Images:
                 budget.ordered = ordered
                 self.m.flow.whole = whole
                 self.m.unsettled |= unsettled
+                self.m.entered = entered
                 self.m.ledgers.keep(noted)
         image = self._images[module]
         if image is None:

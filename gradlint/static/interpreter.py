@@ -157,6 +157,7 @@ class Interpreter:
         self.called: set[Unit] = set()  #: functions that were executed
         self.applied: set[Site] = set()  #: lambdas that were executed
         self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`
+        self.entered: set[Unit] = set()  #: those of them that the present entry point was the first to execute
         self.unrecorded: set[Unit] = set()  #: functions that were called where gradients may not be enabled
         self.unrecorded_names: set[str] = set()  #: methods of unknown objects that were called there
         self.built: set[Unit] = set()  #: classes that were instantiated
@@ -180,6 +181,11 @@ class Interpreter:
         if unit not in self.called:
             self.called.add(unit)
             self.unsettled.add(unit)
+            self.entered.add(unit)
+
+    def start_again(self) -> None:
+        """The entry point is followed once more, from its beginning."""
+        self.called -= self.entered
 
     def settle(self) -> None:
         """All worlds have come so far: what was told stands, and what was executed need not be again."""

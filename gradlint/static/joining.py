@@ -40,6 +40,7 @@ MAX_FUNCTIONS = 16  #: the same where all are functions of the project, as in a 
 _MAX_CONDITIONS = 6  #: that are remembered of one alternative
 _DEFINED = frozenset([Class, Function, Lambda, External])
 _FUNCTIONS = frozenset([Function, Lambda])
+_MANY = frozenset(["", "module", "lightning", "optimizer"])  #: kinds of objects that loops make many of
 
 
 def _is_choice(key: Hashable) -> bool:
@@ -60,7 +61,7 @@ def _flat(value: Value) -> tuple[Value, ...]:
 def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | None:
     """What a value is one of that is either of two; None if that is too much to follow.
 
-    Of many modules that are made at one place, as by a loop, two stand for all, or one where there are many places.
+    Of many objects that are made at one place, as by a loop, two stand for all, or one where there are many places.
     """
     alternatives = tuple(dict.fromkeys((*_flat(a), *_flat(b))))
     most = _most({type(value) for value in alternatives})
@@ -71,11 +72,11 @@ def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | N
 
 
 def _some_of_each_place(values: Iterable[Value], most: int, worlds: Iterable[World]) -> Iterator[Value]:
-    """The values, but no more than some of those modules that are made at one place."""
+    """The values, but no more than some of those modules, and objects of the project, that are made at one place."""
     made: dict[Site, int] = {}
     for value in values:
         obj = next((obj for w in worlds if (obj := w.get(value, Instance)) is not None), None)
-        if obj is not None and obj.kind == "module" and obj.made_at is not None:
+        if obj is not None and obj.kind in _MANY and obj.made_at is not None:
             made[obj.made_at] = made.get(obj.made_at, 0) + 1
             if made[obj.made_at] > most:
                 continue

@@ -163,11 +163,10 @@ class Optimizers:
 
     def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
-        if not isinstance(optimizer, Ref):
+        if not isinstance(optimizer, Ref) or obj.stepped is None:
             return
-        if obj.stepped is not None:  # where it has stepped before, no scheduler was too early
-            scheduled_at = None if obj.stepped else obj.scheduled_at
-            self.m.witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx)
+        scheduled_at = None if obj.stepped else obj.scheduled_at  # where it has stepped before, none was too early
+        self.m.witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx)
         w.write(optimizer.id).stepped = True
 
     def scheduled(self, given: Value, w: World, site: Site) -> None:

@@ -148,6 +148,27 @@ def builds_module(name: str) -> bool:
     return name.startswith(MODULE_FACTORY_PREFIXES) and not last.startswith(("get_", "list_", "_"))
 
 
+_MODULE_CLASS: Final = re.compile(
+    r"(?:For[A-Z]\w*|Module|Model|Net|Network|Encoder|Decoder|Backbone|Head|Layer|Block|Attention|Embeddings?)$"
+)
+_NOT_TORCH: Final = (
+    "builtins.",
+    "torch.",
+    "tensorflow.",
+    "tf_keras.",
+    "keras.",
+    "paddle.",
+    "mxnet.",
+    "mindspore.",
+    "jax.",
+)
+
+
+def is_module_class(name: str) -> bool:
+    """Whether a class of another library is a module, if one that derives from it has a forward pass; by its name."""
+    return _MODULE_CLASS.search(name) is not None and not name.startswith(_NOT_TORCH)
+
+
 _BATCH_NORM: Final = (
     *("resnet", "resnext", "wide_resnet", "densenet", "mobilenet_v", "efficientnet_", "inception_v3", "googlenet"),
     *("regnet_", "shufflenet_v2", "mnasnet", "maxvit", "fcn_", "deeplabv3_", "lraspp_", "r3d_", "mc3_", "r2plus1d_"),

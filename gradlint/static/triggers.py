@@ -39,6 +39,7 @@ from gradlint.static.torch_table import (
     builds_module,
     canonical,
     conversion,
+    is_module_class,
 )
 
 
@@ -383,7 +384,7 @@ def is_module_base(chain: Chain, foreign: Foreign) -> bool:
     name = _function(chain, foreign.names)
     if name is None:
         return foreign.star and chain.parts[0] == "Module"
-    return name in MODULE_BASES or name in LAYERS or name in LOSSES
+    return name in MODULE_BASES or name in LAYERS or name in LOSSES or is_module_class(name)
 
 
 def is_layer(chain: Chain, foreign: Foreign) -> bool:
