@@ -357,7 +357,7 @@ class Entries:
         return not any(methods[name].words & CLEARING for name in methods.keys() - reached)
 
     def _steps_alone(self, method: FunctionUnit, cls: Class) -> bool:
-        """Whether no other method steps an optimizer: the first time that this one is called, nothing has been stepped."""
+        """Whether no other method steps an optimizer: before this one is called first, nothing has been stepped."""
         methods = self.m.definitions.methods(cls)
         others = methods.keys() - reached_from(methods, [method.name])
         return not any(self.m.reach.features_of_call(methods[name]) & Feature.STEP for name in others)
