@@ -11,7 +11,7 @@ from gradlint.static.joining import MAX_ALTERNATIVES, alternatives_of, join, joi
 from gradlint.static.project import Project
 from gradlint.static.reach import Reach
 from gradlint.static.reducing import reduce
-from gradlint.static.values import Choice, Class, Frame, Group, Instance, Ref, Unknown, Value
+from gradlint.static.values import Choice, Class, Frame, Group, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.witness import Witness
 from gradlint.static.world import World, fresh
 
@@ -98,6 +98,22 @@ def test_what_a_chosen_module_may_hold_is_as_it_is_where_that_was_chosen() -> No
         worlds.append(chosen)
     joined = join(*worlds)
     assert all(joined.write(part.id).training for part in parts)
+
+
+def test_the_parameters_of_what_was_chosen_are_as_they_are_where_it_was_chosen() -> None:
+    world = World()
+    keys = [world.new(Group(True)).id for _ in range(2)]
+    tensors = [world.new(Tensor(groups=frozenset([key]), is_parameter=True)) for key in keys]
+    modules = [world.new(Instance(kind="module", made_at=Place(), attrs={"weight": tensor})) for tensor in tensors]
+    choice = Choice(fresh(), tuple(modules))
+    worlds = []
+    for module, key in zip(modules, keys, strict=True):
+        chosen = world.copy()
+        chosen.bound[choice.key] = module
+        chosen.write(key).requires_grad = False
+        worlds.append(chosen)
+    joined = join(*worlds)
+    assert [group.requires_grad for key in keys if isinstance(group := joined.find(key), Group)] == [False, False]
 
 
 def test_a_world_that_knows_the_model_is_not_joined_with_one_that_does_not() -> None:

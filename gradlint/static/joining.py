@@ -97,6 +97,8 @@ def _owned(values: Iterable[Value], w: World) -> set[int]:
     while queue:
         key = queue.pop()
         obj = w.find(key)
+        if isinstance(obj, Tensor) and obj.is_parameter:
+            found |= obj.groups
         if key in found or not isinstance(obj, Instance):
             continue
         found.add(key)
