@@ -330,9 +330,8 @@ class BuiltinCalls:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
         if isinstance(name, Const) and isinstance(name.value, str):
             value = w.resolve(self.m.attributes.get(owner, name.value, w, ctx, site))
-            default = args.get(2)
-            if default is not None and isinstance(value, Unknown) and isinstance(owner, Ref):
-                return value
+            if isinstance(value, Unknown) and args.get(2) is not None and w.resolve(args.get(2) or NONE) == owner:
+                return owner  # what a wrapper holds, if it is one, is what it wraps
             return value
         if isinstance(name, Unknown) and begins_parameter(beginning(name)):
             parameter = self._some_parameter(owner, name, w)
