@@ -22,6 +22,7 @@ from gradlint.static.torch_table import (
     MODULE_METHODS,
     NEEDLESS,
     TELLING_METHODS,
+    looks_like_handler,
 )
 from gradlint.static.values import (
     HOOKED,
@@ -416,6 +417,9 @@ class Methods:
             scaler = self.m.stepping.scaler(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler
             return self.call(scaler, name, args, w, ctx, site)
+        if looks_like_handler(receiver.hint, name) and args.positional:
+            handler = w.bound[receiver.key] = w.new(Instance(name=receiver.hint, kind="accelerate"))
+            return self.call(handler, name, args, w, ctx, site)
         if name == "backward":
             if args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
                 self.m.passes.backward(args.positional[0], Arguments(), w, ctx, site, certain=False)

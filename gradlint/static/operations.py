@@ -67,6 +67,7 @@ class Operations:
         device: str | None = None,
     ) -> Value:
         """The result of an operation on its arguments; ``parameters`` are those of the layer that does it."""
+        w.raised = w.raised or (op.joins and self._is_nothing(args, w))
         inputs = [self.m.tensors.settled(value, w) for value in self.m.tensors.tensors_in(args, w)]
         self.m.memory.used(inputs, w, ctx, site)
         self.m.evaluation.applied(op, inputs, w, ctx)
@@ -110,6 +111,11 @@ class Operations:
         """A ``PackedSequence`` of these values: its ``data`` is a field."""
         rest: list[Value] = [self.m.tensors.leaf(w, site, integral=True) for _ in PACKED_FIELDS[1:]]
         return w.new(Sequence([data, *rest], [None] * len(PACKED_FIELDS), None, None, False, PACKED_FIELDS))
+
+    def _is_nothing(self, args: Arguments, w: World) -> bool:
+        """Whether the first argument is a list that is sure to be empty."""
+        items = w.get(w.resolve(args.positional[0]), Sequence) if args.positional else None
+        return items is not None and not items.items and items.tail is None
 
     def _has_dim(self, args: Arguments) -> bool:
         return "dim" in args.keywords or "axis" in args.keywords or len(args.positional) > 1

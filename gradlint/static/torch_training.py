@@ -270,6 +270,17 @@ FRAMEWORKS: Final[dict[str, str]] = {
 }
 """Objects that run the loop, or parts of it, for the user: canonical name to the kind of framework."""
 
+HANDLERS: Final = frozenset(["accelerate", "fabric"])
+"""Those kinds of them that leave the loop to the user, and make its backward passes."""
+
+_HANDLER_NAME: Final = re.compile(r"(^|_)(accelerator|fabric)$", re.IGNORECASE)
+
+
+def looks_like_handler(name: str, method: str) -> bool:
+    """Whether something of this name, which is told to prepare models or make a backward pass, is one of those."""
+    return method in ("prepare", "setup", "backward") and _HANDLER_NAME.search(name) is not None
+
+
 WALKS: Final = frozenset(["backward", "manual_backward"])
 """Methods and functions that walk a graph and add to the gradients of its leaves."""
 

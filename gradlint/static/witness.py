@@ -147,6 +147,8 @@ class Witness:
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
             happened = _Happened(rule.code, name, event.site, None if every_time else ctx.key, alternative)
             key = _Asked(happened, variant)
+            if not found and w.raised:
+                continue  # it does not happen in this world
             self._vote(key, rule, found[0] if found else None)
             if found and kind in _REVOCABLE:
                 self._told.setdefault((rule.code, event.site), set()).add(kind)
