@@ -206,7 +206,7 @@ class Entries:
         if obj is not None and obj.kind == "lightning" and method.name == "training_step":
             self._repeat(function, trial, ctx, instance)
             return
-        self._call(function, trial, ctx, instance)
+        self._call(function, trial, ctx, instance, self.m.trainers.hooked(function, cls, trial))
         if not built and not self._is_test(method, cls) and self._trains_alone(method, cls):
             self._repeat_alone(function, end.copy(), ctx, instance)
 
@@ -382,14 +382,17 @@ class Entries:
             worlds = reduce([w for w, _ in results], 4)
 
     def _results(
-        self, function: Function, world: World, ctx: Context, receiver: Value | None
+        self, function: Function, world: World, ctx: Context, receiver: Value | None, args: Arguments | None = None
     ) -> list[tuple[World, Value]]:
-        return self.m.calls.function(function, Arguments(open=True), world, ctx, function.unit.here, receiver)
+        given = Arguments(open=True) if args is None else args
+        return self.m.calls.function(function, given, world, ctx, function.unit.here, receiver)
 
-    def _call(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:
+    def _call(
+        self, function: Function, world: World, ctx: Context, receiver: Value | None, args: Arguments | None = None
+    ) -> None:
         before = set(world.heap)
         self._history_unknown(world)
-        results = self._results(function, world, ctx, receiver)
+        results = self._results(function, world, ctx, receiver, args)
         module = world.get(receiver, Instance) if receiver is not None and function.unit.name == "forward" else None
         if module is not None and module.kind == "module" and not self._idle:
             self.m.memory.handed_on(results, ctx, function.unit.here)
