@@ -376,7 +376,7 @@ class Entries:
         """A framework calls this method again and again."""
         worlds = [world]
         for number in range(4):
-            here = ctx.at("again", number, peeled=True)
+            here = ctx.at("again", number, peeled=True).iterating(("again", function.unit))
             with self.m.flow.partly():  # worlds come one after the other
                 results = [r for w in worlds for r in self._results(function, w, here, receiver)]
             worlds = reduce([w for w, _ in results], 4)

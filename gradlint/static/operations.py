@@ -309,8 +309,13 @@ class Operations:
                 new.size = "one"
 
     def combined_logits(self, op: Op, inputs: list[Value], w: World) -> Tensor | None:
-        """The first of what an operation sums or scales that is no number, if the result is logits as well."""
+        """The first of what an operation sums or scales that is no number, if the result is logits as well.
+
+        A parameter that is added, as a bias of its own, leaves them what they are.
+        """
         tensors = [w.get(value, Tensor) for value in inputs if not (isinstance(value, Unknown) and is_number(value))]
+        if op.activation == "combines":
+            tensors = [tensor for tensor in tensors if tensor is None or not tensor.is_parameter]
         logits = [tensor for tensor in tensors if tensor is not None and tensor.activation == "logits"]
         some = len(logits) < len(tensors) and op.activation != "mixes"
         if not logits or some or (op.activation == "scales" and len(logits) > 1):

@@ -255,10 +255,11 @@ class Witness:
         members = sorted(groups)
         whole = whole and optimizer != MANUAL
         prepared = self._prepared(members, w) if whole else unknown()
+        shared = _held_by_several(w)
         for key in members:
             group = w.write(key)
             group.stepped, group.touched = fresh(), True
-            group.prepared = False if whole else group.prepared
+            group.prepared = False if whole and key not in shared else group.prepared
         event = events.Step(
             site=site,
             touches=dict.fromkeys(members, True),
@@ -389,6 +390,16 @@ class Witness:
             alternatives.setdefault(key.happened[:-1], set()).add(key.happened.alternative)
         vetoed = (key.happened for key, votes in asked.items() if votes.vetoed)
         return {happened for happened in vetoed if len(alternatives[happened[:-1]]) > 1}
+
+
+def _held_by_several(w: World) -> set[int]:
+    """The groups of which several optimizers hold parameters: each steps some of them."""
+    held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+    seen, several = set[int](), set[int]()
+    for groups in held if len(held) > 1 else ():
+        several |= seen & groups
+        seen |= groups
+    return several
 
 
 def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None]:
