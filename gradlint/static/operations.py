@@ -279,8 +279,9 @@ class Operations:
             new.nudged = "none"
         elif op.activation in ("combines", "scales", "mixes", "averages"):
             combined = self.combined_logits(op, inputs, w)
-            new.activation = "none" if combined is None else "logits"
-            new.activation_at = None if combined is None else combined.activation_at
+            term = self._unbounded_term(op, inputs, w) if combined is None else combined
+            new.activation = "none" if term is None else "logits" if combined is not None else "unbounded"
+            new.activation_at = None if term is None else term.activation_at
         elif op.activation == "clears":
             new.activation = "none"
         else:
@@ -321,6 +322,13 @@ class Operations:
         if not logits or some or (op.activation == "scales" and len(logits) > 1):
             return None
         return logits[0]
+
+    def _unbounded_term(self, op: Op, inputs: list[Value], w: World) -> Tensor | None:
+        """The logits in a sum of things that are trained: it may be any number, as they may."""
+        tensors = [w.get(value, Tensor) for value in inputs if not (isinstance(value, Unknown) and is_number(value))]
+        if op.activation != "combines" or not all(tensor is not None and tensor.requires_grad for tensor in tensors):
+            return None  # what carries no graph may be there to take the place of the logits
+        return next((tensor for tensor in tensors if tensor and tensor.activation in ("logits", "unbounded")), None)
 
     def _device(self, op: Op, inputs: list[Value], args: Arguments, w: World) -> str | None:
         if op.device in ("cpu", "cuda"):

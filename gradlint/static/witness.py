@@ -7,6 +7,7 @@ lineage, does without it.  Different moments are alternatives: one that is prove
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -255,11 +256,11 @@ class Witness:
         members = sorted(groups)
         whole = whole and optimizer != MANUAL
         prepared = self._prepared(members, w) if whole else unknown()
-        shared = _held_by_several(w)
+        divided = _divided(w)
         for key in members:
             group = w.write(key)
             group.stepped, group.touched = fresh(), True
-            group.prepared = False if whole and key not in shared else group.prepared
+            group.prepared = False if whole and key not in divided else group.prepared
         event = events.Step(
             site=site,
             touches=dict.fromkeys(members, True),
@@ -392,14 +393,15 @@ class Witness:
         return {happened for happened in vetoed if len(alternatives[happened[:-1]]) > 1}
 
 
-def _held_by_several(w: World) -> set[int]:
-    """The groups of which several optimizers hold parameters: each steps some of them."""
-    held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
-    seen, several = set[int](), set[int]()
-    for groups in held if len(held) > 1 else ():
-        several |= seen & groups
-        seen |= groups
-    return several
+def _divided(w: World) -> set[int]:
+    """The groups that several optimizers hold, one of which at least was given some of the parameters by themselves.
+
+    It is not known which: each steps its own.
+    """
+    optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+    some = [obj.groups for obj in optimizers if any(w.get(w.resolve(given), Instance) is None for given in obj.args)]
+    held = Counter(key for obj in optimizers for key in obj.groups) if some else Counter[int]()
+    return {key for key in frozenset[int]().union(*some) if held[key] > 1}
 
 
 def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None]:
