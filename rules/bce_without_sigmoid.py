@@ -6,7 +6,12 @@ from gradlint.events import LossCalled
 from gradlint.finding import Severity
 from gradlint.rule import Rule, Violation, on, places
 
-_OUTSIDE = {"logits": "raw logits", "tanh": "values from -1 to 1", "log_softmax": "log-probabilities"}
+_OUTSIDE = {
+    "logits": "raw logits",
+    "unbounded": "sums with raw logits",
+    "tanh": "values from -1 to 1",
+    "log_softmax": "log-probabilities",
+}
 
 
 class BceWithoutSigmoid(Rule):
@@ -14,7 +19,7 @@ class BceWithoutSigmoid(Rule):
 
     ## What it does
     Finds `nn.BCELoss` and `F.binary_cross_entropy` whose prediction is known to come straight from a linear map (also
-    where several of its outputs are summed or averaged), a tanh or a log-softmax.
+    where several of its outputs are summed or averaged, or others are added), a tanh or a log-softmax.
 
     ## Why is this bad
     The loss takes logarithms of its input and of one minus it. Logits outside of 0 to 1 raise an error as soon as

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
@@ -21,6 +23,7 @@ from gradlint.static.values import (
     Const,
     Function,
     Instance,
+    Lambda,
     Mapping,
     Ref,
     Sequence,
@@ -105,7 +108,13 @@ class Batches:
         if batch[0] != "batch" or len(batch) != 3 or not isinstance(place, tuple) or place[0] != "const":
             return False
         loader = w.get(batch[2], Instance)
-        if loader is None or loader.attrs.get(_COLLATE) != NONE or not loader.attrs.keys() <= {_DATASET, _COLLATE}:
+        if loader is None or not {_DATASET, _COLLATE} >= loader.attrs.keys() >= {_COLLATE}:
+            return False
+        collate = w.resolve(loader.attrs[_COLLATE])
+        if isinstance(collate, (Function, Lambda)):
+            items: list[Value] = [Unknown(("items", fresh()), "batch")]
+            return self._gives(collate, items, partial(_is_put_together, place=Const(place[1])), w, ctx)
+        if collate != NONE:
             return False
         dataset = w.resolve(loader.attrs[_DATASET])
         if _library_name(dataset).startswith((TENSOR_DATASET, *LIBRARY_DATASETS)):
@@ -120,19 +129,29 @@ class Batches:
             method = self.m.definitions.attribute(obj.cls, "__getitem__", w)
         if not isinstance(method, Function):
             return False
+        given: list[Value] = [dataset, Unknown(("index", fresh()))]
+        return self._gives(method, given, partial(_is_stacked, place=place), w, ctx)
+
+    def _gives(
+        self,
+        function: Function | Lambda,
+        args: list[Value],
+        test: Callable[[Value, World], bool],
+        w: World,
+        ctx: Context,
+    ) -> bool:
+        """Whether all that a function may give passes a test; nothing is told of what it does."""
         items: list[tuple[World, Value]] = []
         called, muted = self.m.called, self.m.witness.muted
         self.m.called, self.m.witness.muted = set(called), True
-
-        def act() -> None:
-            given, site = Arguments([Unknown(("index", fresh()))]), ctx.unit.here
-            items.extend(self.m.calls.function(method, given, w.copy(), ctx, site, dataset))
-
         try:
-            ended = self.m.budget.affords(act, _MAX_STEPS)
+            ended = self.m.budget.affords(
+                lambda: items.extend(self.m.calls.call(function, Arguments(args), w.copy(), ctx, ctx.unit.here)),
+                _MAX_STEPS,
+            )
         finally:
             self.m.called, self.m.witness.muted = called, muted
-        return ended and bool(items) and all(_is_stacked(item, place, world) for world, item in items)
+        return ended and bool(items) and all(test(item, world) for world, item in items)
 
 
 def _library_name(value: Value) -> str:
@@ -141,15 +160,27 @@ def _library_name(value: Value) -> str:
     return str(key[2]) if isinstance(key, tuple) and key[0] == "number" and len(key) == 3 else ""
 
 
-def _is_stacked(item: Value, place: Const, w: World) -> bool:
-    """Whether an item of a data set holds at a place what is stacked to a tensor: a tensor, an array, a number."""
+def _held_at(item: Value, place: Const, w: World) -> Value | None:
+    """What a tuple, list or dict holds at a place, if that is known."""
     item = w.resolve(item)
     held, named = w.get(item, Sequence), w.get(item, Mapping)
-    value: Value | None = None
     if named is not None and place in named.items:
-        value = w.resolve(named.items[place])
-    elif held is not None and held.tail is None and isinstance(place.value, int) and place.value < len(held.items):
-        value = w.resolve(held.items[place.value])
+        return w.resolve(named.items[place])
+    if held is not None and held.tail is None and isinstance(place.value, int) and place.value < len(held.items):
+        return w.resolve(held.items[place.value])
+    return None
+
+
+def _is_put_together(batch: Value, w: World, place: Const) -> bool:
+    """Whether a batch holds a tensor at a place."""
+    value = _held_at(batch, place, w)
+    tensor = w.get(value, Tensor) if value is not None else None
+    return tensor is not None and not tensor.structured
+
+
+def _is_stacked(item: Value, w: World, place: Const) -> bool:
+    """Whether an item of a data set holds at a place what is stacked to a tensor: a tensor, an array, a number."""
+    value = _held_at(item, place, w)
     if value is None:
         return False
     tensor, array = w.get(value, Tensor), w.get(value, Instance)

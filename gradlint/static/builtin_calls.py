@@ -478,15 +478,18 @@ class BuiltinCalls:
         elif sequence is not None:
             fields = tuple(str(v.value) for v in sequence.items if isinstance(v, Const))
         names_given: list[Value] = [Const(name) for name in fields]
-        return Partial(External(_NAMED_TUPLE), (w.new(Sequence(names_given, [None] * len(fields))),), ())
+        defaults = w.get(w.resolve(args.keywords.get("defaults", NONE)), Sequence)
+        last = [] if defaults is None or defaults.tail is not None else defaults.items
+        usual = tuple(zip(fields[max(0, len(fields) - len(last)) :], last, strict=False))
+        return Partial(External(_NAMED_TUPLE), (w.new(Sequence(names_given, [None] * len(fields))),), usual)
 
     def _named(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Build a named tuple; the first argument is the list of its fields."""
         names = w.get(args.positional[0], Sequence)
         fields = [str(name.value) for name in names.items if isinstance(name, Const)] if names is not None else []
         items: list[Value] = []
-        for position, name in enumerate(fields):
-            given = args.get(position + 1, name)
+        for position, name in enumerate(fields, start=1):
+            given = args.get(position) or args.get(-1, name)  # there may be a usual value beside what is given
             items.append(given if given is not None else Unknown(("field", fresh()), name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(fields)))
 

@@ -542,6 +542,7 @@ class Calls:
             return [(w, ref)]
         if not self.m.definitions.is_dataclass(cls):
             self.m.construction.initialized(ref, w, ctx, site)
+            self.m.trainers.initialized(ref, args, w)
             obj = w.get(ref, Instance)
             if obj is not None and obj.layer is not None and obj.layer.container:
                 self.m.layers.fill(ref, obj.layer, args, w, ctx, site)

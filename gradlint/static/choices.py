@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping as AbstractMapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from gradlint.static.values import (
     Choice,
     Const,
     Instance,
+    Mapping,
     Object,
     Ref,
     Sequence,
@@ -32,8 +33,8 @@ class Choices:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
 
-    def either(self, a: Value, b: Value, w: World) -> Value:
-        """A value that is one of two, in the same world."""
+    def either(self, a: Value, b: Value, w: World, *, repeated: bool = False) -> Value:
+        """A value that is one of two, in the same world; of dicts that a loop makes repeatedly, one stands for all."""
         a, b = w.resolve(a), w.resolve(b)
         if a == b:
             return a
@@ -45,19 +46,34 @@ class Choices:
             )
             return w.new(joined)
         if isinstance(left, Sequence) and isinstance(right, Sequence) and len(left.items) == len(right.items):
-            items = [self.either(x, y, w) for x, y in zip(left.items, right.items, strict=False)]
-            tail = left.tail if right.tail is None else right.tail
-            if left.tail is not None and right.tail is not None:
-                tail = self.either(left.tail, right.tail, w)
-            return w.new(Sequence(items, list(left.sites), tail, left.tail_site, left.mutable, left.fields))
+            pairs = zip(left.items, right.items, strict=True)
+            joined_row: Sequence = left.copy()
+            joined_row.items = [self.either(x, y, w, repeated=repeated) for x, y in pairs]
+            joined_row.tail = self._of_tails(left.tail, right.tail, w, repeated)
+            joined_row.own, joined_row.held = left.own | right.own, left.held & right.held
+            joined_row.loses, joined_row.clears = left.loses or right.loses, left.clears | right.clears
+            return w.new(joined_row)
+        if (
+            repeated
+            and isinstance(left, Mapping)
+            and isinstance(right, Mapping)
+            and left.items.keys() == right.items.keys()
+        ):
+            values = {key: self.either(left.items[key], right.items[key], w, repeated=True) for key in left.items}
+            return w.new(Mapping(values, self._of_tails(left.tail, right.tail, w, repeated), left.factory))
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             deps = self.m.tensors.deps(a, w) | self.m.tensors.deps(b, w)
             return self.m.cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
         alternatives = alternatives_of(a, b, w)
         return Unknown(("join", fresh())) if alternatives is None else Choice(fresh(), alternatives)
 
+    def _of_tails(self, a: Value | None, b: Value | None, w: World, repeated: bool) -> Value | None:
+        if a is None or b is None:
+            return a if b is None else b
+        return self.either(a, b, w, repeated=repeated)
+
     def by_key(
-        self, value: Value, items: Mapping[Value, Value], key: Value, w: World, default: Value | None = None
+        self, value: Value, items: AbstractMapping[Value, Value], key: Value, w: World, default: Value | None = None
     ) -> Value:
         """What was looked up by a key that is not known: which value it is tells the key, and the other way round."""
         if not isinstance(value, Choice) or not isinstance(key, Unknown) or self.m.loops.counts(key):

@@ -68,6 +68,7 @@ class Construction:
         if foreign or function is None:
             self.initialized(receiver.receiver, w, ctx, site)
         if function is None:
+            self.m.trainers.initialized(receiver.receiver, args, w)
             return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
         return self.m.calls.function(function, args, w, ctx, site, receiver.receiver)
 

@@ -108,11 +108,11 @@ class Cuts:
         """What the result of an operation remembers."""
         if new.requires_grad is not False:
             new.vague = parameters or any(self.carries(v, w) for v in inputs)
-            new.cut = None if new.vague else self.first(args, w)
+            new.cut = None if new.vague else self.first([*args, *inputs], w)
         elif parameters or any(self.carries(v, w, presume_data=True) for v in inputs):
             new.cut = Cut("no_grad" if w.grad is False else "detach" if op.detaches else "integers", site)
         else:
-            new.cut = self.first(args, w)
+            new.cut = self.first([*args, *inputs], w)
 
     def rounded(self, name: str, result: Value, w: World, site: Site) -> None:
         """The function or method ``name`` gave ``result``: where it rounds, its gradient is zero everywhere."""

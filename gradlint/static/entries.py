@@ -206,7 +206,8 @@ class Entries:
         if obj is not None and obj.kind == "lightning" and method.name == "training_step":
             self._repeat(function, trial, ctx, instance)
             return
-        self._call(function, trial, ctx, instance, first=not built and self._steps_alone(method, cls))
+        given, first = self.m.trainers.hooked(function, cls, trial), not built and self._steps_alone(method, cls)
+        self._call(function, trial, ctx, instance, given, first=first)
         if not built and not self._is_test(method, cls) and self._trains_alone(method, cls):
             self._repeat_alone(function, end.copy(), ctx, instance)
 
@@ -382,23 +383,31 @@ class Entries:
         """A framework calls this method again and again."""
         worlds = [world]
         for number in range(4):
-            here = ctx.at("again", number, peeled=True)
+            here = ctx.at("again", number, peeled=True).iterating(("again", function.unit))
             with self.m.flow.partly():  # worlds come one after the other
                 results = [r for w in worlds for r in self._results(function, w, here, receiver)]
             worlds = reduce([w for w, _ in results], 4)
 
     def _results(
-        self, function: Function, world: World, ctx: Context, receiver: Value | None
+        self, function: Function, world: World, ctx: Context, receiver: Value | None, args: Arguments | None = None
     ) -> list[tuple[World, Value]]:
-        return self.m.calls.function(function, Arguments(open=True), world, ctx, function.unit.here, receiver)
+        given = Arguments(open=True) if args is None else args
+        return self.m.calls.function(function, given, world, ctx, function.unit.here, receiver)
 
     def _call(
-        self, function: Function, world: World, ctx: Context, receiver: Value | None, *, first: bool = False
+        self,
+        function: Function,
+        world: World,
+        ctx: Context,
+        receiver: Value | None,
+        args: Arguments | None = None,
+        *,
+        first: bool = False,
     ) -> None:
         """Call what nothing in the project calls; the first time, what the receiver has built has not been stepped."""
         before = set(world.heap)
         self._history_unknown(world, first=first)
-        results = self._results(function, world, ctx, receiver)
+        results = self._results(function, world, ctx, receiver, args)
         module = world.get(receiver, Instance) if receiver is not None and function.unit.name == "forward" else None
         if module is not None and module.kind == "module" and not self._idle:
             self.m.memory.handed_on(results, ctx, function.unit.here)

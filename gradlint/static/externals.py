@@ -29,6 +29,7 @@ from gradlint.static.torch_table import (
     FUNCTION_TRANSFORMS,
     FUNCTIONS,
     GRAD_MODES,
+    HANDLERS,
     INITS,
     LAYERS,
     LOADERS,
@@ -40,6 +41,7 @@ from gradlint.static.torch_table import (
     RUN_APART,
     SCALERS,
     SCHEDULERS,
+    TRIED,
     builds_module,
     conversion,
     is_harmless,
@@ -53,6 +55,8 @@ from gradlint.static.values import (
     Function,
     Group,
     Instance,
+    Lambda,
+    Partial,
     Ref,
     Segment,
     Sequence,
@@ -113,6 +117,8 @@ class Externals:
             return self.m.calls.call(args.positional[0], given, w, ctx, site)
         if name in RUN_APART:
             self._run_apart(name, args, w, ctx, site)
+        elif name in TRIED:
+            self._tried(name, args, w, ctx, site)
         return [(w, self._call(name, args, w, ctx, site))]
 
     def _run_apart(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
@@ -128,6 +134,14 @@ class Externals:
         apart = w.copy()
         apart.grad = True
         self.m.calls.call(function, given, apart, ctx, site)
+
+    def _tried(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """A function is called again and again, on what is there now and what a library chooses for it."""
+        place, keyword, count = TRIED[name]
+        function = w.resolve(args.get(place, keyword) or NONE)
+        if isinstance(function, (Function, Lambda, Partial)) or (isinstance(function, Bound) and function.function):
+            given = Arguments([Unknown(("tried", fresh()), "trial") for _ in range(count)])
+            self.m.calls.call(function, given, w.copy(), ctx.at("tried", site), site)
 
     def _replicated(self, args: Arguments, w: World) -> list[Value]:
         """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
@@ -230,7 +244,8 @@ class Externals:
             if name.startswith("numpy."):
                 return made_by(name, w) or Unknown(("number", fresh(), NUMPYS), mode_of(*args))
             return made_by(name, w) or self.m.batches.given(name, args, mode_of(*args), w)
-        return self.m.escapes.call(External(name), args, w, ctx, site)
+        result = self.m.escapes.call(External(name), args, w, ctx, site)
+        return made_by(name, w) or result
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Something that changes nothing reads tensors; what is printed without gradients is an evaluation."""
@@ -244,7 +259,7 @@ class Externals:
             engine = w.new(Instance(name="engine", kind="engine"))
             rest = [Unknown(("deepspeed", fresh()), "engine") for _ in range(3)]
             return w.new(Sequence([Unknown(("deepspeed", engine), "engine"), *rest], [None] * 4, None, None, False))
-        if kind in ("accelerate", "fabric"):
+        if kind in HANDLERS:
             return w.new(Instance(name=kind, kind="accelerate"))
         return w.new(Instance(name=kind, kind="trainer"))
 

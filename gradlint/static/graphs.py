@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.static.provenance import key_of
-from gradlint.static.values import Group, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class _Trace:
 
 
 _NOTHING = _Trace()
+
+_DEPTH = 5  #: of lists, tuples and dicts in one another whose tensors are looked for
 
 #: attributes of tensors that are no tensors
 _FACTS = frozenset(
@@ -218,26 +220,29 @@ class Graphs:
 
     # --- one of many
 
-    def made_since(self, value: Value, since: int, w: World) -> frozenset[int]:
-        """The segments made after the number ``since`` that a value, or a tuple of values, has, or may have."""
+    def made_since(self, value: Value, since: int, w: World, depth: int = _DEPTH) -> frozenset[int]:
+        """The segments made after the number ``since`` that a value, or what holds values, has, or may have."""
         obj = w.get(w.resolve(value), Object)
         if isinstance(obj, Tensor):
             return frozenset(key for key in obj.segments if key > since)
-        if isinstance(obj, Sequence) and not obj.mutable:
-            return frozenset[int]().union(*(self.made_since(item, since, w) for item in obj.items))
+        if isinstance(obj, (Sequence, Mapping)) and depth:
+            return frozenset[int]().union(*(self.made_since(part, since, w, depth - 1) for part in obj.parts()))
         return frozenset()
 
-    def one_of(self, value: Value, own: frozenset[int], w: World) -> Value:
+    def one_of(self, value: Value, own: frozenset[int], w: World, depth: int = _DEPTH) -> Value:
         """One of the values that ``value`` stands for, of which each has segments of its own among ``own``."""
-        obj = w.get(value, Object) if own else None
+        obj = w.get(value, Object) if own and depth else None
         if isinstance(obj, Tensor) and not own.isdisjoint(obj.segments):
             new: Tensor = obj.copy()
             new.doubtful |= own & obj.segments
             self._ones |= dict.fromkeys(own & obj.segments)
             return w.new(new)
-        if isinstance(obj, Sequence) and not obj.mutable:
-            items = [self.one_of(w.resolve(item), own, w) for item in obj.items]
-            return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
+        if isinstance(obj, (Sequence, Mapping)) and not own.isdisjoint(self.made_since(value, 0, w, depth)):
+            held: Sequence | Mapping = obj.copy()
+            held.replace_parts(lambda part: self.one_of(w.resolve(part), own, w, depth - 1))
+            if isinstance(held, Sequence):
+                held.held -= own
+            return w.new(held)
         return value
 
     def of_others(self, segments: frozenset[int]) -> frozenset[int]:

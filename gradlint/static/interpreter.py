@@ -68,6 +68,7 @@ from gradlint.static.serialization import Serialization
 from gradlint.static.shapes import Shapes
 from gradlint.static.stepping import Stepping
 from gradlint.static.tensors import Tensors
+from gradlint.static.trainers import Trainers
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.uses import Uses
 from gradlint.static.values import (
@@ -133,6 +134,7 @@ class Interpreter:
         self.devices = Devices(self)
         self.placement = Placement(self)
         self.discards = Discards(self)
+        self.trainers = Trainers(self)
         self.distributions = Distributions(self)
         self.shapes = Shapes(self)
         self.memory = Memory(self)

@@ -8,7 +8,16 @@ import libcst as cst
 
 from gradlint.static.context import Arguments, Context
 from gradlint.static.literals import value_of
-from gradlint.static.torch_table import LAYERS, LOSSES, MODULE_BASES, OPTIMIZERS, SCALERS, SCHEDULERS
+from gradlint.static.torch_table import (
+    FRAMEWORKS,
+    HANDLERS,
+    LAYERS,
+    LOSSES,
+    MODULE_BASES,
+    OPTIMIZERS,
+    SCALERS,
+    SCHEDULERS,
+)
 from gradlint.static.values import Class, External, Function, Group, Instance, Ref, Sequence, Unknown, Value
 from gradlint.static.world import World, fresh
 
@@ -79,6 +88,8 @@ class Kinds:
             w.bound[value.key] = self.m.stepping.scaler(Arguments(), name, w, place)
         elif name in SCHEDULERS:
             w.bound[value.key] = w.new(Instance(name=name, kind="scheduler"), place)
+        elif FRAMEWORKS.get(name) in HANDLERS:
+            w.bound[value.key] = w.new(Instance(name=FRAMEWORKS[name], kind="accelerate"), place)
         elif layer is not None and not layer.container:
             groups = frozenset([w.new(Group(None, opaque=True)).id]) if layer.parameters else frozenset[int]()
             module = Instance(

@@ -11,8 +11,18 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.context import Arguments, Context
 from gradlint.static.library_objects import class_of, is_itself
 from gradlint.static.ops import Op
-from gradlint.static.provenance import FIGURE, NOTHING, NUMPYS, dict_of, from_module, is_numpys, made_of_none
-from gradlint.static.subject_names import looks_like_optimizer
+from gradlint.static.provenance import (
+    FIGURE,
+    NOTHING,
+    NUMPYS,
+    dict_of,
+    from_module,
+    is_numpys,
+    looks_like_parameter,
+    made_of_none,
+    ways_of,
+)
+from gradlint.static.subject_names import MODULE_NAME, looks_like_optimizer
 from gradlint.static.tensors import device_of
 from gradlint.static.torch_table import (
     ARRAY_METHODS,
@@ -22,6 +32,7 @@ from gradlint.static.torch_table import (
     MODULE_METHODS,
     NEEDLESS,
     TELLING_METHODS,
+    looks_like_handler,
 )
 from gradlint.static.values import (
     HOOKED,
@@ -384,6 +395,8 @@ class Methods:
             )
         if name in EXPECTING_METHODS and obj.cls is not None and self.m.definitions.is_test(obj.cls):
             return w.new(Instance(name=name, kind="expecting"))
+        if obj.cls is not None:
+            self.m.trainers.called(receiver, obj, name, w, ctx, site)
         if name in ("backward", "step", "zero_grad") or obj.cls is not None:
             return self.unknown(Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site)
         return self.m.escapes.call(receiver, args, w, ctx, site)
@@ -416,6 +429,9 @@ class Methods:
             scaler = self.m.stepping.scaler(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler
             return self.call(scaler, name, args, w, ctx, site)
+        if looks_like_handler(receiver.hint, name) and args.positional:
+            handler = w.bound[receiver.key] = w.new(Instance(name=receiver.hint, kind="accelerate"))
+            return self.call(handler, name, args, w, ctx, site)
         if name == "backward":
             if args.positional and w.get(w.resolve(args.positional[0]), Tensor) is not None:
                 self.m.passes.backward(args.positional[0], Arguments(), w, ctx, site, certain=False)
@@ -483,6 +499,14 @@ class Methods:
         tensor = w.get(w.resolve(value), Tensor)
         return tensor is not None and not tensor.is_parameter and tensor.requires_grad is not False
 
+    def _weight(self, receiver: Unknown, w: World, ctx: Context, site: Site) -> Value | None:
+        """The parameter that is read off something with the name of a module: ``decoder.embed.weight``."""
+        if not looks_like_parameter(receiver) or not any(map(MODULE_NAME.search, ways_of(receiver))):
+            return None
+        assert isinstance(receiver.key, tuple)  # of an attribute
+        layer = self.m.modules.taken_for_one(Unknown(receiver.key[1], deps=receiver.deps), w, site)
+        return self.m.attributes.get(layer, receiver.hint, w, ctx, site)
+
     def _unknown_conversion(
         self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
@@ -497,6 +521,9 @@ class Methods:
     ) -> Value:
         """A method that only tensors (or things like them) have: the result is what it would be of a tensor."""
         op = METHODS[name]
+        weight = self._weight(receiver, w, ctx, site) if name in CONVERTING else None
+        if weight is not None:
+            return self.call(weight, name, args, w, ctx, site)
         if name == "numpy":
             return self.call(self.m.tensors.from_unknown(receiver, w, structured=True), name, args, w, ctx, site)
         if op.inplace or op.result not in ("tensor", "pair", "pair_by_dim"):

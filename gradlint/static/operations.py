@@ -67,6 +67,7 @@ class Operations:
         device: str | None = None,
     ) -> Value:
         """The result of an operation on its arguments; ``parameters`` are those of the layer that does it."""
+        w.raised = w.raised or (op.joins and self._is_nothing(args, w))
         inputs = [self.m.tensors.settled(value, w) for value in self.m.tensors.tensors_in(args, w)]
         self.m.memory.used(inputs, w, ctx, site)
         self.m.evaluation.applied(op, inputs, w, ctx)
@@ -110,6 +111,11 @@ class Operations:
         """A ``PackedSequence`` of these values: its ``data`` is a field."""
         rest: list[Value] = [self.m.tensors.leaf(w, site, integral=True) for _ in PACKED_FIELDS[1:]]
         return w.new(Sequence([data, *rest], [None] * len(PACKED_FIELDS), None, None, False, PACKED_FIELDS))
+
+    def _is_nothing(self, args: Arguments, w: World) -> bool:
+        """Whether the first argument is a list that is sure to be empty."""
+        items = w.get(w.resolve(args.positional[0]), Sequence) if args.positional else None
+        return items is not None and not items.items and items.tail is None
 
     def _has_dim(self, args: Arguments) -> bool:
         return "dim" in args.keywords or "axis" in args.keywords or len(args.positional) > 1
@@ -273,8 +279,9 @@ class Operations:
             new.nudged = "none"
         elif op.activation in ("combines", "scales", "mixes", "averages"):
             combined = self.combined_logits(op, inputs, w)
-            new.activation = "none" if combined is None else "logits"
-            new.activation_at = None if combined is None else combined.activation_at
+            term = self._unbounded_term(op, inputs, w) if combined is None else combined
+            new.activation = "none" if term is None else "logits" if combined is not None else "unbounded"
+            new.activation_at = None if term is None else term.activation_at
         elif op.activation == "clears":
             new.activation = "none"
         else:
@@ -303,13 +310,25 @@ class Operations:
                 new.size = "one"
 
     def combined_logits(self, op: Op, inputs: list[Value], w: World) -> Tensor | None:
-        """The first of what an operation sums or scales that is no number, if the result is logits as well."""
+        """The first of what an operation sums or scales that is no number, if the result is logits as well.
+
+        A parameter that is added, as a bias of its own, leaves them what they are.
+        """
         tensors = [w.get(value, Tensor) for value in inputs if not (isinstance(value, Unknown) and is_number(value))]
+        if op.activation == "combines":
+            tensors = [tensor for tensor in tensors if tensor is None or not tensor.is_parameter]
         logits = [tensor for tensor in tensors if tensor is not None and tensor.activation == "logits"]
         some = len(logits) < len(tensors) and op.activation != "mixes"
         if not logits or some or (op.activation == "scales" and len(logits) > 1):
             return None
         return logits[0]
+
+    def _unbounded_term(self, op: Op, inputs: list[Value], w: World) -> Tensor | None:
+        """The logits in a sum of things that are trained: it may be any number, as they may."""
+        tensors = [w.get(value, Tensor) for value in inputs if not (isinstance(value, Unknown) and is_number(value))]
+        if op.activation != "combines" or not all(tensor is not None and tensor.requires_grad for tensor in tensors):
+            return None  # what carries no graph may be there to take the place of the logits
+        return next((tensor for tensor in tensors if tensor and tensor.activation in ("logits", "unbounded")), None)
 
     def _device(self, op: Op, inputs: list[Value], args: Arguments, w: World) -> str | None:
         if op.device in ("cpu", "cuda"):

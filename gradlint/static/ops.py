@@ -46,6 +46,7 @@ class Op:
     view: bool = False  #: shares storage with its first input
     detaches: bool = False  #: the result carries no graph although its values come from the input
     copies: bool = False  #: the result certainly owns its storage
+    joins: bool = False  #: it puts the items of a list together, and raises if there is none
 
 
 @dataclass(frozen=True, slots=True)

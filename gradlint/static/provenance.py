@@ -38,6 +38,17 @@ def looks_like_parameter(value: Unknown) -> bool:
     return names_parameter(key[2] if isinstance(key[2], str) else f"{_beginning(key[2])}0")
 
 
+def ways_of(value: Unknown) -> list[str]:
+    """The names by which a part of what is given is read: that of the argument last; none if it is no such part."""
+    key: Hashable = value.key
+    found: list[str] = []
+    while isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "item"):
+        found += [key[2]] if isinstance(key[2], str) else []
+        key = key[1]
+    given = key[2] if isinstance(key, tuple) and key[0] == "param" else None
+    return [*found, given] if isinstance(given, str) else []
+
+
 def beginning(text: Value) -> str:
     """How a string begins of which the rest is not known; empty where nothing of it is."""
     return _beginning(text.key if isinstance(text, Unknown) else text)

@@ -422,7 +422,7 @@ class Python:
             return
         new.own |= self.m.graphs.made_since(value, ctx.iteration, w)
         if new.tail is None or not self.is_another(new.tail, value, w):
-            new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
+            new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w, repeated=True)
         new.end_with(value if certain else None)
         new.tail_site = new.tail_site or site
         tensor = w.get(w.resolve(value), Tensor)

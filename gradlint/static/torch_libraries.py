@@ -242,10 +242,27 @@ RUN_APART: Final = {
     **dict.fromkeys(["multiprocessing.Process", "torch.multiprocessing.Process", "threading.Thread"], _PROCESS),
     "torch.multiprocessing.spawn": (0, "fn", 1, "args", True),
     "torch.multiprocessing.start_processes": (0, "fn", 1, "args", True),
+    "accelerate.notebook_launcher": (0, "function", 1, "args", False),
 }
 """What runs a function in a process or thread of its own, where gradients are enabled.
 
 With the position and name of the function and of its arguments, and whether the number of the process comes before these.
+"""
+
+_STUDY: Final = "optuna.study.Study"
+
+TRIED: Final = {
+    f"{_STUDY}.optimize": (0, "func", 1),
+    "hyperopt.fmin": (0, "fn", 1),
+    "skopt.gp_minimize": (0, "func", 1),
+    "skopt.forest_minimize": (0, "func", 1),
+    "ray.tune.run": (0, "run_or_experiment", 1),
+    "ray.tune.Tuner": (0, "trainable", 1),
+    "wandb.agent": (1, "function", 0),
+}
+"""What calls a function again and again, to try out settings, in the gradient mode at hand.
+
+With the position and name of the function, and the number of arguments it is given.
 """
 
 
@@ -262,6 +279,7 @@ GIVES: Final = {
     **dict.fromkeys((f"{_FIGURE}.{name}" for name in ("subplots", "add_subplot", "add_axes", "gca", "axes")), _AXES),
     **dict.fromkeys((f"{_AXES}.{name}" for name in ("twinx", "twiny", "inset_axes", "flat", "T")), _AXES),
     "sklearn.pipeline.make_pipeline": "sklearn.pipeline.Pipeline",
+    **dict.fromkeys(["optuna.create_study", "optuna.load_study", "optuna.study.create_study", _STUDY], _STUDY),
     **{f"{name}.get_context": name for name in ("multiprocessing", "torch.multiprocessing")},
 }
 """The class of what a callable, or an attribute, gives."""

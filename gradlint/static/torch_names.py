@@ -48,6 +48,7 @@ ALIASES: Final[dict[str, str]] = {
     "lightning.LightningModule": "pytorch_lightning.LightningModule",
     "lightning.LightningDataModule": "pytorch_lightning.LightningDataModule",
     "lightning.Trainer": "pytorch_lightning.Trainer",
+    "lightning.Callback": "pytorch_lightning.Callback",
     "lightning.fabric.Fabric": "lightning.Fabric",
     "lightning_fabric.Fabric": "lightning.Fabric",
     "timm.models.layers": "timm.layers",

@@ -296,6 +296,7 @@ FUNCTIONS_ONLY: Final = merged(
         saves="",
         activation="keeps",
         copies=True,
+        joins=True,
     ),
     ops("block_diag cartesian_prod constant_pad_nd", saves="", copies=True),
     ops("combinations", saves="other", copies=True),

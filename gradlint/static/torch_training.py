@@ -270,6 +270,29 @@ FRAMEWORKS: Final[dict[str, str]] = {
 }
 """Objects that run the loop, or parts of it, for the user: canonical name to the kind of framework."""
 
+TRAINERS: Final[dict[str, dict[str, str]]] = {
+    name: {"train": "compute_loss"}
+    for name in names("", "transformers.Trainer transformers.Seq2SeqTrainer trl.SFTTrainer")
+}
+"""Those that classes are derived from, with the methods of the library that call others, given the model and a batch."""
+
+CALLBACK_BASES: Final = names(
+    "",
+    "pytorch_lightning.Callback pytorch_lightning.callbacks.Callback lightning.Callback lightning.callbacks.Callback",
+)
+"""Base classes of callbacks: their methods are given the trainer, the model and more."""
+
+HANDLERS: Final = frozenset(["accelerate", "fabric"])
+"""Those kinds of them that leave the loop to the user, and make its backward passes."""
+
+_HANDLER_NAME: Final = re.compile(r"(^|_)(accelerator|fabric)$", re.IGNORECASE)
+
+
+def looks_like_handler(name: str, method: str) -> bool:
+    """Whether something of this name, which is told to prepare models or make a backward pass, is one of those."""
+    return method in ("prepare", "setup", "backward") and _HANDLER_NAME.search(name) is not None
+
+
 WALKS: Final = frozenset(["backward", "manual_backward"])
 """Methods and functions that walk a graph and add to the gradients of its leaves."""
 
@@ -395,3 +418,8 @@ FOREIGN_PATHS: Final = names(
 def is_called_without_grad(kind: str, method: str) -> bool:
     """Whether a framework disables gradients where it calls a method of an object of a kind (``lightning``)."""
     return kind == "lightning" and method in _EVALUATION_STEPS
+
+
+def is_called_with_grad(method: str) -> bool:
+    """Whether Lightning calls a method of a callback or module while gradients are enabled."""
+    return method.startswith(("on_train_", "on_before_", "on_after_backward"))

@@ -19,6 +19,7 @@ from gradlint.static import EVENTS
 from gradlint.static.chains import Chain, chains_in
 from gradlint.static.subject_names import OPTIMIZER_NAME
 from gradlint.static.torch_table import (
+    CALLBACK_BASES,
     CLIPS,
     DEPRECATED_INITS,
     DERIVATIVES,
@@ -143,7 +144,10 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.ResultDiscarded: (Feature.DISCARDED,),
     events.NumberTaken: (Feature.NUMBER, Feature.MAKES | Feature.TRAINABLE | Feature.LOSS),
     events.MovedToCuda: (Feature.MOVE,),
-    events.ConvertedToNumpy: (Feature.NUMPY, Feature.TRAINABLE | Feature.CUDA | Feature.MODE | _WALKED),
+    events.ConvertedToNumpy: (
+        Feature.NUMPY,
+        Feature.TRAINABLE | Feature.PARAMETERS | Feature.CUDA | Feature.MODE | _WALKED,
+    ),
     events.SharedMemoryChanged: (Feature.SHARING,),
     events.SuperInit: (Feature.MODULE, Feature.SUPER),
     events.SuperCalled: (Feature.MODULE, Feature.SUPER),
@@ -275,7 +279,7 @@ _mentions(Feature.LOSS, _last(LOSSES))
 _mentions(Feature.DATA, ["data"], OF_ANOTHER)
 _mentions(Feature.PARAMETERS, ["Parameter", "parameters", "named_parameters"])
 _mentions(Feature.PARAMETERS, ["weight", "bias"], BEHIND_A_DOT)
-_mentions(Feature.TRAINABLE, ["Module"])
+_mentions(Feature.TRAINABLE, ["Module", *_last(CALLBACK_BASES)])
 _mentions(Feature.TRAINABLE, _last(name for name, layer in LAYERS.items() if layer.parameters))
 _mentions(
     Feature.TRAINABLE, ["Parameter", "parameters", "named_parameters", "requires_grad", "requires_grad_", "backward"]

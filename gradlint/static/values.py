@@ -7,7 +7,7 @@ Properties of heap objects are three-valued: ``True``, ``False``, or ``None`` fo
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -415,6 +415,15 @@ class Sequence(Object):
     age: int = 0  #: of what is one of two: the number of the younger one
     owner: object = None
 
+    def parts(self) -> list[Value]:
+        """What it holds; of any number of values like the tail, that."""
+        return [*self.items, self.tail] if self.tail is not None else list(self.items)
+
+    def replace_parts(self, other: Callable[[Value], Value]) -> None:
+        """Put others in the places of what it holds."""
+        self.items = [other(item) for item in self.items]
+        self.tail = other(self.tail) if self.tail is not None else None
+
     def empty(self) -> None:
         """Nothing is in it any more."""
         self.items, self.sites, self.tail, self.tail_site = [], [], None, None
@@ -438,3 +447,12 @@ class Mapping(Object):
     tail: Value | None = None
     factory: Value | None = None  #: what makes the value of a key that is not there yet
     owner: object = None
+
+    def parts(self) -> list[Value]:
+        """The values it holds; of any number like the tail, that."""
+        return [*self.items.values(), self.tail] if self.tail is not None else list(self.items.values())
+
+    def replace_parts(self, other: Callable[[Value], Value]) -> None:
+        """Put others in the places of the values it holds."""
+        self.items = {key: other(value) for key, value in self.items.items()}
+        self.tail = other(self.tail) if self.tail is not None else None

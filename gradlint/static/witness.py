@@ -7,6 +7,7 @@ lineage, does without it.  Different moments are alternatives: one that is prove
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -147,6 +148,8 @@ class Witness:
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
             happened = _Happened(rule.code, name, event.site, None if every_time else ctx.key, alternative)
             key = _Asked(happened, variant)
+            if not found and w.raised:
+                continue  # it does not happen in this world
             self._vote(key, rule, found[0] if found else None)
             if found and kind in _REVOCABLE:
                 self._told.setdefault((rule.code, event.site), set()).add(kind)
@@ -253,10 +256,11 @@ class Witness:
         members = sorted(groups)
         whole = whole and optimizer != MANUAL
         prepared = self._prepared(members, w) if whole else unknown()
+        divided = _divided(w)
         for key in members:
             group = w.write(key)
             group.stepped, group.touched = fresh(), True
-            group.prepared = False if whole else group.prepared
+            group.prepared = False if whole and key not in divided else group.prepared
         event = events.Step(
             site=site,
             touches=dict.fromkeys(members, True),
@@ -387,6 +391,17 @@ class Witness:
             alternatives.setdefault(key.happened[:-1], set()).add(key.happened.alternative)
         vetoed = (key.happened for key, votes in asked.items() if votes.vetoed)
         return {happened for happened in vetoed if len(alternatives[happened[:-1]]) > 1}
+
+
+def _divided(w: World) -> set[int]:
+    """The groups that several optimizers hold, one of which at least was given some of the parameters by themselves.
+
+    It is not known which: each steps its own.
+    """
+    optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+    some = [obj.groups for obj in optimizers if any(w.get(w.resolve(given), Instance) is None for given in obj.args)]
+    held = Counter(key for obj in optimizers for key in obj.groups) if some else Counter[int]()
+    return {key for key in frozenset[int]().union(*some) if held[key] > 1}
 
 
 def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None]:

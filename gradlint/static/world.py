@@ -77,7 +77,7 @@ class World:
         self.modules: dict[Any, int] = {}  #: the frames of the project's modules
         self.module_checked = False  #: inside a branch on the ``training`` of a module
         self.periodic = False  #: inside a branch that every k-th iteration takes
-        self.raised = False  #: None was used as if it were something else
+        self.raised = False  #: None was used as if it were something else, or an empty list as if it held something
         self.unfollowed = False  #: something was called that could not be followed, and rules were not told
         self.token: object = object()
         self.history = History()

@@ -93,6 +93,10 @@ OTHERWISE = {
     "missing_zero_grad-cleared in the first iteration only": "nothing calls the functions",
     "softmax_before_cross_entropy-a loss that normalises what it hands to its base": "nothing calls the loss",
     "softmax_before_cross_entropy-one of the models that can be chosen": "another one is chosen",
+    "bce_without_sigmoid-a bias of its own that is added to the logits": (
+        "the guard knows logits by the layer that returned them"
+    ),
+    "bce_without_sigmoid-logits in a sum": "the guard knows logits by the layer that returned them",
     "loss_requires_grad-mean of a list of numbers": "nothing tells the guard where the numbers come from",
     "input_requires_grad-a function that is handed on does not mention the input": "no backward pass is made",
     "input_requires_grad-batches cut out of data that requires grad": "the guard watches leaves, not views of them",
