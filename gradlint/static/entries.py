@@ -14,7 +14,14 @@ from gradlint.static.files import Module
 from gradlint.static.joining import join
 from gradlint.static.reach import reached_from
 from gradlint.static.reducing import reduce
-from gradlint.static.torch_table import CLEARING, TEST_SETUPS, is_called_without_grad, is_test, may_freeze
+from gradlint.static.torch_table import (
+    CLEARING,
+    TEST_SETUPS,
+    TRAINING_STEP,
+    is_called_without_grad,
+    is_test,
+    may_freeze,
+)
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.values import (
@@ -147,6 +154,8 @@ class Entries:
                 here = end if method not in again else self._unsettled(method, instance, end)
                 with self.m.flow.partly(len(ends) == 1):
                     self._method(method, cls, instance, here, ctx.at("method", method), built=built)
+        if not built:  # what a class inherits may convert what its own methods make
+            due += [one for name, one in self.m.definitions.methods(cls).items() if name not in unit.methods]
         for end, instance in ends:
             self._all_filled(due, cls, instance, end, ctx)
 
@@ -203,7 +212,7 @@ class Entries:
             trial.grad = False
         elif method.name in self.m.unrecorded_names:  # the object may be of this class
             trial.grad = None
-        if obj is not None and obj.kind == "lightning" and method.name == "training_step":
+        if obj is not None and obj.kind == "lightning" and method.name == TRAINING_STEP:
             self._repeat(function, trial, ctx, instance)
             return
         given, first = self.m.trainers.hooked(function, cls, trial), not built and self._steps_alone(method, cls)
@@ -216,11 +225,12 @@ class Entries:
 
         Those come first that no other one calls.
         """
+        walked = Feature.BACKWARD if TRAINING_STEP in unit.methods else Feature(0)  # by the framework
         due = [
             method
             for method in unit.methods.values()
             if (method not in self.m.called or method in again)
-            and self.triggers.any(self.m.reach.features_of_method(method, unit))
+            and self.triggers.any(self.m.reach.features_of_method(method, unit) | walked)
         ]
         reached = [reached_from(unit.methods, [method.name]) - {method.name} for method in due]
         inner = frozenset[str]().union(*reached)
@@ -386,6 +396,7 @@ class Entries:
             here = ctx.at("again", number, peeled=True).iterating(("again", function.unit))
             with self.m.flow.partly():  # worlds come one after the other
                 results = [r for w in worlds for r in self._results(function, w, here, receiver)]
+                self.m.trainers.returned(receiver, function.unit.name, results, here, function.unit.here)
             worlds = reduce([w for w, _ in results], 4)
 
     def _results(

@@ -126,6 +126,7 @@ class LateAttributes:
             here = ctx.at("filling", method)
             results = self.m.calls.function(function, Arguments(open=True), scratch, here, method.here, owner)
             if results:
+                self.m.trainers.returned(owner, method.name, results, here, method.here)
                 self.m.calls.joined(results, scratch)
                 end = scratch if end is None else join(end, scratch)
         return end

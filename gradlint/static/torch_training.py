@@ -369,7 +369,10 @@ DISTRIBUTION_FACTS: Final = names(
 PACKED_FIELDS: Final = ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
 """The fields of a ``PackedSequence``."""
 
-BATCH_STEPS: Final = names("", "training_step validation_step test_step predict_step")
+TRAINING_STEP: Final = "training_step"
+"""The method of a Lightning module that returns the loss of a batch."""
+
+BATCH_STEPS: Final = names("", f"{TRAINING_STEP} validation_step test_step predict_step")
 """The methods of a Lightning module that are given batches."""
 
 _EVALUATION_STEPS: Final = names(

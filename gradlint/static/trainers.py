@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.torch_table import CALLBACK_BASES, TRAINERS, is_called_with_grad, is_called_without_grad
+from gradlint.static.torch_table import (
+    CALLBACK_BASES,
+    TRAINERS,
+    TRAINING_STEP,
+    is_called_with_grad,
+    is_called_without_grad,
+)
 from gradlint.static.values import Class, Function, Instance, Ref, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
@@ -46,6 +54,15 @@ class Trainers:
                 self.m.evaluation.escaped([value], world)
                 self.m.uses.escaped([value], world)
                 self.m.keeping.escaped([value], world)
+
+    def returned(
+        self, receiver: Value | None, method: str, results: Iterable[tuple[World, Value]], ctx: Context, site: Site
+    ) -> None:
+        """A method has returned: of the loss that a step of training returns, derivatives are asked for."""
+        for world, value in results:
+            obj = world.get(receiver, Instance) if receiver is not None else None
+            if obj is not None and obj.kind == "lightning" and method == TRAINING_STEP:
+                self.m.proofs.handed_over(value, world, ctx, site)
 
     def hooked(self, method: Function, cls: Class, w: World) -> Arguments:
         """What a method is given that nothing in the project calls: a callback gets the trainer, and its model."""
