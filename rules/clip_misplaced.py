@@ -85,11 +85,11 @@ class ClipMisplaced(Rule):
             ("unknown", GradientsDropped): "clear",
             ("unknown", WeightsUpdated): "spent",
             ("unknown", GradientsScaled): "scaled",
-            ("held", GradientsDropped): "clear",
+            ("held", GradientsDropped): "unknown",  # no step has applied them: that they were cleared is what is wrong
             ("held", WeightsUpdated): "spent",
             ("held", GradientsScaled): "scaled",
             ("scaled", GradientsUnscaled): "held",
-            ("scaled", GradientsDropped): "clear",
+            ("scaled", GradientsDropped): "unknown",
             ("scaled", WeightsUpdated): "spent",
             ("scaled", GradientsClipped): Violating("held"),
             ("spent", Backward): "held",
