@@ -13,7 +13,7 @@ class DataMutation(Rule):
 
     ## What it does
     Finds in-place changes of `.data`, assignments to it, and changes through another name for it, where the
-    tensor requires grad and is no parameter.
+    tensor requires grad and is no parameter, or where a graph that a backward pass still needs has saved it.
 
     ## Why is this bad
     `.data` shares memory with the tensor but not its version counter. Where the backward pass needs the old

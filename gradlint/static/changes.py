@@ -151,6 +151,8 @@ class Changes:
             return
         if taken_at is not None and self.m.memory.is_dropped(key, w, ctx):
             return
+        if view.requires_grad.is_false and view.is_parameter.is_false and how != ".data =":
+            self.m.memory.spoil(root, "data", w, site)
         self.m.witness.send(event, w, ctx)
         if not view.requires_grad.known:
             self.m.proofs.suspected(Ref(key), event, w)

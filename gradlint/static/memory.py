@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradlint import events
-from gradlint.facts import TRUE, known, unknown
+from gradlint.facts import FALSE, TRUE, known, unknown
 from gradlint.static.ops import Op
 from gradlint.static.provenance import is_numpys
 from gradlint.static.slices import WHOLE, Place, place_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gradlint.static.ledger import Ledger
     from gradlint.static.outcome import Results
 
+_NOTICED = {"numpy": unknown(), "data": FALSE}  #: whether autograd sees what was changed so; else it does
 _UNCHECKED = frozenset(["share_memory_", "requires_grad_", "set_", "resize_", "resize_as_", "apply_"])
 """Methods that end in an underscore and change no values, or change them where autograd does not look."""
 
@@ -215,7 +216,7 @@ class Memory:
             event = events.SavedTensorChanged(
                 site=site,
                 tensor=self.m.tensors.view_of(result, w),
-                noticed=unknown() if segment.spoilt_by == "numpy" else TRUE,
+                noticed=_NOTICED.get(segment.spoilt_by, TRUE),
                 saved_at=made.made_at,
                 changed_at=segment.spoilt_at,
             )
