@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.ops import Op
 from gradlint.static.provenance import COPY, COUNTED, FIGURE, LATER
-from gradlint.static.subject_names import MODULE_NAME
+from gradlint.static.subject_names import LOSS_NAME, MODULE_NAME
 from gradlint.static.torch_notation import names
 from gradlint.static.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
@@ -30,7 +30,6 @@ _FREE = names(
 """Kinds of unknown values that are no tensors with a graph."""
 _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 _LOADER = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")
-_LOSS = re.compile(r"(^|_)(criterion|criteria|objective|loss|loss_?(fn|func|function))$")
 
 
 class Cuts:
@@ -170,7 +169,7 @@ class Cuts:
         is_module = bool(MODULE_NAME.search(name))
         if is_module:
             self.m.changes.fed(args, w)
-        if not (is_module or (w.grad is False and _LOSS.search(name))) or not list(args):
+        if not (is_module or (w.grad is False and LOSS_NAME.search(name))) or not list(args):
             return result
         if w.grad is False:
             cut = Unknown(("cut", result.key), result.hint)

@@ -20,7 +20,6 @@ from gradlint.static.torch_table import (
     TRAINING_STEP,
     is_called_without_grad,
     is_test,
-    may_freeze,
 )
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
@@ -53,7 +52,6 @@ class Entries:
         self.triggers = triggers
         self._idle = False  #: the object whose methods are executed was put into evaluation mode when it was built
         self._unbuilt: set[ClassUnit] = set()  #: classes that nothing had built when their methods were first executed
-        self._freezing: dict[Module, bool] = {}  #: whether the code of a file may freeze parameters
         self.alone: set[FunctionUnit] = set()  #: functions and methods that were executed because nothing called them
 
     def module(self, module: Module) -> None:
@@ -271,7 +269,7 @@ class Entries:
         Where nothing in the files at hand freezes any, those that it builds itself are trained.
         """
         w = end.copy()
-        freezes = any(map(self._may_freeze, self.m.project.modules_loaded))
+        freezes = any(module.may_freeze for module in self.m.project.modules_loaded)
         w.grad = None if method in self.m.unrecorded else w.grad
         obj = w.get(instance, Instance)
         for value in [instance, *map(w.resolve, obj.attrs.values())] if obj is not None else ():
@@ -286,12 +284,6 @@ class Entries:
                 if freezes or group.opaque:
                     group.requires_grad, group.told = None, True
         return w
-
-    def _may_freeze(self, module: Module) -> bool:
-        known = self._freezing.get(module)
-        if known is None:
-            known = self._freezing[module] = may_freeze(module.source.text)
-        return known
 
     def _built(self, results: Iterable[tuple[World, Value]]) -> list[tuple[World, Ref]]:
         """The ways an object may have been built: apart where it has a model of its own or one that it was given."""

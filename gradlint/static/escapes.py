@@ -59,8 +59,11 @@ class Escapes:
             self.m.witness.read(inputs, w, ctx, site, certain=False)
         result = Unknown(("call", fresh()), method, frozenset(deps))
         result = self.m.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
-        self.m.graphs.called(result, callee, method, args, w)
-        return self.m.placement.called(result, callee, method, args, w)
+        trained = self.m.graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
+        value = self.m.placement.called(result, callee, method, args, w)
+        if trained and isinstance(value, Unknown):
+            self.m.tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
+        return value
 
     def doubt(self, groups: Iterable[int], values: Iterable[Value], w: World) -> None:
         """What cannot be followed may have made backward passes and steps with these."""

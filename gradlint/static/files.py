@@ -14,6 +14,7 @@ from gradlint.static.chains import assigned_in, words_in
 from gradlint.static.index import EMPTY, Index, index_of
 from gradlint.static.parsing import parse_module
 from gradlint.static.positions import Tree
+from gradlint.static.torch_table import may_freeze
 from gradlint.static.trees import Trees
 from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Unit
 
@@ -63,6 +64,11 @@ class Module:
     def words(self) -> frozenset[str]:
         """The identifiers in its text, those in comments and strings too."""
         return frozenset(words_in(self.source.text))
+
+    @cached_property
+    def may_freeze(self) -> bool:
+        """Whether anything in it may freeze parameters."""
+        return may_freeze(self.source.text)
 
     @cached_property
     def definitions(self) -> Mapping[str, DefinitionUnit]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.static.provenance import key_of
+from gradlint.static.subject_names import LOSS_NAME
 from gradlint.static.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
 
@@ -49,6 +50,11 @@ class Graphs:
         """By the segment of an item: that of the result it is an item of."""
         self._presumed: Ledger[int, None] = machine.ledgers.open()  #: all of those
         self._callees: Ledger[int, Hashable] = machine.ledgers.open()  #: by the segment of a result: what was called
+        self._losses: Ledger[int, None] = machine.ledgers.open()  #: segments of results of losses, by their names
+        self._by_weights: Ledger[int, None] = machine.ledgers.open()
+        """By the segment of a result: if it is there, it is because of the weights of what was called."""
+        self._trained: Ledger[Hashable, None] = machine.ledgers.open()
+        """What was called and turned out to have weights that are trained."""
         self._proven: Ledger[int, None] = machine.ledgers.open()
         """Presumed segments of what was walked, or came from a module by its name."""
         self._ones: Ledger[int, None] = machine.ledgers.open()
@@ -56,8 +62,13 @@ class Graphs:
 
     # --- following
 
-    def called(self, result: Unknown, callee: Value, method: str, args: Iterable[Value], w: World) -> None:
-        """An unknown callable returned ``result``: it may carry a graph of its own, over those of its arguments."""
+    def called(self, result: Unknown, callee: Value, method: str, args: Iterable[Value], w: World) -> bool:
+        """An unknown callable returned ``result``: it may carry a graph of its own, over those of its arguments.
+
+        Returns:
+            Whether it does: a backward pass has shown that what was called has weights that are trained.
+        """
+        args = list(args)
         given = self.m.tensors.tensors_in([*args, callee], w)
         calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in given))
         if w.grad is not False:
@@ -68,8 +79,25 @@ class Graphs:
             self._traces[result.key] = _Trace(before | {own}, calls)
             if isinstance(result.key, tuple) and result.key[2:] == ("forward",) and w.grad:
                 self._proven[own] = None
+            if LOSS_NAME.search(method or getattr(callee, "hint", "")):
+                self._losses[own] = None
+            elif w.grad and not before and not any(self.m.cuts.carries(v, w, presume_data=True) for v in args):
+                self._by_weights[own] = None
+                return self._callees[own] in self._trained
         elif calls:
             self._traces[result.key] = _Trace(frozenset(), calls)
+        return False
+
+    def trained(self, tensor: Tensor) -> None:
+        """A tensor turned out to require grad: if one unknown call may be why, what was called has trained weights.
+
+        Losses, by their names, have none.
+        """
+        made = tensor.reaches - self._losses.keys()
+        if len(made) == 1 and not tensor.segments and not tensor.groups:
+            (own,) = made
+            if own in self._by_weights:
+                self._trained[self._callees[own]] = None
 
     def walked(self, root: Value, w: World) -> None:
         """A backward pass starts from a value: the operation, or the one unknown call, behind it made a graph."""

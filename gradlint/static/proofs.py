@@ -80,6 +80,7 @@ class Proofs:
             if new.is_leaf is None and new.segments:
                 new.is_leaf = False
             self.m.graphs.proven(new)
+            self.m.graphs.trained(new)
             for source in reasons:
                 self._prove(source, w, ctx, site, depth - 1)
             every = all(self.m.tensors.requires_grad(Ref(key), w) for key in tensor.sources)

@@ -21,6 +21,8 @@ MODULE_NAME = re.compile(
     r"(_[a-z0-9]{1,2}|\d*)$|^(net|model)[A-Z_]"
 )
 
+LOSS_NAME = re.compile(r"(^|_)(criterion|criteria|objective|loss|loss_?(fn|func|function))$")
+
 
 def looks_like_optimizer(value: Value) -> bool:
     """Whether an unknown value has the name of an optimizer.  A name may create a subject; it proves nothing."""
