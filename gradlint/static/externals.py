@@ -34,6 +34,7 @@ from gradlint.static.torch_table import (
     LAYERS,
     LOADERS,
     LOSSES,
+    NORM_CLIPS,
     OPTIMIZERS,
     PARTED,
     PASSED_THROUGH,
@@ -225,8 +226,8 @@ class Externals:
             w.grad = before
             return args.get(0, "tensor") or NONE
         if name in CLIPS:
-            self.m.stepping.clipped(args.get(0, "parameters") or NONE, w, ctx, site)
-            return Unknown(("norm", fresh()))
+            norm = self.m.stepping.clipped(args.get(0, "parameters") or NONE, w, ctx, site)
+            return norm if name in NORM_CLIPS else Unknown(("clipped", fresh()))
         distribution = self.m.distributions.built(name, args, w, ctx, site)
         if distribution is not None:
             return distribution

@@ -130,13 +130,16 @@ class Stepping:
 
     # --- clipping
 
-    def clipped(self, parameters: Value, w: World, ctx: Context, site: Site) -> None:
-        """``clip_grad_norm_(parameters, …)`` and its like."""
+    def clipped(self, parameters: Value, w: World, ctx: Context, site: Site) -> Value:
+        """``clip_grad_norm_(parameters, …)`` and its like; the norm is where the gradients are."""
         groups = self.m.modules.groups_in(parameters, w)
         self.settle(w, ctx, site)
         # A part of the model that the loss does not depend on says nothing of where the call stands.
         fed = [key for key in groups if isinstance(group := w.find(key), Group) and group.prepared is not False]
         self.m.witness.send(events.GradientsClipped(site=site, touches=_all(fed or groups)), w, ctx)
+        given = w.get(w.resolve(parameters), Instance)
+        device = given.device if given is not None else None
+        return w.new(Tensor(requires_grad=False, is_leaf=True, device=device, size="one", open=False, made_at=site))
 
     # --- scalers
 

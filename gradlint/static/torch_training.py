@@ -90,8 +90,13 @@ AUTOCASTS: Final = names(
     "", "torch.autocast torch.amp.autocast torch.cuda.amp.autocast torch.cpu.amp.autocast apex.amp.autocast"
 )
 
-CLIPS: Final = names("torch.nn.utils", "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_") | names(
-    "", "timm.utils.dispatch_clip_grad timm.utils.agc.adaptive_clip_grad"
+NORM_CLIPS: Final = names("torch.nn.utils", "clip_grad_norm clip_grad_norm_")
+"""Those that return the norm that the gradients had, as a tensor where they are."""
+
+CLIPS: Final = (
+    NORM_CLIPS
+    | names("torch.nn.utils", "clip_grad_value_ clip_grads_with_norm_")
+    | names("", "timm.utils.dispatch_clip_grad timm.utils.agc.adaptive_clip_grad")
 )
 """Functions that change gradients in place: the first argument is the parameters."""
 
