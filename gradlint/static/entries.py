@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gradlint.events import ConvertedToNumpy
+from gradlint.events import ConvertedToNumpy, DataWritten
 from gradlint.static.budget import CLOSE, BudgetExceededError
 from gradlint.static.context import Arguments, Context
 from gradlint.static.escapes import reachable
@@ -317,11 +317,11 @@ class Entries:
         return prepared
 
     def _all_filled(self, methods: list[FunctionUnit], cls: Class, instance: Ref, end: World, ctx: Context) -> None:
-        """Call the methods that convert anything once more, when others may have filled what they convert."""
+        """Call the methods that convert or write anything once more, when others may have filled what that is."""
         budget, obj = self.m.budget, end.get(instance, Instance)
         for method in methods:
             recorded = obj is None or not is_called_without_grad(obj.kind, method.name)
-            if not recorded or not self.m.reach.features_of_call(method) & Feature.NUMPY:
+            if not recorded or not self.m.reach.features_of_call(method) & (Feature.NUMPY | Feature.DATA):
                 continue
             function = self.m.definitions.attribute(cls, method.name, end)
             if isinstance(function, Function):
@@ -330,7 +330,7 @@ class Entries:
                 budget.steps += budget.spent
 
     def _filled(self, function: Function, cls: Class, receiver: Ref, world: World, ctx: Context) -> None:
-        """Call a method once others may have filled what is empty when the object is built: what it converts then.
+        """Call a method once others may have filled what is empty when the object is built: what it does with that.
 
         Raises:
             BudgetExceededError: it takes too long, and nothing is told of it.
@@ -339,7 +339,7 @@ class Entries:
         if filled is None:
             return
         with self.m.witness.apart():
-            self.m.witness.only = ConvertedToNumpy
+            self.m.witness.only = (ConvertedToNumpy, DataWritten)
             try:
                 self._call(function, filled, ctx.at("filled", function.unit), receiver)
             finally:

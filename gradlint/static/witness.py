@@ -8,7 +8,7 @@ lineage, does without it.  Different moments are alternatives: one that is prove
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -107,7 +107,8 @@ class Witness:
         self._recent: set[Hashable] = set()  #: the moments of which something was said since votes were last final
         self._settled: list[tuple[Rule, Violation]] = []  #: proven already, of the bodies of files
         self.muted = False  #: code is executed to learn what it sets, not for what it does
-        self.only: type[events.Event] | None = None  #: a method is called at a time of which nothing is known but this
+        self.only: Container[type[events.Event]] | None = None
+        """A method is called at a time of which nothing is known but what leads to these."""
         self.repeated = False  #: a method is called again: only the order of events tells anything new
         self._withdrawn: dict[type[events.Event], set[Site]] = {}
         self._told: dict[tuple[str, Site], set[type[events.Event]]] = {}
@@ -141,7 +142,7 @@ class Witness:
                 not known what is chosen with what.
         """
         kind = type(event)
-        if self.muted or self.only not in (None, kind):
+        if self.muted or (self.only is not None and kind not in self.only):
             return
         for rule, name in self._checks.get(kind, ()) if not self.repeated else ():
             found = list(getattr(rule, name)(event))
@@ -157,7 +158,7 @@ class Witness:
 
     def advance(self, event: events.Event, w: World, ctx: Context) -> None:
         """Send an event to the protocols alone."""
-        if self.muted or self.only not in (None, type(event)):
+        if self.muted or (self.only is not None and type(event) not in self.only):
             return
         for rule, protocol, slot in self._protocols.get(type(event), ()):
             self._advance(rule, protocol, slot, event, w, ctx)
