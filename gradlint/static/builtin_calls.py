@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from gradlint.static.cloning import clone
@@ -61,6 +62,7 @@ class BuiltinCalls:
             "itertools.chain": self._chain,
             "itertools.chain.from_iterable": self._chain_items,
             "itertools.cycle": self._first,
+            "itertools.islice": self._islice,
             "collections.deque": self._list,
             "builtins.dict": self._dict,
             "collections.OrderedDict": self._dict,
@@ -96,6 +98,19 @@ class BuiltinCalls:
 
     def _first(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         return w.resolve(args.get(0) or NONE)
+
+    def _islice(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
+        """``islice(iterable, stop)``: as good as all of it, unless it is told to be one item at most."""
+        given = [w.resolve(value) for value in args.positional]
+        figures = [value.value for value in given[1:] if isinstance(value, Const) and _is_bound(value.value)]
+        if not 1 <= len(figures) == len(given) - 1 <= 3 or figures[2:] == [0]:
+            return given[0] if given else None
+        row = w.get(given[0], Sequence)
+        if row is not None and row.tail is None:
+            chosen = list(islice(zip(row.items, row.sites, strict=True), *figures))
+            return w.new(Sequence([item for item, _ in chosen], [where for _, where in chosen]))
+        several = len(range(*slice(*figures).indices(2**31))) > 1
+        return given[0] if several else None
 
     def _vars(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """The ``__dict__`` of an object."""
@@ -504,3 +519,7 @@ class BuiltinCalls:
         copies = [clone(Ref(key), w) for key in sorted(original.deps)]
         deps = frozenset(group.id for group in copies if isinstance(group, Ref))
         return Unknown((COPY, fresh(), original.key), original.hint, deps)
+
+
+def _is_bound(value: object) -> bool:
+    return value is None or (isinstance(value, int) and value >= 0)
