@@ -407,7 +407,10 @@ class BuiltinCalls:
     def _isinstance(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         subject, kind = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
         sequence = w.get(kind, Sequence)
-        kinds = [w.resolve(k) for k in sequence.items] if sequence is not None else [kind]
+        return self.is_instance(subject, [w.resolve(k) for k in sequence.items] if sequence is not None else [kind], w)
+
+    def is_instance(self, subject: Value, kinds: list[Value], w: World) -> Value:
+        """Whether a value is an object of one of these classes, or what stands for that."""
         answers = [self._is_a(subject, k, w) for k in kinds]
         if True in answers:
             return Const(True)

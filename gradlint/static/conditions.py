@@ -33,6 +33,7 @@ from gradlint.static.values import (
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
+    from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
 _COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -106,13 +107,22 @@ class Conditions:
                 return Unknown(("comparison", fresh()))
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
             return self.m.operations.compare(left, right, w, ctx, ctx.site(node))
-        if symbol in ("==", "!="):
+        if symbol == "==":
+            return self.equality(left, right, w)
+        if symbol == "!=":
             same = self._equal(left, right, w)
             if same is not None:
-                return Const(same is (symbol == "=="))
+                return Const(not same)
         if symbol == "!=":
             return Unknown(("not", ("==", key_of(left), key_of(right))))
         return Unknown((symbol, key_of(left), key_of(right)))
+
+    def equality(self, left: Value, right: Value, w: World) -> Value:
+        """Whether two values, neither of which is a tensor, are equal, or what stands for that."""
+        if isinstance(left, Const) and isinstance(right, Const):
+            return Const(bool(left.value == right.value))
+        same = self._equal(left, right, w)
+        return Unknown(("==", key_of(left), key_of(right))) if same is None else Const(same)
 
     def _equal(self, left: Value, right: Value, w: World) -> bool | None:
         """Whether two values that are neither tensors nor numbers that are both known are equal, if that is known."""
@@ -162,20 +172,23 @@ class Conditions:
             return out
         ways = []
         for world in self._split(test, w, ctx):
-            value = world.resolve(self.m.eval(test, world, ctx))
-            truth, key, flipped = self.truth(value, world)
-            if truth is None:
-                truth = _assumed(key, flipped, world)
-            if truth is not None:
-                ways.append((truth, world))
-                continue
-            other = world.copy()
-            if key is not None:
-                world.assumed[key], other.assumed[key] = not flipped, flipped
-            self._refine(test, True, world, ctx)
-            self._refine(test, False, other, ctx)
-            ways += [(True, world), (False, other)]
+            parted = self.parted(world.resolve(self.m.eval(test, world, ctx)), world)
+            for taken, end in parted if len(parted) > 1 else ():
+                self._refine(test, taken, end, ctx)
+            ways += parted
         return ways
+
+    def parted(self, value: Value, w: World) -> list[tuple[bool, World]]:
+        """The ways the value of a condition may turn out: both, if nothing is known of it."""
+        truth, key, flipped = self.truth(value, w)
+        if truth is None:
+            truth = _assumed(key, flipped, w)
+        if truth is not None:
+            return [(truth, w)]
+        other = w.copy()
+        if key is not None:
+            w.assumed[key], other.assumed[key] = not flipped, flipped
+        return [(True, w), (False, other)]
 
     def _split(self, test: cst.BaseExpression, w: World, ctx: Context) -> list[World]:
         """One world for each alternative of the choices a condition looks at directly."""
@@ -217,13 +230,17 @@ class Conditions:
             ):
                 subject = w.resolve(self.m.eval(test.left, w, ctx))
                 other = w.resolve(self.m.eval(part.comparator, w, ctx))
-                computed = (
-                    isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "binary"
-                )
-                if isinstance(subject, Unknown) and isinstance(other, Const) and not computed:
-                    w.bound[subject.key] = other
-                elif isinstance(subject, Unknown) and isinstance(subject.key, tuple) and subject.key[0] == "type":
-                    self.m.kinds.checked(subject.key[1], other, w, ctx.site(test))
+                self.found_equal(subject, other, w, ctx.site(test))
+
+    def found_equal(self, subject: Value, other: Value, w: World, site: Site) -> None:
+        """Two values turned out to be equal: what is not known is the constant, or of the class, that the other is."""
+        if not isinstance(subject, Unknown):
+            return
+        kind = subject.key[0] if isinstance(subject.key, tuple) else None
+        if isinstance(other, Const) and kind != "binary":
+            w.bound[subject.key] = other
+        elif isinstance(subject.key, tuple) and kind == "type":
+            self.m.kinds.checked(subject.key[1], other, w, site)
 
     def refine_parameter(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
         """``p.requires_grad`` of one of many parameters: it is none of those that are known to differ."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from gradlint.static.subject_names import known_by
 from gradlint.static.totals import adds_to, running_total
 from gradlint.static.values import (
     NONE,
-    Const,
+    Choice,
     Instance,
     Ref,
     Unknown,
@@ -269,24 +269,15 @@ class Flow:
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:
         subject = w.resolve(self.m.eval(node.subject, w, ctx))
         out = Outcome()
+        left = w.ways(subject) if isinstance(subject, Choice) else [(subject, w)]
         for case in node.cases:
-            pattern = case.pattern
-            if isinstance(pattern, cst.MatchValue) and isinstance(subject, Const):
-                value = self.m.eval(pattern.value, w, ctx)
-                if isinstance(value, Const):
-                    if value != subject:
-                        continue
-                    out.absorb(branch := self.block(case.body.body, [w], ctx))
-                    out.normal += branch.normal
-                    return out
-            world = w.copy()
-            for name in _captured(pattern):
-                self.m.names.assign(name, Unknown(("match", fresh()), name), world, ctx)
-            out.absorb(branch := self.block(case.body.body, [world], ctx))
-            out.normal += branch.normal
-            if isinstance(pattern, cst.MatchAs) and pattern.pattern is None and case.guard is None:
-                return out
-        out.normal.append(w)
+            ways = [(way, value) for value, world in left for way in self.m.patterns.decide(case, value, world, ctx)]
+            taken = self.fewer([world for (matched, world), _ in ways if matched])
+            left = [(value, world) for (matched, world), value in ways if not matched]
+            if taken:
+                out.absorb(branch := self.block(case.body.body, taken, ctx))
+                out.normal += branch.normal
+        out.normal += [world for _, world in left]
         return out
 
     # --- try
@@ -341,14 +332,6 @@ class Flow:
             return True
         elements = [e.value for e in kind.elements] if isinstance(kind, cst.Tuple) else [kind]
         return all(isinstance(e, cst.Name) and e.value in (*names, "Exception") for e in elements)
-
-
-def _captured(pattern: cst.CSTNode) -> Iterator[str]:
-    """The names a match pattern binds."""
-    for child in pattern.children:
-        yield from _captured(child)
-    if isinstance(pattern, (cst.MatchAs, cst.MatchStar)) and pattern.name is not None:
-        yield pattern.name.value
 
 
 def _is_state(total: cst.BaseExpression, ctx: Context) -> bool:

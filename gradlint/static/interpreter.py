@@ -59,6 +59,7 @@ from gradlint.static.optimizers import Optimizers
 from gradlint.static.outcome import Outcome
 from gradlint.static.ownership import Ownership
 from gradlint.static.passes import Passes
+from gradlint.static.patterns import Patterns
 from gradlint.static.placement import Placement
 from gradlint.static.plain_tensors import PlainTensors
 from gradlint.static.proofs import Proofs
@@ -106,6 +107,7 @@ class Interpreter:
         self.registrations = Registrations(project, reach)
         self.definitions = Definitions(self)
         self.conditions = Conditions(self)
+        self.patterns = Patterns(self)
         self.expressions = Expressions(self)
         self.modes = Modes(self)
         self.loops = Loops(self)
