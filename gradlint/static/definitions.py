@@ -100,12 +100,18 @@ class Definitions:
             frame = owner.frame
         return Function(unit, frame, owner=owner)
 
+    def _base(self, node: cst.BaseExpression, w: World, ctx: Context) -> Value:
+        """A base of a class: of a generic one (``Base[int]``) the class itself."""
+        base = w.resolve(self.m.eval(node, w, ctx))
+        if isinstance(base, Unknown) and isinstance(node, cst.Subscript):
+            generic = w.resolve(self.m.eval(node.value, w, ctx))
+            return generic if isinstance(generic, (Class, External)) else base
+        return base
+
     def klass(self, unit: ClassUnit, w: World, ctx: Context) -> Class:
         """The class, its body executed."""
         here = replace(ctx, unit=unit)
-        bases = tuple(
-            w.resolve(self.m.eval(base.value, w, here)) for base in unit.bases if base.keyword is None and not base.star
-        )
+        bases = tuple(self._base(base.value, w, here) for base in unit.bases if base.keyword is None and not base.star)
         scope = w.new(Frame({}, ctx.frame))
         value = Class(unit, bases, scope.id, ctx.frame)
         inside = replace(ctx, unit=unit, frame=scope.id)

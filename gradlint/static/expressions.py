@@ -18,6 +18,7 @@ from gradlint.static.provenance import is_number, key_of
 from gradlint.static.slices import place_of
 from gradlint.static.values import (
     NONE,
+    Class,
     Const,
     Instance,
     Lambda,
@@ -196,6 +197,8 @@ class Expressions:
         owner = w.resolve(self.m.eval(node.value, w, ctx))
         parts = self._parts(node, w, ctx)
         part = w.resolve(self.m.python.get_item(owner, _index_of(parts), w, ctx, ctx.site(node)))
+        if isinstance(part, Unknown) and isinstance(owner, Class):
+            return owner  # a generic class, told of what: it makes the same objects
         if isinstance(part, Unknown):
             self.m.memory.sliced(part, owner, node, w)
         elif isinstance(part, Ref) and w.get(owner, Tensor) is not None:
