@@ -109,7 +109,8 @@ class Witness:
         self.muted = False  #: code is executed to learn what it sets, not for what it does
         self.only: Container[type[events.Event]] | None = None
         """A method is called at a time of which nothing is known but what leads to these."""
-        self.repeated = False  #: a method is called again: only the order of events tells anything new
+        self.repeated = False
+        """A method is called again: only the order of events, and what is kept, tell anything new."""
         self._withdrawn: dict[type[events.Event], set[Site]] = {}
         self._told: dict[tuple[str, Site], set[type[events.Event]]] = {}
         """By a code and a place, the events that told of it and may be taken back."""
@@ -144,7 +145,7 @@ class Witness:
         kind = type(event)
         if self.muted or (self.only is not None and kind not in self.only):
             return
-        for rule, name in self._checks.get(kind, ()) if not self.repeated else ():
+        for rule, name in self._checks.get(kind, ()) if not self.repeated or kind is events.ValueKept else ():
             found = list(getattr(rule, name)(event))
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
             happened = _Happened(rule.code, name, event.site, None if every_time else ctx.key, alternative)
