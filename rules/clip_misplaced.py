@@ -64,7 +64,8 @@ class ClipMisplaced(Rule):
 
     ## Stays silent on
     Clipping between backward pass and step; hooks that clip each gradient as it is computed; after
-    `scaler.unscale_(optimizer)`; gradients that came from code that cannot be followed. It is not selected by default:
+    `scaler.unscale_(optimizer)`; gradients that were computed and then cleared, which zero-grad-misplaced reports;
+    gradients that came from code that cannot be followed. It is not selected by default:
     where a backward pass is not seen to reach the clipped parameters, it takes a right place for a wrong one.
 
     ## References

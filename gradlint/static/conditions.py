@@ -110,11 +110,8 @@ class Conditions:
         if symbol == "==":
             return self.equality(left, right, w)
         if symbol == "!=":
-            same = self._equal(left, right, w)
-            if same is not None:
-                return Const(not same)
-        if symbol == "!=":
-            return Unknown(("not", ("==", key_of(left), key_of(right))))
+            same = self.equality(left, right, w)
+            return Const(not same.value) if isinstance(same, Const) else Unknown(("not", key_of(same)))
         return Unknown((symbol, key_of(left), key_of(right)))
 
     def equality(self, left: Value, right: Value, w: World) -> Value:

@@ -101,12 +101,9 @@ class Definitions:
         return Function(unit, frame, owner=owner)
 
     def _base(self, node: cst.BaseExpression, w: World, ctx: Context) -> Value:
-        """A base of a class: of a generic one (``Base[int]``) the class itself."""
-        base = w.resolve(self.m.eval(node, w, ctx))
-        if isinstance(base, Unknown) and isinstance(node, cst.Subscript):
-            generic = w.resolve(self.m.eval(node.value, w, ctx))
-            return generic if isinstance(generic, (Class, External)) else base
-        return base
+        """A base of a class: of a generic one of a library (``Dataset[int]``) the class itself."""
+        generic = w.resolve(self.m.eval(node.value, w, ctx)) if isinstance(node, cst.Subscript) else None
+        return generic if isinstance(generic, External) else w.resolve(self.m.eval(node, w, ctx))
 
     def klass(self, unit: ClassUnit, w: World, ctx: Context) -> Class:
         """The class, its body executed."""

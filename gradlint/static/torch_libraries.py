@@ -151,17 +151,13 @@ def builds_module(name: str) -> bool:
 _MODULE_CLASS: Final = re.compile(
     r"(?:For[A-Z]\w*|Module|Model|Net|Network|Encoder|Decoder|Backbone|Head|Layer|Block|Attention|Embeddings?)$"
 )
-_NOT_TORCH: Final = (
-    "builtins.",
-    "torch.",
-    "tensorflow.",
-    "tf_keras.",
-    "keras.",
-    "paddle.",
-    "mxnet.",
-    "mindspore.",
-    "jax.",
+_NOT_TORCH: Final = tuple(
+    f"{name}."
+    for name in words(
+        "builtins torch tensorflow tf_keras keras paddle mxnet mindspore jax flax chainer tinygrad mlx dspy"
+    )
 )
+"""Namespaces of classes that are no modules of torch, or that the table names where they are."""
 
 
 def is_module_class(name: str) -> bool:
