@@ -131,13 +131,13 @@ class Entries:
                 self._idle = self._idle or obj.training is False
                 for ref in self.m.modules.walk(instance, end):
                     end.write(ref.id).training = None
-        inherited = list(self._inherited(unit, cls)) if not built else []
+        inherited = list(self._inherited(unit, cls, waiting=built))
         tests = [method for method in (*inherited, *methods) if self._is_test(method, cls)]
         starts = dict.fromkeys(tests, self._prepared(cls, ends, ctx)) if tests else {}
         for method in inherited:
             for end, instance in starts.get(method, ends):
                 with self.m.flow.partly(len(ends) == 1):
-                    self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=False)
+                    self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=built)
         due: list[FunctionUnit] = []
         leading = [] if built else self._leading(unit, methods)
         for method in (*leading, *methods):
@@ -249,8 +249,11 @@ class Entries:
             and left & reached_from(unit.methods, [method.name])
         ]
 
-    def _inherited(self, unit: ClassUnit, cls: Class) -> Iterator[FunctionUnit]:
-        """The methods that a class inherits and that call some which it defines itself."""
+    def _inherited(self, unit: ClassUnit, cls: Class, *, waiting: bool) -> Iterator[FunctionUnit]:
+        """The methods that a class inherits and that call some which it defines itself.
+
+        Where something has built the class and called its methods, those that lead to one that is ``waiting`` for it.
+        """
         methods = self.m.definitions.methods(cls)
         for name, method in methods.items() if len(methods) > len(unit.methods) else ():
             if name in unit.methods or (name.startswith("_") and name != "__call__"):
@@ -259,7 +262,8 @@ class Entries:
             features = self.m.reach.features_of_method(method, unit)
             for other in own:
                 features |= self.m.reach.features_of_call(other)
-            if own and self.triggers.any(features):
+            led_to = not waiting or any(other not in self.m.called for other in own)
+            if own and led_to and self.triggers.any(features):
                 yield method
 
     def _unsettled(self, method: FunctionUnit, instance: Ref, end: World) -> World:
@@ -355,8 +359,9 @@ class Entries:
             return False
         methods = self.m.definitions.methods(cls)
         reached = reached_from(methods, [method.name])
-        if any(names_optimizer(methods[name].text, methods.keys()) for name in reached):  # it has one of its own
-            return False
+        given = {name: _parameters(methods[name]) if name != method.name else set() for name in reached}
+        if any(names_optimizer(methods[name].text, methods.keys() | given[name]) for name in reached):
+            return False  # it has one of its own, or is given one
         return not any(methods[name].words & CLEARING for name in methods.keys() - reached)
 
     def _steps_alone(self, method: FunctionUnit, cls: Class) -> bool:
@@ -446,6 +451,12 @@ def _takes_batch(function: Function) -> bool:
     """Whether a function has parameters, as one that is called for each batch does."""
     params = function.unit.node.params
     return bool(params.params or params.posonly_params)
+
+
+def _parameters(unit: FunctionUnit) -> set[str]:
+    """The names of the parameters of a function, without those of ``*args`` and ``**kwargs``."""
+    params = unit.node.params
+    return {each.name.value for each in (*params.posonly_params, *params.params, *params.kwonly_params)}
 
 
 def _models(obj: Instance, w: World) -> Iterator[str]:

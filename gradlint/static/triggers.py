@@ -311,7 +311,8 @@ def names_optimizer(text: str, others: Collection[str]) -> bool:
     """Whether a text builds an optimizer, or has a variable with the name of one that is not among ``others``."""
     chains = chains_in(text)
     variables = {chain.parts[0] for chain in chains}.difference(others)
-    return any(map(OPTIMIZER_NAME.search, variables)) or any(c.parts[-1] in _OPTIMIZER_CLASSES for c in chains)
+    built = any(chain.called and chain.parts[-1] in _OPTIMIZER_CLASSES for chain in chains)
+    return built or any(map(OPTIMIZER_NAME.search, variables))
 
 
 @dataclass(frozen=True, slots=True)

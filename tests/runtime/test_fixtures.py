@@ -23,6 +23,9 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 OTHERWISE = {
     "data_mutation-a buffer that a product has saved": "the guard compares what is saved in its exact mode only",
     "loss_keeps_graph-the loss itself, beside which other things come": "nothing calls the function",
+    "missing_zero_grad-the step of a class that nothing builds, with an optimizer that its own methods hand on": (
+        "nothing calls the methods"
+    ),
     "loss_keeps_graph-losses in records": "the guard looks into no objects",
     "missing_zero_grad-sharpness-aware minimisation that keeps the gradients of either step": (
         "to the guard, what climbs is no step"
