@@ -13,7 +13,6 @@ from gradlint.facts import known
 from gradlint.static.context import Arguments, Context
 from gradlint.static.torch_table import MODULE_CHANGES
 from gradlint.static.values import (
-    Choice,
     Class,
     External,
     Instance,
@@ -25,6 +24,7 @@ from gradlint.static.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.world import World
 
@@ -121,8 +121,7 @@ class Construction:
         self.m.witness.send(event, w, ctx)
 
     def _is_layer(self, value: Value, w: World) -> bool:
-        values = value.alternatives if isinstance(value, Choice) else (value,)
-        for each in values:
+        for each in each_of(value):
             obj = w.get(w.resolve(each), Object)
             parameter = isinstance(obj, Tensor) and obj.is_parameter is True
             if not parameter and not (isinstance(obj, Instance) and obj.kind in _LAYERS):
@@ -258,7 +257,7 @@ class Construction:
         if ctx.in_forward:
             return
         for value, _ in held(container, w):
-            for each in value.alternatives if isinstance(value, Choice) else (value,):
+            for each in each_of(value):
                 each = w.resolve(each)
                 obj = w.get(each, Object)
                 if isinstance(obj, Instance) and obj.kind in _LAYERS and isinstance(each, Ref):
@@ -286,9 +285,8 @@ class Construction:
 
     def _own_groups(self, value: Value, owner: Ref, w: World) -> frozenset[int]:
         """The parameters of a layer, or the parameter, that was made since the building of ``owner`` began."""
-        values = value.alternatives if isinstance(value, Choice) else (value,)
         found: set[int] = set()
-        for each in values:
+        for each in each_of(value):
             each = w.resolve(each)
             obj = w.get(each, Object)
             if not isinstance(each, Ref) or each.id < owner.id:
@@ -340,6 +338,5 @@ def held(container: Sequence | Mapping, w: World, depth: int = 2) -> Iterator[tu
             yield from held(inner, w, depth - 1)
             continue
         if site is None:
-            parts = value.alternatives if isinstance(value, Choice) else (value,)
-            site = next((s for part in parts if (s := getattr(w.get(part, Object), "made_at", None))), None)
+            site = next((s for part in each_of(value) if (s := getattr(w.get(part, Object), "made_at", None))), None)
         yield value, site

@@ -28,6 +28,7 @@ from gradlint.static.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.world import History, World, fresh
 
@@ -51,11 +52,7 @@ def _with_conditions(value: Value) -> Iterator[tuple[Value, Assumptions]]:
     """What a value may be, and what holds where it is that."""
     if isinstance(value, Choice) and value.conditions:
         return zip(value.alternatives, value.conditions, strict=True)
-    return ((alternative, ()) for alternative in _flat(value))
-
-
-def _flat(value: Value) -> tuple[Value, ...]:
-    return value.alternatives if isinstance(value, Choice) else (value,)
+    return ((alternative, ()) for alternative in each_of(value))
 
 
 def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | None:
@@ -63,7 +60,7 @@ def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | N
 
     Of many objects that are made at one place, as by a loop, two stand for all, or one where there are many places.
     """
-    alternatives = tuple(dict.fromkeys((*_flat(a), *_flat(b))))
+    alternatives = tuple(dict.fromkeys((*each_of(a), *each_of(b))))
     most = _most({type(value) for value in alternatives})
     for standing in (2, 1):
         if len(alternatives) > most:
@@ -103,7 +100,7 @@ def _owned(values: Iterable[Value], w: World) -> set[int]:
             continue
         found.add(key)
         found |= obj.groups
-        held = (w.resolve(one) for value in obj.attrs.values() for one in _flat(w.resolve(value)))
+        held = (w.resolve(one) for value in obj.attrs.values() for one in each_of(w.resolve(value)))
         queue += [value.id for value in held if isinstance(value, Ref)]
     return found
 
@@ -182,7 +179,7 @@ class _Join:
         for key in self.a.bound.keys() & self.b.bound.keys():
             x, y = self.a.resolve(self.a.bound[key]), self.b.resolve(self.b.bound[key])
             if x != y and _is_choice(key):
-                left, right = set(_flat(x)), set(_flat(y))
+                left, right = set(each_of(x)), set(each_of(y))
                 mine |= _owned(left - right, self.a)
                 theirs |= _owned(right - left, self.b)
                 both = alternatives_of(x, y, self.a, self.b)

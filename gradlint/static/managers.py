@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.context import Arguments, Context
 from gradlint.static.joining import join
 from gradlint.static.outcome import Outcome
-from gradlint.static.values import NONE, Choice, Class, Frame, Function, Instance, Partial, Value
+from gradlint.static.values import NONE, Choice, Class, Frame, Function, Instance, Partial, Value, each_of
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ class Managers:
     def entered(self, manager: Value, w: World) -> None:
         """A stack of managers enters one more: the gradient mode is what that sets, until the stack is left."""
         manager = w.resolve(manager)
-        alternatives = manager.alternatives if isinstance(manager, Choice) else (manager,)
-        modes = {self._mode(w.resolve(alternative), w) for alternative in alternatives}
+        modes = {self._mode(w.resolve(alternative), w) for alternative in each_of(manager)}
         w.grad = modes.pop() if len(modes) == 1 else None
 
     def _mode(self, manager: Value, w: World) -> bool | None:

@@ -13,7 +13,6 @@ from gradlint.static.provenance import is_numpys
 from gradlint.static.slices import WHOLE, Place, place_of
 from gradlint.static.torch_table import METHODS
 from gradlint.static.values import (
-    Choice,
     Frame,
     Instance,
     Mapping,
@@ -23,6 +22,7 @@ from gradlint.static.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.world import World
 
@@ -131,7 +131,7 @@ class Memory:
         if not isinstance(tensor, Tensor) or tensor.groups or tensor.reaches or not tensor.segments:
             return False
         for value in _held(w, ctx):
-            for one in value.alternatives if isinstance(value, Choice) else (value,):
+            for one in each_of(value):
                 other = w.get(w.resolve(one), Tensor)
                 if other is not None and other.segments & tensor.segments:
                     return False

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.layer_containers import is_open
 from gradlint.static.tensors import device_of
 from gradlint.static.values import (
     NONE,
@@ -19,6 +21,7 @@ from gradlint.static.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.world import World, fresh
 
@@ -181,14 +184,10 @@ class ModuleMethods:
         """At most one module for each class of layer, when there are many."""
         if len(refs) <= 8:
             return refs
-        seen, out = set(), []
+        of_kind: dict[tuple[str, bool], Ref] = {}
         for ref in refs:
-            obj = w.find(ref.id)
-            name = (obj.name, bool(obj.groups)) if isinstance(obj, Instance) else ("", False)
-            if name not in seen:
-                seen.add(name)
-                out.append(ref)
-        return out
+            of_kind.setdefault(_kind(ref, w), ref)
+        return list(of_kind.values())
 
     def registered(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
         """``module._modules.values()`` or ``items()``: a loop over them goes the way of one over a container."""
@@ -202,20 +201,45 @@ class ModuleMethods:
         below = name.endswith("modules")
         refs = list(modules.walk(receiver, w)) if below else list(modules.children(obj, w))
         held = [module for ref in refs if isinstance(module := w.find(ref.id), Instance)] if below else []
-        values: list[Value] = list(self._representatives(refs, w) if below else refs)
+        chosen = self._representatives(refs, w) if below else refs
+        values: list[Value] = [*chosen]
         others = self._is_abstract(obj, w) or any(self._holds_others(module, w) for module in (obj, *held))
         if others:
             inside = frozenset[int]().union(*(module.groups for module in (obj, *held) if module.opaque))
             values.append(Unknown(("module", fresh()), "module", inside))
         if name.startswith("named"):
-            pairs = [[Unknown(("name", fresh()), "name"), value] for value in values]
+            names = self._names(receiver, refs if len(chosen) < len(refs) else [], w)
+            pairs = [[names.get(value) or Unknown(("name", fresh()), "name"), value] for value in values]
             values = [w.new(Sequence(pair, [None, None], mutable=False)) for pair in pairs]
         if others and not below:  # which of them comes first is not known
             return w.new(Sequence(tail=reduce(partial(self.m.choices.either, w=w), values)))
         return w.new(Sequence(values, [None] * len(values)))
+
+    def _names(self, top: Ref, alike: list[Ref], w: World) -> dict[Value, Const]:
+        """What a module calls each one below it, but for those with several names, or that stand for some alike."""
+        kinds = Counter(_kind(ref, w) for ref in alike)
+        held = [
+            (ref, "" if is_open(obj) or attribute.startswith("<") else attribute, w.resolve(each))
+            for ref in self.m.modules.walk(top, w)
+            if isinstance(obj := w.find(ref.id), Instance)
+            for attribute, value in obj.attrs.items()
+            for each in each_of(w.resolve(value))
+        ]
+        times: Counter[Value] = Counter(one for _, _, one in held if isinstance(one, Ref))
+        paths: dict[Value, str] = {top: ""}
+        for ref, attribute, one in held:
+            if attribute and ref in paths and times[one] == 1:
+                paths[one] = f"{paths[ref]}.{attribute}".lstrip(".")
+        return {ref: Const(path) for ref, path in paths.items() if kinds[_kind(ref, w)] < 2}
 
     def _holds_others(self, module: Instance, w: World) -> bool:
         """Whether a module holds others that are not known: one that is given by its class holds what that builds."""
         if module.layer is None or not module.layer.container:
             return module.opaque and module.cls is None and module.layer is None
         return self.m.layers.holds_unknown(module, w)
+
+
+def _kind(ref: Value, w: World) -> tuple[str, bool]:
+    """What makes modules alike: the class of layer, and whether they have parameters."""
+    obj = w.get(ref, Instance)
+    return ("", False) if obj is None else (obj.name, bool(obj.groups))

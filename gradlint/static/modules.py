@@ -41,6 +41,7 @@ from gradlint.static.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.variants import variant
 from gradlint.static.world import World, fresh
@@ -212,7 +213,7 @@ class Modules:
         """The modules registered directly on a module."""
         for value in obj.attrs.values():
             value = w.resolve(value)
-            for one in value.alternatives if isinstance(value, Choice) else (value,):
+            for one in each_of(value):
                 one = w.resolve(one)
                 child = w.get(one, Instance)
                 if isinstance(one, Ref) and child is not None and child.kind in MODULES:

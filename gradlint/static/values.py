@@ -193,6 +193,12 @@ OPEN = "<open>"
 WALKED = "walked"
 """With a place: what a world is bound to once a backward pass has started there."""
 
+
+def each_of(value: Value) -> tuple[Value, ...]:
+    """What a value may be: one of a few, or itself."""
+    return value.alternatives if type(value) is Choice else (value,)
+
+
 # --- heap objects ----------------------------------------------------------------------------------------------
 
 
