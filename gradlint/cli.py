@@ -180,6 +180,42 @@ def _results(options: dict[str, Any]) -> Results:
 
 
 @cli.command()
+@_list_option("--select", "RULES", "Check these rules only: codes, prefixes such as GL2, names, or ALL.")
+@_list_option("--ignore", "RULES", "Leave these rules out.")
+@_list_option("--extend-select", "RULES", "Check these rules too.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Use this configuration file only.")
+@click.option("--isolated", is_flag=True, help="Use no configuration file.")
+@click.pass_context
+def server(
+    ctx: click.Context,
+    /,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    extend_select: tuple[str, ...],
+    config: Path | None,
+    isolated: bool,
+) -> int:
+    """Serve an editor: speak the Language Server Protocol on standard input and output.
+
+    What is open is checked as it stands in the editor, after each change.
+    """
+    from gradlint.configuration import Configuration
+    from gradlint.selection import Choice
+
+    if config and isolated:
+        raise click.UsageError("--config and --isolated exclude each other", ctx)
+    try:
+        from gradlint.server.serving import build
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise Refusal("gradlint server: pygls is missing: python -m pip install 'gradlint[server]'") from error
+    choice = Choice("gradlint server: --", select or None, ignore, extend_select)
+    build(lambda disk: Configuration(config, isolated=isolated, disk=disk), choice).start_io()
+    return CLEAN
+
+
+@cli.command()
 @click.argument("path", required=False, default=".", type=click.Path(path_type=Path))
 @_cache_dir_option
 def clean(path: Path, cache_dir: str | None) -> int:

@@ -1,0 +1,1 @@
+"""The language server: what gradlint has to say of files that are open in an editor, while they are written."""

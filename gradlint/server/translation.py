@@ -1,0 +1,106 @@
+"""Findings in the terms of the Language Server Protocol."""
+
+from __future__ import annotations
+
+import difflib
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls import uris
+
+from gradlint.engine import Report
+from gradlint.finding import Finding, Fix, Location, Severity
+from gradlint.source import SourceError
+
+if TYPE_CHECKING:
+    from pygls.workspace import PositionCodec
+
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.STYLE: types.DiagnosticSeverity.Information,
+}
+
+
+class Translator:
+    """Tells what a report holds in terms of the protocol.
+
+    Args:
+        report: also what the lines of files are known by.
+        codec: counts columns as the editor does, mostly in units of UTF-16.
+    """
+
+    def __init__(self, report: Report, codec: PositionCodec) -> None:
+        self._report = report
+        self._codec = codec
+
+    def diagnostic(self, finding: Finding) -> types.Diagnostic:
+        """A finding, with the places that explain it and what helps."""
+        message = f"{finding.message}\nhelp: {finding.remedy}" if finding.remedy else finding.message
+        return types.Diagnostic(
+            self.range(finding.location),
+            message,
+            severity=_SEVERITIES[finding.severity],
+            code=finding.code,
+            source="gradlint",
+            related_information=[
+                types.DiagnosticRelatedInformation(
+                    types.Location(uri_of(Path(other.location.filename)), self.range(other.location)), other.message
+                )
+                for other in finding.related
+            ],
+        )
+
+    def edits(self, fix: Fix) -> list[types.TextEdit]:
+        """The edits of a fix, which are all in the file of its finding."""
+        return [types.TextEdit(self.range(edit.location), edit.content) for edit in fix.edits]
+
+    def meets(self, finding: Finding, asked: types.Range) -> bool:
+        """Whether the place of a finding and a range have something in common, be it an end."""
+        place = self.range(finding.location)
+        return place.start <= asked.end and asked.start <= place.end
+
+    def range(self, place: Location) -> types.Range:
+        """A place in a file; what has no end of its own is empty."""
+        start = self._position(place.filename, place.row, place.column)
+        if not place.end_row:
+            return types.Range(start, start)
+        return types.Range(start, self._position(place.filename, place.end_row, place.end_column))
+
+    def _position(self, filename: str, row: int, column: int) -> types.Position:
+        try:
+            lines = self._report.read(Path(filename)).lines()
+        except SourceError:  # what is told of it is where it cannot be read
+            lines = ()
+        before = lines[row - 1][: column - 1] if row <= len(lines) else ""
+        return types.Position(row - 1, self._codec.client_num_units(before))
+
+
+def line_edits(before: str, after: str, codec: PositionCodec) -> list[types.TextEdit]:
+    """The edits, in whole lines, that make one text another."""
+    old, new = (list(io.StringIO(text, newline="")) for text in (before, after))
+
+    def position(line: int) -> types.Position:
+        if line == len(old) and old and not old[-1].endswith(("\n", "\r")):
+            return types.Position(line - 1, codec.client_num_units(old[-1]))
+        return types.Position(line, 0)
+
+    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [
+        types.TextEdit(types.Range(position(first), position(end)), "".join(new[start:stop]))
+        for kind, first, end, start, stop in changes
+        if kind != "equal"
+    ]
+
+
+def uri_of(path: Path) -> str:
+    """The URI of a file."""
+    return uris.from_fs_path(str(path)) or path.as_uri()
+
+
+def path_of(uri: str) -> Path | None:
+    """The file that a URI names; None where it names something else, such as a document that was never saved."""
+    path = uris.to_fs_path(uri) if uri.startswith("file:") else None
+    return Path(path) if path else None

@@ -1,0 +1,335 @@
+"""The language server, spoken to by a client as an editor would."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.client import LanguageClient
+
+from gradlint.rule import all_rules
+
+BROKEN = """\
+import torch
+from torch import nn
+
+net = nn.Linear(6, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(3, 5, 6):
+    loss = net(x).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+MENDED = BROKEN.replace("    loss.backward()", "    optimizer.zero_grad()\n    loss.backward()")
+
+
+class Editor:
+    """An editor with documents open, and what it was told of them."""
+
+    def __init__(self, client: LanguageClient, folder: Path) -> None:
+        self.client = client
+        self.folder = folder
+        self.shown: list[str] = []
+        self._published: dict[str, asyncio.Queue[types.PublishDiagnosticsParams]] = {}
+        self._versions: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
+
+        @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def published(params: types.PublishDiagnosticsParams) -> None:
+            self._queue(params.uri).put_nowait(params)
+
+        @client.feature(types.WINDOW_SHOW_MESSAGE)
+        def shown(params: types.ShowMessageParams) -> None:
+            self.shown.append(params.message)
+
+    def uri(self, name: str) -> str:
+        return uris.from_fs_path(str(self.folder / name)) or ""
+
+    def _queue(self, uri: str) -> asyncio.Queue[types.PublishDiagnosticsParams]:
+        return self._published.setdefault(uri, asyncio.Queue())
+
+    def open(self, name: str, text: str) -> None:
+        uri = self.uri(name)
+        self._texts[uri], self._versions[uri] = text, 1
+        document = types.TextDocumentItem(uri, "python", 1, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(document))
+
+    def type(self, name: str, text: str) -> None:
+        uri = self.uri(name)
+        self._texts[uri] = text
+        self._versions[uri] += 1
+        self.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(self._versions[uri], uri),
+                [types.TextDocumentContentChangeWholeDocument(text)],
+            )
+        )
+
+    async def told(self, name: str) -> list[types.Diagnostic]:
+        """What is told of a document as it stands now."""
+        uri = self.uri(name)
+        while True:
+            params = await asyncio.wait_for(self._queue(uri).get(), 60)
+            if params.version in (None, self._versions[uri]):
+                return list(params.diagnostics)
+
+    async def actions(
+        self, name: str, line: int, only: list[types.CodeActionKind | str] | None = None
+    ) -> list[types.CodeAction]:
+        place = types.Range(types.Position(line, 8), types.Position(line, 8))
+        found = await self.client.text_document_code_action_async(
+            types.CodeActionParams(
+                types.TextDocumentIdentifier(self.uri(name)), place, types.CodeActionContext([], only=only)
+            )
+        )
+        return [action for action in found or () if isinstance(action, types.CodeAction)]
+
+    def after(self, name: str, action: types.CodeAction) -> str:
+        """The text of a document once the edits of an action are applied, from the last to the first."""
+        uri = self.uri(name)
+        assert action.edit is not None
+        assert action.edit.changes is not None
+        edits = action.edit.changes[uri]
+        lines = self._texts[uri].split("\n")
+        for edit in sorted(edits, key=lambda edit: (edit.range.start.line, edit.range.start.character), reverse=True):
+            start, end = edit.range.start, edit.range.end
+            head = _units(lines[start.line])[: 2 * start.character].decode("utf-16-le")
+            tail = _units(lines[end.line] if end.line < len(lines) else "")[2 * end.character :].decode("utf-16-le")
+            lines[start.line : end.line + 1] = f"{head}{edit.new_text}{tail}".split("\n")
+        return "\n".join(lines)
+
+
+def _units(line: str) -> bytes:
+    return line.encode("utf-16-le")
+
+
+def session(folder: Path, act: Callable[[Editor], Awaitable[None]], *options: str) -> None:
+    """Run a server in a folder, and something an editor does with it."""
+
+    @asynccontextmanager
+    async def started() -> AsyncIterator[Editor]:
+        client = LanguageClient("editor", "1")
+        await client.start_io(sys.executable, "-m", "gradlint", "server", *options, cwd=folder)
+        editor = Editor(client, folder)
+        root = types.WorkspaceFolder(uris.from_fs_path(str(folder)) or "", "project")
+        await client.initialize_async(types.InitializeParams(types.ClientCapabilities(), workspace_folders=[root]))
+        client.initialized(types.InitializedParams())
+        try:
+            yield editor
+        finally:
+            await client.shutdown_async(None)
+            client.exit(None)
+            await client.stop()
+
+    async def run() -> None:
+        async with started() as editor:
+            await act(editor)
+
+    asyncio.run(run())
+
+
+def test_findings_follow_what_is_typed(tmp_path: Path) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", BROKEN)
+        (found,) = await editor.told("train.py")
+        assert (found.code, found.source, found.severity) == ("GL201", "gradlint", types.DiagnosticSeverity.Error)
+        assert found.range == types.Range(types.Position(7, 4), types.Position(7, 19))
+        assert "help: clear the gradients" in found.message
+        (related,) = found.related_information or ()
+        assert related.location.uri == editor.uri("train.py")
+        assert related.location.range.start == types.Position(8, 4)
+        editor.type("train.py", MENDED)
+        assert await editor.told("train.py") == []
+        editor.type("train.py", BROKEN)
+        assert [one.code for one in await editor.told("train.py")] == ["GL201"]
+
+    session(tmp_path, act)
+
+
+def test_columns_are_counted_as_the_editor_counts_them(tmp_path: Path) -> None:
+    text = BROKEN.replace("    loss.backward()", '    "🙂"; loss.backward()')
+
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", text)
+        (found,) = await editor.told("train.py")
+        assert found.range.start == types.Position(7, 10)  # the face takes two units of UTF-16
+
+    session(tmp_path, act)
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_change_in_one_document_is_seen_in_another(tmp_path: Path, saved: bool) -> None:
+    model = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 2), nn.Softmax(dim=1))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+    train = """\
+import torch
+from model import Net
+from torch import nn
+
+criterion = nn.CrossEntropyLoss()
+net = Net()
+loss = criterion(net(torch.randn(4, 3)), torch.tensor([0, 1, 0, 1]))
+loss.backward()
+"""
+    if saved:
+        (tmp_path / "model.py").write_text(model.replace("nn.Softmax(dim=1)", "nn.ReLU()"))
+        (tmp_path / "train.py").write_text("")
+
+    async def act(editor: Editor) -> None:
+        editor.open("model.py", model)
+        assert await editor.told("model.py") == []
+        editor.open("train.py", train)
+        (found,) = await editor.told("train.py")
+        assert found.code == "GL301"
+        (related,) = found.related_information or ()
+        assert related.location.uri == editor.uri("model.py")
+        editor.type("model.py", model.replace(", nn.Softmax(dim=1)", ""))
+        assert await editor.told("train.py") == []
+
+    session(tmp_path, act)
+
+
+def test_fixes_are_offered_where_the_finding_is(tmp_path: Path) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", BROKEN)
+        await editor.told("train.py")
+        mend, ignore = await editor.actions("train.py", 7)
+        assert mend.is_preferred is False
+        assert mend.title.endswith("(may change more)")
+        assert "    optimizer.zero_grad()\n    loss.backward()\n" in editor.after("train.py", mend)
+        expected = "    loss.backward()  # gradlint: ignore[missing-zero-grad]\n"
+        assert expected in editor.after("train.py", ignore)
+        assert await editor.actions("train.py", 1) == []
+        assert await editor.actions("train.py", 7, ["refactor"]) == []
+        editor.type("train.py", editor.after("train.py", ignore))
+        assert await editor.actions("train.py", 7) == [], "the document has changed since it was checked"
+        assert await editor.told("train.py") == []
+
+    session(tmp_path, act)
+
+
+def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
+    text = "import torch\n\nw = torch.nn.Linear(2, 2)\nprint(w.weight.numpy())\nprint(w.bias.numpy())"
+
+    async def act(editor: Editor) -> None:
+        editor.open("look.py", text)
+        assert [one.code for one in await editor.told("look.py")] == ["GL501", "GL501"]
+        (action,) = await editor.actions("look.py", 0, ["source.fixAll"])
+        assert action.kind == "source.fixAll.gradlint"
+        assert editor.after("look.py", action) == text.replace(".numpy()", ".detach().numpy()")
+        editor.type("look.py", editor.after("look.py", action))
+        assert await editor.told("look.py") == []
+        assert await editor.actions("look.py", 0, ["source.fixAll"]) == []
+
+    session(tmp_path, act)
+
+
+def test_hovering_shows_the_manual(tmp_path: Path) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", BROKEN)
+        await editor.told("train.py")
+        document = types.TextDocumentIdentifier(editor.uri("train.py"))
+        page = await editor.client.text_document_hover_async(types.HoverParams(document, types.Position(7, 6)))
+        assert page is not None
+        assert isinstance(page.contents, types.MarkupContent)
+        (rule,) = (rule for rule in all_rules() if rule.code == "GL201")
+        assert rule.page() in page.contents.value
+        nothing = await editor.client.text_document_hover_async(types.HoverParams(document, types.Position(0, 1)))
+        assert nothing is None
+
+    session(tmp_path, act)
+
+
+def test_settings_are_those_of_the_project(tmp_path: Path) -> None:
+    configuration = tmp_path / "pyproject.toml"
+    configuration.write_text('[tool.gradlint]\nignore = ["GL201"]\nextend-exclude = ["old"]\n')
+
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", BROKEN)
+        assert await editor.told("train.py") == []
+        editor.open("old/train.py", BROKEN)
+        assert await editor.told("old/train.py") == []
+        configuration.write_text("[tool.gradlint]\nselekt = []\n")
+        editor.client.text_document_did_save(
+            types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(editor.uri("train.py")))
+        )
+        while not editor.shown:
+            await asyncio.sleep(0.05)
+        assert "selekt" in editor.shown[0]
+        assert str(configuration) in editor.shown[0]
+        configuration.write_text("")
+        editor.type("train.py", BROKEN + "\n")
+        while not (found := await editor.told("train.py")):
+            pass
+        assert [one.code for one in found] == ["GL201"]
+
+    session(tmp_path, act)
+
+
+def test_options_choose_rules(tmp_path: Path) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", BROKEN + "print(net.weight.numpy())\n")
+        assert [one.code for one in await editor.told("train.py")] == ["GL501"]
+
+    session(tmp_path, act, "--select", "GL5")
+
+
+def test_what_is_not_python_is_told_where_it_is_not(tmp_path: Path) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", "import torch\nx = (\n")
+        (found,) = await editor.told("train.py")
+        assert (found.code, found.range.start.line) == ("GL001", 1)
+
+    session(tmp_path, act)
+
+
+def test_closed_documents_are_forgotten(tmp_path: Path) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", BROKEN)
+        assert await editor.told("train.py")
+        document = types.TextDocumentIdentifier(editor.uri("train.py"))
+        editor.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+        assert await editor.told("train.py") == []
+
+    session(tmp_path, act)
+
+
+def test_without_pygls_the_command_says_what_to_install(tmp_path: Path) -> None:
+    program = """
+import sys
+sys.modules["pygls"] = None
+from gradlint.__main__ import main
+sys.argv = ["gradlint", "server"]
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "python -m pip install 'gradlint[server]'" in done.stderr
+
+
+@pytest.mark.parametrize("line", ['    s = """loss', "    s = 1 + \\"])
+def test_no_comment_is_offered_where_none_can_stand(line: str) -> None:
+    from gradlint.finding import Finding, Location, Severity
+    from gradlint.server.suppressing import suppressed
+
+    ends = {'    s = """loss': '    """', "    s = 1 + \\": "    2"}
+    text = f"def f():\n{line}\n{ends[line]}\n"
+    finding = Finding("GL201", "missing-zero-grad", "…", Severity.ERROR, Location("a.py", 2, 5, 2, 8))
+    assert suppressed(text, finding) is None
