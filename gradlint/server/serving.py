@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from gradlint.server.translation import Translator, line_edits, path_of
 from gradlint.source import source_from_text
 
 PAUSE = 0.3  #: seconds without a change before what was typed is checked
+_STACK = 64 * 2**20  #: bytes for the thread that checks
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.gradlint"
 
 
@@ -50,7 +52,7 @@ class Server(LanguageServer):
         super().__init__("gradlint", __version__, types.TextDocumentSyncKind.Full)
         self.told: dict[str, _Told] = {}  #: by the URIs of documents
         self._checker = checker
-        self._worker = ThreadPoolExecutor(1, "gradlint")
+        self._worker = _roomy_worker()
         self._changed: set[Path] | None = set()  #: since the last check; None: anything may have, on the disk as well
         self._asked = False
         self._running: asyncio.Task[None] | None = None
@@ -177,6 +179,17 @@ class Server(LanguageServer):
             return None
         pages = "\n---\n\n".join(map(page, rules))
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, pages))
+
+
+def _roomy_worker() -> ThreadPoolExecutor:
+    """One thread with room for deeply nested source: some platforms give threads far less than a program."""
+    before = threading.stack_size(_STACK)
+    try:
+        worker = ThreadPoolExecutor(1, "gradlint")
+        worker.submit(int).result()  # its thread begins with the first task
+    finally:
+        threading.stack_size(before)
+    return worker
 
 
 def _wants(context: types.CodeActionContext, kind: str) -> bool:
