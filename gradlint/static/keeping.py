@@ -134,14 +134,16 @@ class Keeping:
                 self.m.evaluation.measured([value], False, w, ctx, likely=True)
             frame = w.find(ctx.frame)
             own = isinstance(frame, Frame) and type(target) is cst.Name and target.value in frame.vars
-            self._kept([held], value, "sum", own and whole, w, ctx, site)
+            tensor = w.get(held, Tensor)
+            begun = 0 if tensor is None else tensor.begun or age
+            self._kept([held], value, "sum", own and whole, begun, w, ctx, site)
 
     def totalled(self, held: Value, total: Value, w: World, ctx: Context) -> None:
         """``total`` is what a running total became that was ``held``: it goes back to where that was a number."""
         if isinstance(total, Ref) and w.get(total, Tensor) is not None and total != held:
             before = w.get(held, Tensor)
             now = ctx.iteration if isinstance(held, Const) else 0
-            w.write(total.id).begun = now if before is None else before.begun
+            w.write(total.id).begun = now if before is None else before.begun or w.age(held)
 
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
         """A value is about to be put into a list that may hold those of earlier iterations, put in at the same site."""
@@ -153,9 +155,9 @@ class Keeping:
             held.append(sequence.tail)
         own = self._is_own(ref, w, ctx)
         if self.m.tensors.has_parts(w.get(w.resolve(value), Object)):
-            self._kept(self.m.tensors.tensors_in(held, w), value, "parts", own, w, ctx, site)
+            self._kept(self.m.tensors.tensors_in(held, w), value, "parts", own, w.age(ref), w, ctx, site)
         else:
-            self._kept(held, value, "list", own, w, ctx, site)
+            self._kept(held, value, "list", own, w.age(ref), w, ctx, site)
 
     def _is_own(self, ref: Ref, w: World, ctx: Context) -> bool:
         """Whether a variable of the function at hand holds a list, and no object."""
@@ -164,23 +166,32 @@ class Keeping:
         objects = (obj for obj in w.heap.values() if isinstance(obj, Instance))
         return named and not any(ref in obj.attrs.values() for obj in objects)
 
-    def _kept(self, held: list[Value], value: Value, where: str, own: bool, w: World, ctx: Context, site: Site) -> None:
+    def _kept(
+        self,
+        held: list[Value],
+        value: Value,
+        where: str,
+        own: bool,
+        since: int,
+        w: World,
+        ctx: Context,
+        site: Site,
+    ) -> None:
+        """A value is kept beside others, in a total or list that is there ``since`` then."""
         if not self.m.witness.listened(events.ValueKept):
             return
         walked_at = None
         for old in held:
             if not self.m.graphs.carries(old, w):
                 continue
-            tensor = w.get(w.resolve(old), Tensor)
-            begun = tensor.begun if tensor is not None else 0
             for key in sorted(self.m.graphs.undoubted(old, w)):
                 segment = w.find(key)
                 if key >= ctx.iteration or not isinstance(segment, Segment):
                     continue
                 if not segment.freed and segment.walked_at is None:
                     continue
-                if segment.stamp < begun and not any(max(begun, key) < start for start in ctx.around):
-                    continue  # what is added came with it, and the total is one of an iteration around
+                if segment.stamp < since and not any(max(since, key) < start for start in ctx.around):
+                    continue  # it came with what is kept, in a total or list that an iteration around begins anew
                 if not segment.presumed or self.m.graphs.is_proven(key):
                     if not segment.freed:
                         self._kept_whole.setdefault(key, set()).add(site)
