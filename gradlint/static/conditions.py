@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import re
+import sys
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +48,11 @@ _COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
+_KNOWN = {"torch", "numpy", *sys.stdlib_module_names}
+"""Libraries of which nearly everything with a name is a module, function or class."""
+_CLASS_NAME = re.compile(r"_*[A-Z]\w*[a-z]")
+
+
 class Conditions:
     """Tells what conditions are worth, and parts the worlds in which they turn out differently."""
 
@@ -58,7 +65,9 @@ class Conditions:
         """(known truth, key to remember an assumption by, whether the key means the opposite)."""
         if isinstance(value, Const):
             return bool(value.value), None, False
-        if isinstance(value, (External, Class, Function, Bound, Lambda, Partial)):
+        if isinstance(value, External):
+            return (True, None, False) if _is_definition(value) else (None, ("truth", value), False)
+        if isinstance(value, (Class, Function, Bound, Lambda, Partial)):
             return True, None, False
         if isinstance(value, Ref):
             return self.m.python.truth(value, w), ("truth", value), False
@@ -145,7 +154,7 @@ class Conditions:
             known = left == right
         elif isinstance(left, Const) or isinstance(right, Const):
             other = right if isinstance(left, Const) else left
-            known = None if isinstance(other, (Unknown, Choice)) else False
+            known = None if isinstance(other, (Unknown, Choice)) or not _is_definition(other) else False
         elif isinstance(left, Ref) and isinstance(right, Ref):
             known = left == right
         else:
@@ -257,9 +266,18 @@ def _same_definition(left: Value, right: Value) -> bool | None:
     """Whether two functions or classes are the same one; None where that is not known."""
     if not isinstance(left, (External, Class, Function)) or not isinstance(right, (External, Class, Function)):
         return None
-    if isinstance(left, Function) and isinstance(right, Function) and left.unit is right.unit:
+    alike = isinstance(left, Function) and isinstance(right, Function) and left.unit is right.unit
+    if alike or not (_is_definition(left) and _is_definition(right)):
         return True if left == right else None
     return left == right
+
+
+def _is_definition(value: Value) -> bool:
+    """Whether a value is no mere setting, as what a library gives may be that is not known by name."""
+    if not isinstance(value, External):
+        return True
+    first, _, rest = value.name.partition(".")
+    return not rest or first in _KNOWN or _CLASS_NAME.match(rest.rpartition(".")[2]) is not None
 
 
 def _plain(node: cst.CSTNode) -> bool:

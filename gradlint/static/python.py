@@ -253,6 +253,8 @@ class Python:
         return External(some) if some else Unknown(("member", fresh()))
 
     def _sequence_item(self, obj: Sequence, index: Index, w: World, ctx: Context) -> Value:
+        if index is None:
+            return self._some(obj, w)
         if isinstance(index, slice):
             if obj.tail is None:
                 try:
@@ -273,6 +275,13 @@ class Python:
             return Unknown(("item", fresh()))
         self.m.construction.read_out(obj, w, ctx)
         return self._at(index, parts, w)
+
+    def _some(self, obj: Sequence, w: World) -> Value:
+        """A slice of which the bounds are not known: any number of the items."""
+        parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
+        tail = self._one_of(parts, w) if parts else None
+        site = next(iter(obj.sites), obj.tail_site)
+        return w.new(Sequence([], [], tail, site, obj.mutable, own=obj.own))
 
     def _at(self, index: Index, parts: list[Value], w: World) -> Value:
         """An item at a place that is not known; a loop that counts the places comes to another one each time."""
