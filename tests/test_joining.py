@@ -54,6 +54,36 @@ def test_a_choice_that_only_one_of_two_worlds_has_decided_is_open_in_both() -> N
     assert join(decided, decided.copy()).resolve(choice) == second
 
 
+def test_conditions_of_a_choice_outlast_what_both_worlds_say_of_it() -> None:
+    world = World()
+    first, second = layers(world, [Place(), Place()])
+    frame = world.new(Frame({"model": Choice(fresh(), (first, second), ((("first", True),), (("first", False),)))}))
+    other = world.copy()
+    other.write(frame.id).vars["model"] = Choice(
+        fresh(), (first, second), ((("first", True), ("fast", True)), (("first", False),))
+    )
+    joined = join(world, other)
+    variables = joined.find(frame.id)
+    assert isinstance(variables, Frame)
+    model = variables.vars["model"]
+    assert isinstance(model, Choice)
+    assert model.conditions == ((("first", True),), (("first", False),))
+
+
+def test_conditions_are_known_of_what_two_worlds_have_decided_differently() -> None:
+    world = World()
+    first, second, third = layers(world, [Place(), Place(), Place()])
+    choice = Choice(fresh(), (first, second, third))
+    other = world.copy()
+    for each, value, holds in ((world, first, True), (other, third, False)):
+        each.bound[choice.key] = value
+        each.assumed["first"] = holds
+    left = join(world, other).resolve(choice)
+    assert isinstance(left, Choice)
+    assert left.alternatives == (first, third)
+    assert left.conditions == ((("first", True),), (("first", False),))
+
+
 def test_what_only_one_of_two_worlds_has_found_out_is_kept() -> None:
     world = World()
     (layer,) = layers(world, [Place()])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.cloning import clone
 from gradlint.static.context import Arguments, Context
 from gradlint.static.ops import Op
+from gradlint.static.options import PARSER, Options
 from gradlint.static.provenance import COPY, COUNTED, beginning
 from gradlint.static.torch_table import ATTRIBUTES, METHODS, TELLING_METHODS, any_of, begins_parameter
 from gradlint.static.values import (
@@ -44,6 +45,7 @@ class BuiltinCalls:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
+        options = Options(machine)
         self.handlers: dict[str, Handler] = {
             "builtins.range": self._range,
             "builtins.enumerate": self._enumerate,
@@ -68,6 +70,8 @@ class BuiltinCalls:
             "collections.OrderedDict": self._dict,
             "collections.defaultdict": lambda a, w, c, s: w.new(Mapping(factory=w.resolve(a.get(0) or NONE))),
             "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
+            f"{PARSER}.add_argument": options.declared,
+            f"{PARSER}.parse_args": options.parsed,
             "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
             "builtins.sum": self._sum,
             "builtins.max": partial(self._extreme, max),

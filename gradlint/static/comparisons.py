@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from gradlint.static.values import Const
@@ -43,11 +43,16 @@ def follows(condition: Hashable, assumed: Mapping[Hashable, bool]) -> bool | Non
         return known
     asked = _read(condition)
     if asked is not None:
-        return _answer(asked, [*_facts(asked, assumed)])
+        return _answer(asked, [*_facts(asked, assumed)], _values(asked, assumed))
     truth = _Comparison(condition, "!=", 0)
     facts = [*_facts(truth, assumed)]
     # What is only known to be different from zero may be None; what is ordered beside numbers is one.
     return _answer(truth, facts) if any(fact.symbol not in _EQUALITY for fact in facts) else None
+
+
+def among(subject: Hashable, values: tuple[object, ...]) -> Hashable:
+    """The key of the condition that an unknown value is one of a few."""
+    return "among", subject, values
 
 
 def _read(condition: Hashable) -> _Comparison | None:
@@ -81,17 +86,29 @@ def _facts(asked: _Comparison, assumed: Mapping[Hashable, bool]) -> Iterator[_Co
             yield fact if holds else fact.denied()
 
 
-def _answer(asked: _Comparison, facts: Iterable[_Comparison]) -> bool | None:
-    """Whether all values, or none, that the facts allow are as asked: constants and what lies between are tried."""
-    facts = list(facts)
-    if not facts:
+def _values(asked: _Comparison, assumed: Mapping[Hashable, bool]) -> tuple[Number | str, ...]:
+    """The values that the subject of a comparison is one of, where that is known and they are of the same kind."""
+    for condition, holds in assumed.items():
+        if holds and isinstance(condition, tuple) and condition[:2] == ("among", asked.subject):
+            kind = str if isinstance(asked.constant, str) else (int, float)
+            return condition[2] if all(isinstance(value, kind) for value in condition[2]) else ()
+    return ()
+
+
+def _answer(asked: _Comparison, facts: list[_Comparison], values: tuple[Number | str, ...] = ()) -> bool | None:
+    """Whether all values, or none, that the facts allow are as asked.
+
+    Tried are those that are known to be the only ones, or else all constants and what lies between.
+    """
+    if not facts and not values:
         return None
-    constants = sorted({asked.constant, *(fact.constant for fact in facts)})
+    constants = sorted({asked.constant, *values, *(fact.constant for fact in facts)})
     place = {constant: 2 * number + 1 for number, constant in enumerate(constants)}
 
     def holds(comparison: _Comparison, value: int) -> bool:
         return _HOLDS[comparison.symbol](value, place[comparison.constant])
 
-    allowed = [value for value in range(2 * len(constants) + 1) if all(holds(fact, value) for fact in facts)]
+    tried = [place[value] for value in values] or range(2 * len(constants) + 1)
+    allowed = [value for value in tried if all(holds(fact, value) for fact in facts)]
     answers = {holds(asked, value) for value in allowed}
     return answers.pop() if len(answers) == 1 else None

@@ -184,7 +184,7 @@ class _Join:
                 theirs |= _owned(right - left, self.b)
                 both = alternatives_of(x, y, self.a, self.b)
                 if both is not None:
-                    self.out.bound[key] = Choice(fresh(), both)
+                    self.out.bound[key] = Choice(fresh(), both, self.conditions(both, x, y))
         return mine, theirs
 
     def value(self, x: Value, y: Value) -> Value:
@@ -229,14 +229,18 @@ class _Join:
         return Choice(fresh(), alternatives, self.conditions(alternatives, x, y))
 
     def conditions(self, alternatives: Iterable[Value], x: Value, y: Value) -> tuple[Assumptions, ...]:
-        """What was assumed in the one world only where a value is that of this world, for each of its alternatives."""
+        """What was assumed in the one world only where a value is that of this world, for each of its alternatives.
+
+        Of what may be the value in both worlds, that is what both of them say.
+        """
         sides = [
             {value: (*own, *assumed) for value, own in _with_conditions(side)}
             for side, assumed in ((x, self._alone(self.a)), (y, self._alone(self.b)))
         ]
+        first, second = sides
         found = [
-            () if alternative in sides[0] and alternative in sides[1] else sides[alternative in sides[1]][alternative]
-            for alternative in alternatives
+            tuple(one for one in first.get(each, second.get(each, ())) if one in second.get(each, first.get(each, ())))
+            for each in alternatives
         ]
         return tuple(found) if any(found) else ()
 

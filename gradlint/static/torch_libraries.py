@@ -276,6 +276,7 @@ GIVES: Final = {
     **dict.fromkeys((f"{_AXES}.{name}" for name in ("twinx", "twiny", "inset_axes", "flat", "T")), _AXES),
     "sklearn.pipeline.make_pipeline": "sklearn.pipeline.Pipeline",
     **dict.fromkeys(["optuna.create_study", "optuna.load_study", "optuna.study.create_study", _STUDY], _STUDY),
+    "argparse.ArgumentParser": "argparse.ArgumentParser",
     **{f"{name}.get_context": name for name in ("multiprocessing", "torch.multiprocessing")},
 }
 """The class of what a callable, or an attribute, gives."""
