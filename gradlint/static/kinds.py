@@ -39,10 +39,15 @@ class Kinds:
         One that says that it may be None tells nothing: what is done where it is None counts as much.
         """
         value = w.resolve(value)
-        if annotation is None or not isinstance(value, Unknown):
+        if annotation is None or not isinstance(value, (Ref, Unknown)):
+            return
+        if isinstance(value, Ref) and not self.m.modules.may_be_one(value, w):
             return
         kind = self._meant(annotation.annotation, w, ctx)
-        if isinstance(kind, External):
+        if isinstance(value, Ref):
+            if self._is_module(kind):
+                self.m.modules.recognised(value, w, ctx.site(annotation))
+        elif isinstance(kind, External):
             self._assume(value, kind.name, w, ctx.site(annotation))
         elif isinstance(kind, Class):
             self._build(value, kind, w, ctx, ctx.site(annotation))
@@ -74,6 +79,12 @@ class Kinds:
         while isinstance(root, cst.Attribute):
             root = root.value
         return w.resolve(self.m.eval(node, w, ctx)) if isinstance(root, cst.Name) else None
+
+    def _is_module(self, kind: Value | None) -> bool:
+        """Whether a class is one of modules."""
+        if isinstance(kind, External):
+            return kind.name in MODULE_BASES or kind.name in LAYERS
+        return isinstance(kind, Class) and self.m.definitions.kind(kind) in ("module", "lightning")
 
     def _assume(self, value: Unknown, name: str, w: World, site: Site) -> None:
         layer = LAYERS.get(name)

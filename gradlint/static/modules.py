@@ -158,21 +158,25 @@ class Modules:
         chains = (chain for text in texts for chain in chains_in(text) if chain.called and len(chain.parts) == 2)
         return frozenset(chain.parts[1] for chain in chains if chain.parts[0] == "self")
 
-    def recognised(self, ref: Ref, w: World, site: Site) -> None:
-        """What was taken for a tensor, as it was moved to a device or told to require grad, is a module."""
+    def may_be_one(self, ref: Ref, w: World) -> bool:
+        """Whether what was taken for a tensor, as it was moved to a device or told to require grad, may be a module."""
         tensor = w.get(ref, Tensor)
-        if tensor is None or tensor.is_parameter:
+        return tensor is not None and not tensor.is_parameter and (tensor.structured or ref.id in self._taken)
+
+    def recognised(self, ref: Ref, w: World, site: Site) -> None:
+        """What was taken for a tensor is a module, if it may be one."""
+        tensor = w.get(ref, Tensor)
+        if tensor is None or not self.may_be_one(ref, w):
             return
-        if tensor.structured or ref.id in self._taken:
-            frozen = tensor.requires_grad is False and not tensor.structured
-            fresh_group = Group(False if frozen else None, opaque=True, made_at=site, told=frozen)
-            groups = tensor.deps or [w.new(fresh_group).id]
-            module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
-            module.groups = frozenset(groups)
-            w.new(module, key=ref.id)
-            before = self._taken.get(ref.id)
-            if before is not None and isinstance(w.resolve(before), Unknown) and looks_like_module(before):
-                w.bound[before.key] = ref
+        frozen = tensor.requires_grad is False and not tensor.structured
+        fresh_group = Group(False if frozen else None, opaque=True, made_at=site, told=frozen)
+        groups = tensor.deps or [w.new(fresh_group).id]
+        module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
+        module.groups = frozenset(groups)
+        w.new(module, key=ref.id)
+        before = self._taken.get(ref.id)
+        if before is not None and isinstance(w.resolve(before), Unknown) and looks_like_module(before):
+            w.bound[before.key] = ref
 
     def taken_for_tensor(self, before: Unknown, tensor: Ref) -> None:
         """Something unknown that may be a module was moved to a device, or told to require grad."""
