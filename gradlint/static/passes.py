@@ -40,13 +40,9 @@ class Passes:
         self.m.evaluation.passes += 1
         root = self.m.choices.used(w.resolve(root), w)
         w.raised = w.raised or root == NONE
-        self.m.graphs.walked(root, w)
-        if isinstance(root, Unknown):
-            root = self.m.tensors.from_unknown(root, w, open=True)
-        if not isinstance(root, Ref):
-            return
+        root = self._walked(root, w)
         tensor = w.get(root, Tensor)
-        if tensor is None:
+        if tensor is None or not isinstance(root, Ref):
             return
         given = known(bool(args.positional) or "gradient" in args.keywords)
         asked = events.BackwardAsked(site=site, root=self.m.tensors.view_of(root, w), gradient_given=given)
@@ -101,6 +97,20 @@ class Passes:
             w.write(root.id).size = "one"  # or it has raised
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
             w.grad = True  # so it has when the graph was not recorded
+
+    def by_framework(self, root: Value, w: World, ctx: Context, site: Site) -> None:
+        """A framework makes a backward pass from what a method has returned to it: where it does is not to be told."""
+        root = self._walked(w.resolve(root), w)
+        self.m.proofs.differentiated(root, w, ctx, site)
+        tensor = w.get(root, Tensor)
+        if tensor is not None:
+            self.m.keeping.walks(root, w)
+            self.free(tensor, False, w, site)
+
+    def _walked(self, root: Value, w: World) -> Value:
+        """What a backward pass starts from: a tensor, whatever else was known of it."""
+        self.m.graphs.walked(root, w)
+        return self.m.tensors.from_unknown(root, w, open=True) if isinstance(root, Unknown) else root
 
     def reached_before(self, groups: Iterable[int], w: World, ctx: Context) -> None:
         """Groups come to light as they are stepped: the last backward pass of an unknown loss had reached them."""

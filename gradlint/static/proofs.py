@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import TRUE
 from gradlint.static.provenance import carries_graph, is_computed, operands_of
-from gradlint.static.values import NONE, Const, Group, Mapping, Ref, Tensor, Unknown, Value
+from gradlint.static.values import Group, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -52,16 +52,6 @@ class Proofs:
         for key, tensor in sorted(undecided):  # so does what else was computed from what is proven to by now
             if tensor.recorded and any(self.m.tensors.requires_grad(source, w) for source in _sources(tensor)):
                 self._prove(Ref(key), w, ctx, site)
-
-    def handed_over(self, value: Value, w: World, ctx: Context, site: Site) -> None:
-        """A framework asks for the derivatives of what a method has returned: a loss, or a dict that holds one."""
-        value = w.resolve(value)
-        mapping = w.get(value, Mapping)
-        if mapping is not None:
-            value = w.resolve(mapping.items.get(Const("loss"), NONE))
-        if isinstance(value, Unknown):
-            value = self.m.tensors.from_unknown(value, w, open=True)
-        self.differentiated(value, w, ctx, site)
 
     def _prove(self, value: Value, w: World, ctx: Context, site: Site, depth: int = 8) -> None:
         """Learn that a value requires grad, and why if there is only one way it can."""

@@ -12,7 +12,7 @@ from gradlint.static.torch_table import (
     is_called_with_grad,
     is_called_without_grad,
 )
-from gradlint.static.values import Class, Function, Instance, Ref, Unknown, Value
+from gradlint.static.values import NONE, Class, Const, Function, Instance, Mapping, Ref, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -58,11 +58,21 @@ class Trainers:
     def returned(
         self, receiver: Value | None, method: str, results: Iterable[tuple[World, Value]], ctx: Context, site: Site
     ) -> None:
-        """A method has returned: of the loss that a step of training returns, derivatives are asked for."""
+        """A method has returned: the framework walks the graph of the loss that a step of training returns."""
         for world, value in results:
             obj = world.get(receiver, Instance) if receiver is not None else None
-            if obj is not None and obj.kind == "lightning" and method == TRAINING_STEP:
-                self.m.proofs.handed_over(value, world, ctx, site)
+            if obj is None or obj.kind != "lightning" or method != TRAINING_STEP or self._is_manual(obj, world):
+                continue
+            mapping = world.get(world.resolve(value), Mapping)
+            loss = value if mapping is None else mapping.items.get(Const("loss"), NONE)
+            self.m.passes.by_framework(loss, world, ctx, site)
+
+    def _is_manual(self, obj: Instance, w: World) -> bool:
+        """Whether a module of Lightning may make the backward passes itself."""
+        option = "automatic_optimization"
+        return option in obj.attrs or (
+            obj.cls is not None and self.m.definitions.attribute(obj.cls, option, w) is not None
+        )
 
     def hooked(self, method: Function, cls: Class, w: World) -> Arguments:
         """What a method is given that nothing in the project calls: a callback gets the trainer, and its model."""
