@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gradlint.static.provenance import key_of
+from gradlint.static.provenance import key_of, ways_into
 from gradlint.static.subject_names import LOSS_NAME
 from gradlint.static.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.world import World, fresh
@@ -104,14 +104,21 @@ class Graphs:
         self.proven(w.get(root, Tensor))
         if not isinstance(root, Unknown):
             return
-        own = {self._own_of(key) for key in self._bases(root.key) if key in self._own or self._is_item(key)}
-        if len({self._whole.get(key, key) for key in own}) == 1:
-            self._proven |= dict.fromkeys(own)
+        made = {self._made_by(key) for key in self._bases(root.key)} - {frozenset()}
+        if len({frozenset(self._whole.get(key, key) for key in own) for own in made}) == 1:
+            self._proven |= dict.fromkeys(frozenset[int]().union(*made))
 
     def proven(self, tensor: Tensor | None) -> None:
         """A tensor is sure to require grad: so the operation behind it made a graph."""
         if tensor is not None and tensor.segments:
             self._proven[max(tensor.segments)] = None
+
+    def _made_by(self, key: Hashable) -> frozenset[int]:
+        """The presumed segment of the result of an unknown call, or of each of those that a value is one of."""
+        if key in self._own or self._is_item(key):
+            return frozenset([self._own_of(key)])
+        ways = [self._made_by(way) for way in ways_into(key)]
+        return frozenset[int]().union(*ways) if all(ways) else frozenset()
 
     def _bases(self, key: Hashable) -> Iterator[Hashable]:
         if not isinstance(key, tuple) or key in self._own or len(key) < 2 or self._is_item(key):
@@ -142,12 +149,20 @@ class Graphs:
         if tensor is not None and tensor.segments and max(tensor.segments) in self._proven:
             return True
         newest_of_all = max(self.reached(value, w), default=0)
-        return self.is_proven(newest_of_all) or newest_of_all not in self._presumed
+        return self.is_there(newest_of_all)
 
     def is_proven(self, segment: int) -> bool:
         """Whether a presumed segment is sure to be there: that of an item is, where that of the whole is."""
         whole = self._whole.get(segment)
         return segment in self._proven or (whole is not None and self.is_proven(whole))
+
+    def is_there(self, segment: int) -> bool:
+        """Whether a segment is that of a known operation, or is proven."""
+        return segment not in self._presumed or self.is_proven(segment)
+
+    def made(self, segment: int) -> int:
+        """When a segment was made: that of an item is numbered when it is asked for, and made with the whole."""
+        return self.made(self._whole[segment]) if segment in self._whole else segment
 
     def of_known(self, value: Value, w: World) -> frozenset[int]:
         """The segments of the tensors in ``value``, without presumed ones."""
@@ -190,7 +205,7 @@ class Graphs:
             return self._part(key[1], w)
         if key[0] == "element":
             return self._part(key[2], w) if len(key) > 2 else _NOTHING
-        if key[0] in ("binary", "unary"):
+        if key[0] in ("binary", "unary", "join"):
             parts = [self._part(part, w) for part in key[2:]]
             segments = frozenset[int]().union(*(part.segments for part in parts))
             return _Trace(segments, frozenset[int]().union(*(part.calls for part in parts)))

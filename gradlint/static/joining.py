@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING, Any
 
+from gradlint.static.provenance import ways_into
 from gradlint.static.values import (
     HOOKED,
     SOME_METHOD,
@@ -222,7 +223,7 @@ class _Join:
                 if isinstance(obj, Tensor):
                     deps |= obj.deps
             hints = {getattr(value, "hint", "") for value in (x, y)}
-            return Unknown(("join", fresh()), "mode" if hints == {"mode"} else "", deps)
+            return Unknown(("join", fresh(), *_ways(x, y)), "mode" if hints == {"mode"} else "", deps)
         alternatives = alternatives_of(x, y, self.a, self.b)
         if alternatives is None:
             return Unknown(("join", fresh()))
@@ -325,6 +326,14 @@ class _Join:
         fields = x.fields if x.fields == y.fields else ()  # named tuples of two kinds
         own, held, loses, clears = x.own | y.own, x.held & y.held, x.loses or y.loses, x.clears | y.clears
         return Sequence(items, x.sites[:shared], tail, site, x.mutable, fields, closed_by, own, held, loses, clears)
+
+
+def _ways(x: Value, y: Value) -> tuple[Hashable, ...]:
+    """What was joined into an unknown value, as far as that is unknown as well, if these are few."""
+    if not isinstance(x, Unknown) or not isinstance(y, Unknown):
+        return ()
+    ways = tuple(dict.fromkeys((*(ways_into(x.key) or (x.key,)), *(ways_into(y.key) or (y.key,)))))
+    return ways if len(ways) <= MAX_ALTERNATIVES else ()
 
 
 def _are_same_parameters(x: Instance, y: Instance) -> bool:

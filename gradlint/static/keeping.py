@@ -91,8 +91,8 @@ class Keeping:
                 # Of several iterations, it is all that was kept; a graph of that iteration which was freed is none, or
                 # this raises.
                 several = kept.setdefault(site, iteration) != iteration
-                freed = isinstance(segment, Segment) and segment.presumed and segment.freed and key >= iteration
-                if several or (certain and freed):
+                freed = isinstance(segment, Segment) and segment.presumed and segment.freed
+                if several or (certain and freed and self.m.graphs.made(key) >= iteration):
                     self.m.witness.withdraw(events.ValueKept, site)
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
@@ -182,21 +182,8 @@ class Keeping:
             return
         walked_at = None
         for old in held:
-            if not self.m.graphs.carries(old, w):
-                continue
-            for key in sorted(self.m.graphs.undoubted(old, w)):
-                segment = w.find(key)
-                if key >= ctx.iteration or not isinstance(segment, Segment):
-                    continue
-                if not segment.freed and segment.walked_at is None:
-                    continue
-                if segment.stamp < since and not any(max(since, key) < start for start in ctx.around):
-                    continue  # it came with what is kept, in a total or list that an iteration around begins anew
-                if not segment.presumed or self.m.graphs.is_proven(key):
-                    if not segment.freed:
-                        self._kept_whole.setdefault(key, set()).add(site)
-                    walked_at = segment.freed_at if segment.freed else segment.walked_at
-                    break
+            if self.m.graphs.carries(old, w):
+                walked_at = self._walked_before(old, since, w, ctx, site) or walked_at
         event = events.ValueKept(
             site=site,
             value=self.m.tensors.view_of(value, w),
@@ -214,6 +201,33 @@ class Keeping:
             for key in frozenset[int]().union(*(self.m.graphs.reached(each, w) for each in kept)):
                 self._idle.setdefault(key, set()).add(site)
             self.m.witness.send(events.GraphKept(site=site, where=where), w, ctx)
+
+    def _walked_before(self, old: Value, since: int, w: World, ctx: Context, site: Site) -> Site | None:
+        """Where the graph was walked of a value that an earlier iteration kept at ``site``.
+
+        A value that is one of several has one of their graphs: it was walked if all of them were.
+        """
+        reached = [key for key in sorted(self.m.graphs.reached(old, w)) if self.m.graphs.is_there(key)]
+        walked = {key: place for key in reached if (place := self._walked_at(key, since, w, ctx)) is not None}
+        undoubted = self.m.graphs.undoubted(old, w)
+        sure = [key for key in walked if key in undoubted]
+        if not sure and len(walked) == len(reached) and self.m.tensors.requires_grad(old, w):
+            sure = reached
+        if not sure:
+            return None
+        first = w.find(sure[0])
+        if isinstance(first, Segment) and not first.freed:
+            self._kept_whole.setdefault(sure[0], set()).add(site)
+        return walked[sure[0]]
+
+    def _walked_at(self, key: int, since: int, w: World, ctx: Context) -> Site | None:
+        """Where a segment that was made before this iteration was walked, for what is there ``since`` then."""
+        segment = w.find(key)
+        if self.m.graphs.made(key) >= ctx.iteration or not isinstance(segment, Segment):
+            return None
+        if segment.stamp < since and not any(max(since, key) < start for start in ctx.around):
+            return None  # it came with what is kept, in a total or list that an iteration around begins anew
+        return segment.freed_at if segment.freed else segment.walked_at
 
     def _is_loss(self, value: Value, w: World, ctx: Context) -> bool:
         """Whether a value is a single number, with a graph of its own: all of that was made in this iteration."""

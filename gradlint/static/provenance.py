@@ -176,6 +176,11 @@ def _figured_from(key: Hashable) -> frozenset[int]:
     return _figured_from(key[1]) if key[0] == "item" else frozenset()
 
 
+def ways_into(key: Hashable) -> tuple[Hashable, ...]:
+    """The keys of what a value is one of, of which nothing else is known; none if it is no such value."""
+    return key[2:] if isinstance(key, tuple) and key[:1] == ("join",) else ()
+
+
 NOTHING = "nothing"
 """Marks what is made of None as if it were a tensor, which raises: no world gets that far."""
 
