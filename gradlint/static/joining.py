@@ -239,10 +239,7 @@ class _Join:
             for side, assumed in ((x, self._alone(self.a)), (y, self._alone(self.b)))
         ]
         first, second = sides
-        found = [
-            tuple(one for one in first.get(each, second.get(each, ())) if one in second.get(each, first.get(each, ())))
-            for each in alternatives
-        ]
+        found = [_common(first.get(each), second.get(each)) for each in alternatives]
         return tuple(found) if any(found) else ()
 
     def _alone(self, world: World) -> Assumptions:
@@ -326,6 +323,13 @@ class _Join:
         fields = x.fields if x.fields == y.fields else ()  # named tuples of two kinds
         own, held, loses, clears = x.own | y.own, x.held & y.held, x.loses or y.loses, x.clears | y.clears
         return Sequence(items, x.sites[:shared], tail, site, x.mutable, fields, closed_by, own, held, loses, clears)
+
+
+def _common(one: Assumptions | None, other: Assumptions | None) -> Assumptions:
+    """What two worlds both say of a value, or the one that has it."""
+    if one is None or other is None:
+        return one or other or ()
+    return tuple(each for each in one if each in other)
 
 
 def _ways(x: Value, y: Value) -> tuple[Hashable, ...]:
