@@ -149,7 +149,8 @@ class Changes:
             new: Tensor = w.write(key)
             new.pending = (*new.pending, event)
             return
-        if taken_at is not None and self.m.memory.is_dropped(key, w, ctx):
+        dropped = self.m.memory.is_dropped(key, w, ctx) or self.m.memory.is_unseen(key, w, ctx)
+        if taken_at is not None and dropped:
             return
         if view.requires_grad.is_false and view.is_parameter.is_false and how != ".data =":
             self.m.memory.spoil(root, "data", w, site)

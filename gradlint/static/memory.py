@@ -139,6 +139,23 @@ class Memory:
                     return False
         return True
 
+    def is_unseen(self, key: int, w: World, ctx: Context) -> bool:
+        """Whether no operation has saved a computed tensor, and only its ``.data`` is held: ``x.clone().data``."""
+        tensor = w.find(key)
+        if not isinstance(tensor, Tensor) or tensor.groups or (tensor.is_leaf is not False and not tensor.recorded):
+            return False
+        root = self.root(key, w)
+        if any(isinstance(s, Segment) and root in s.saved | s.perhaps_saved for s in w.heap.values()):
+            return False
+        for value in _held(w, ctx):
+            for one in map(w.resolve, each_of(value)):
+                other = w.get(one, Tensor)
+                if isinstance(one, Unknown) and one.deps & tensor.deps:
+                    return False
+                if isinstance(one, Ref) and other is not None and other.data_of != key and self.root(one.id, w) == root:
+                    return False
+        return True
+
     def _kept(self, inputs: list[Value], parameters: bool, w: World) -> list[Ref]:
         """The inputs that are needed: each factor only where another one requires grad."""
         needed = [self.m.tensors.presumed(v, w) is True for v in inputs]
