@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
-from multiprocessing.context import ForkContext
 from typing import TYPE_CHECKING
 
 from gradlint.consulted import Consulted
 from gradlint.parts import Outcome, Part, analyze_part
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkContext
+
     from gradlint.rule import Rule
     from gradlint.static.project import Project
 
@@ -44,8 +44,8 @@ def analyze_by(
         rules: the rules to check.
         progress: called with the number of parts done and their total, as far as this process has to do with them.
     """
-    shares = _shares(jobs if "fork" in multiprocessing.get_all_start_methods() else 1, project, parts)
-    context = multiprocessing.get_context("fork") if len(shares) > 1 else None
+    shares = _shares(jobs if hasattr(os, "fork") else 1, project, parts)
+    context = _forking() if len(shares) > 1 else None
     helpers = [_Helper(context, project, share, rules) for share in shares[1:]] if context else []
     found: dict[Part, Outcome] = {}
     for done, part in enumerate(shares[0] if shares else ()):
@@ -72,6 +72,12 @@ def _shares(jobs: int, project: Project, parts: Sequence[Part]) -> list[list[Par
         shares[smallest].append(part)
         sizes[smallest] += size
     return [share for share in shares if share]
+
+
+def _forking() -> ForkContext:
+    import multiprocessing  # costs a twentieth of the check of one file, which needs none of it
+
+    return multiprocessing.get_context("fork")
 
 
 class _Helper:

@@ -8,13 +8,13 @@ A rule registers itself by being defined.  Its docstring is its manual page.  It
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from gradlint import plugins
 from gradlint.finding import Finding, Related, Severity
 from gradlint.protocol import Protocol
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound="Event")
 Check = Callable[[Any, E], Iterator["Violation"]]
-
-ENTRY_POINT_GROUP = "gradlint.rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,6 @@ def all_rules() -> tuple[type[Rule], ...]:
         package = importlib.import_module("gradlint.rules")
         for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
             importlib.import_module(f"gradlint.rules.{module}")
-        for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: (e.name, e.value)):
-            entry.load()
+        plugins.load()
         _discovered = True
     return tuple(_registry[code] for code in sorted(_registry))

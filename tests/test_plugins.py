@@ -1,0 +1,73 @@
+"""Whether an installed package may bring rules, told without ``importlib.metadata``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gradlint import plugins
+
+DECLARED = "[gradlint.rules]\nhouse = house\n"
+OTHER = "[console_scripts]\nhouse = house:main\n"
+
+
+def install(folder: Path, about: str, entry_points: str | None) -> None:
+    info = folder / about
+    info.mkdir(parents=True)
+    (info / ("PKG-INFO" if about.lower().endswith("egg-info") else "METADATA")).write_text("Name: house\nVersion: 1\n")
+    if entry_points is not None:
+        (info / "entry_points.txt").write_text(entry_points)
+
+
+@pytest.mark.parametrize(
+    ("below", "about", "entry_points"),
+    [
+        ("site", "house-1.dist-info", DECLARED),
+        ("site", "house.egg-info", DECLARED),
+        ("house.egg", "EGG-INFO", DECLARED),
+        ("site", "house-1.dist-info", OTHER),
+        ("site", "house-1.dist-info", None),
+        ("site", "house", DECLARED),
+    ],
+)
+def test_it_agrees_with_importlib_metadata(below: str, about: str, entry_points: str | None, tmp_path: Path) -> None:
+    folder = tmp_path / below
+    install(folder, about, entry_points)
+    found = importlib.metadata.distributions(path=[str(folder)])
+    declared = any(entry.group == plugins.GROUP for distribution in found for entry in distribution.entry_points)
+    assert declared is (entry_points == DECLARED and about != "house")
+    assert plugins.may_be_brought([str(folder)]) is declared
+
+
+def test_what_is_no_folder_may_hold_any_package(tmp_path: Path) -> None:
+    archive = tmp_path / "site.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("house-1.dist-info/METADATA", "Name: house\nVersion: 1\n")
+        file.writestr("house-1.dist-info/entry_points.txt", DECLARED)
+    assert plugins.may_be_brought([str(archive)])
+    assert not plugins.may_be_brought([str(tmp_path / "nowhere"), ""])
+
+
+def test_what_finds_packages_elsewhere_may_find_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finder:
+        @staticmethod
+        def find_distributions(context: object = None) -> list[importlib.metadata.Distribution]:
+            return []
+
+    assert not plugins.may_be_brought([])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    assert plugins.may_be_brought([])
+
+
+def test_a_check_of_one_file_imports_only_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n\nprint(torch.ones(2, requires_grad=True).numpy())\n")
+    program = "import sys; from gradlint.cli import main; main(); print(*sys.modules, file=sys.stderr)"
+    command = [sys.executable, "-I", "-c", program, "check", "--isolated", "--no-cache", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "GL501" in done.stdout
+    assert {"importlib.metadata", "multiprocessing"}.isdisjoint(done.stderr.split())
