@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
+import libcst as cst
 import pytest
 
 from gradlint.rule import all_rules
@@ -76,6 +77,26 @@ def test_what_is_not_used_is_not_executed(tmp_path: Path, executed: list[str]) -
     )
     assert [code for code, *_ in codes(tmp_path, "main.py")] == ["GL301"]
     assert executed == ["main", "net"]
+
+
+def test_what_does_nothing_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def note(text: str) -> cst.Module:
+        parsed.append(text)
+        return cst.parse_module(text)
+
+    monkeypatch.setattr("gradlint.static.units.parse_module", note)
+    started = "if __name__ == '__main__':\n    print(torch.ones(2, requires_grad=True).numpy())\n"
+    write(
+        tmp_path,
+        main=f"{HEAD}'what it is about'\nfrom net import Net\n{LOSS.replace('MODEL', 'Net()')}",
+        net=NET.replace("class Net(nn.Module):", "class Net(nn.Module):\n    'a network'\n") + started,
+    )
+    assert [code for code, *_ in codes(tmp_path, "main.py")] == ["GL301"]
+    assert not any(text.lstrip().startswith(("if __name__", "'")) for text in parsed)
+    assert any("forward" in text for text in parsed)
+    assert [code for code, *_ in codes(tmp_path, "net.py")] == ["GL501"]
 
 
 REGISTRY = """

@@ -194,6 +194,29 @@ def test_nothing_is_parsed_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) 
     assert len(parsed) == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "is_text", "is_main"),
+    [
+        ("'doc'\n", True, False),
+        ("'do' 'c'; 1\n", True, False),
+        ("'doc'; x = 1\n", False, False),
+        ("f'{x}'\n", False, False),
+        ("x\n", False, False),
+        ("if __name__ == '__main__':\n    x()\n", False, True),
+        ("if '__main__' == __name__: x()\n", False, True),
+        ("if __name__ == '__main__':\n    x()\nelse:\n    y()\n", False, False),
+        ("if __name__ != '__main__':\n    x()\n", False, False),
+        ("if __name__ == '__main__' == x:\n    x()\n", False, False),
+        ("if __name__ == 'train':\n    x()\n", False, False),
+        ("if a:\n    x()\n", False, False),
+    ],
+)
+def test_statements_that_do_nothing(text: str, is_text: bool, is_main: bool) -> None:
+    (unit,) = load(text).units
+    assert isinstance(unit, StatementUnit)
+    assert (unit.is_text, unit.is_main) == (is_text, is_main)
+
+
 def test_classes() -> None:
     module = load(
         "class A:\n"

@@ -10,7 +10,7 @@ from gradlint.static.context import Context
 from gradlint.static.joining import join
 from gradlint.static.sameness import forget
 from gradlint.static.triggers import walks_in
-from gradlint.static.units import ClassUnit, FunctionUnit
+from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit
 from gradlint.static.values import Const, Frame, Instance
 from gradlint.static.world import World
 
@@ -97,7 +97,8 @@ class Images:
         """What the body of a module leaves behind; None if it takes too many steps."""
         try:
             with self.m.budget.apart(hurried=hurried):
-                return self.m.run_units(list(module.units), [w], ctx).normal
+                units = [unit for unit in module.units if not isinstance(unit, StatementUnit) or not unit.is_main]
+                return self.m.run_units(units, [w], ctx).normal
         except BudgetExceededError:
             self.m.give_up()
             return None

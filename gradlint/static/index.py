@@ -70,20 +70,28 @@ def index_of(module: Module) -> Index:
 
 
 def _units(body: Sequence[ast.stmt], lines: Sequence[str], module: Module, parent: Unit | None) -> tuple[Unit, ...]:
-    groups: list[tuple[ast.stmt, int, int]] = []
+    groups: list[tuple[list[ast.stmt], int, int]] = []
     for node in body:
         row, end_row = _first_row(node, lines), _last_row(node, lines)
         if groups and row <= groups[-1][2]:  # a = 1; b = 2
-            first, row, _ = groups.pop()
-            groups.append((first, row, end_row))
+            nodes, row, _ = groups.pop()
+            groups.append(([*nodes, node], row, end_row))
         else:
-            groups.append((node, row, end_row))
-    return tuple(_unit(node, (row, end), place, lines, module, parent) for place, (node, row, end) in enumerate(groups))
+            groups.append(([node], row, end_row))
+    return tuple(
+        _unit(nodes, (row, end), place, lines, module, parent) for place, (nodes, row, end) in enumerate(groups)
+    )
 
 
 def _unit(
-    node: ast.stmt, rows: tuple[int, int], place: int, lines: Sequence[str], module: Module, parent: Unit | None
+    nodes: Sequence[ast.stmt],
+    rows: tuple[int, int],
+    place: int,
+    lines: Sequence[str],
+    module: Module,
+    parent: Unit | None,
 ) -> Unit:
+    node = nodes[0]
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         is_async = isinstance(node, ast.AsyncFunctionDef)
         return FunctionUnit(
@@ -104,7 +112,23 @@ def _unit(
         if not inline:
             unit.set_body(_units(node.body, lines, module, unit))
         return unit
-    return StatementUnit(module, parent, rows=rows, place=place)
+    return StatementUnit(
+        module,
+        parent,
+        rows=rows,
+        place=place,
+        is_text=all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in nodes),
+        is_main=len(nodes) == 1 and _is_main(node),
+    )
+
+
+def _is_main(node: ast.stmt) -> bool:
+    """Whether a statement does something only where its file is the program: ``if __name__ == "__main__":``."""
+    if not isinstance(node, ast.If) or node.orelse or not isinstance(node.test, ast.Compare):
+        return False
+    test = node.test
+    sides = {getattr(side, "id", getattr(side, "value", None)) for side in (test.left, *test.comparators)}
+    return len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq) and sides == {"__name__", "__main__"}
 
 
 def _first_row(node: ast.stmt, lines: Sequence[str]) -> int:

@@ -230,6 +230,8 @@ class Interpreter:
         """Execute units one after the other, as :meth:`Flow.block` does statements."""
         out = Outcome(list(worlds))
         for unit in units:
+            if isinstance(unit, StatementUnit) and unit.is_text:
+                continue
             here = replace(ctx, unit=unit)
             reached, out.normal = out.normal, []
             if isinstance(unit, StatementUnit):
