@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -128,7 +128,7 @@ class _Analyzer:
         # Of a class only the methods that nothing has called are entry points: the functions go first, and of the
         # classes those that tell where gradients are disabled.
         for unit in sorted(pending, key=lambda u: (_rank(u), u in referenced, referenced.get(u))):
-            self._definition(unit, None if unit in referenced else True)
+            self._definition(unit, True if self._records(unit, referenced) else None)
         for module in targets:
             if any("lambda" in unit.words for unit in _statements(module.units)):
                 self._entry(module, scripts[module], partial(self.entries.lambdas, module))
@@ -292,6 +292,15 @@ class _Analyzer:
                 if self.reach.features_of_part(unit, cst.Module([]).code_for_node(part)):
                     rows.update(_rows(unit.locate(part)))
         return rows
+
+    def _records(self, unit: DefinitionUnit, referenced: Mapping[Unit, bool]) -> bool:
+        """Whether gradients are enabled where a definition is executed that nothing at hand calls.
+
+        A program that hands on a function which trains, to a launcher as it may be, wants it to be trained there.
+        """
+        if unit not in referenced:
+            return True
+        return not referenced[unit] and bool(self.reach.near(unit) & Feature.BACKWARD)
 
     def _definition(self, unit: DefinitionUnit, grad: bool | None) -> None:
         if unit in self.machine.called or not self.effort.is_due(unit):

@@ -41,8 +41,7 @@ class LayerContainers:
         obj = w.write(ref.id)
         first = w.resolve(args.positional[0]) if args.positional else NONE
         if layer.container == "wrapper":
-            inner = self.m.modules.taken_for_one(first, w, site) if isinstance(first, Unknown) else first
-            obj.attrs["module"] = inner
+            obj.attrs["module"] = self._wrapped(first, w, site)
             return
         if layer.container == "dict" or (layer.container == "sequential" and w.get(first, Mapping) is not None):
             self._put_in_named(obj, layer, first, w)
@@ -61,6 +60,14 @@ class LayerContainers:
             obj.attrs[_MORE] = Const(True)
             if last is not None:
                 obj.attrs[_LAST] = last
+
+    def _wrapped(self, value: Value, w: World, site: Site) -> Value:
+        """What a wrapper is given, which can only be a module."""
+        if isinstance(value, Unknown):
+            return self.m.modules.taken_for_one(value, w, site)
+        if isinstance(value, Ref):
+            self.m.modules.recognised(value, w, site)
+        return value
 
     def _put_in_named(self, obj: Instance, layer: Layer, given: Value, w: World) -> None:
         """Fill a container from a dict, or a ``ModuleDict`` from pairs of names and modules that are not known."""
