@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING, Any
@@ -70,13 +71,14 @@ def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | N
 
 
 def _some_of_each_place(values: Iterable[Value], most: int, worlds: Iterable[World]) -> Iterator[Value]:
-    """The values, but no more than some of those modules, and objects of the project, that are made at one place."""
-    made: dict[Site, int] = {}
+    """The values, but of modules, and objects of the project, no more than some of a class that one place makes."""
+    made: Counter[tuple[Site, Hashable]] = Counter()
     for value in values:
         obj = next((obj for w in worlds if (obj := w.get(value, Instance)) is not None), None)
         if obj is not None and obj.kind in _MANY and obj.made_at is not None:
-            made[obj.made_at] = made.get(obj.made_at, 0) + 1
-            if made[obj.made_at] > most:
+            place = obj.made_at, obj.cls or obj.name
+            made[place] += 1
+            if made[place] > most:
                 continue
         yield value
 
