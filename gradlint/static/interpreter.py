@@ -58,6 +58,7 @@ from gradlint.static.operations import Operations
 from gradlint.static.optimizers import Optimizers
 from gradlint.static.outcome import Outcome
 from gradlint.static.ownership import Ownership
+from gradlint.static.parameter_names import ParameterNames
 from gradlint.static.passes import Passes
 from gradlint.static.patterns import Patterns
 from gradlint.static.placement import Placement
@@ -158,6 +159,7 @@ class Interpreter:
         self.externals = Externals(self)
         self.records = Records(self)
         self.builtins = BuiltinCalls(self)
+        self.parameter_names = ParameterNames(self)
         self.containers = Containers(self)
         self.nested = Nested(self)
         self.called: set[Unit] = set()  #: functions that were executed
