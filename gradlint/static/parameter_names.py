@@ -39,6 +39,8 @@ class ParameterNames:
             found.setdefault(groups, name)
         if len(found) > MAX_APART or frozenset[int]().union(*found) != obj.groups:
             return None
+        if all(isinstance(name, Unknown) for name in found.values()):
+            return None
         pairs: list[Value] = []
         for groups, name in found.items():
             parameter = self.m.tensors.parameter(groups, w, obj.made_at, obj.device)
