@@ -257,6 +257,15 @@ def test_losses_take_prediction_and_target_where_the_table_says() -> None:
             assert not {"target", "targets"} & set(parameters), name
 
 
+@pytest.mark.parametrize("name", table.PARAMETER_NAMES)
+def test_layers_have_no_other_parameters_than_the_table_says(name: str) -> None:
+    cls = getattr(nn, name.removeprefix("torch.nn."))
+    needed = [p for p in inspect.signature(cls).parameters.values() if p.default is p.empty]
+    options = {"affine": True} if "affine" in inspect.signature(cls).parameters else {}
+    layer = cls(*[2] * len(needed), **options)
+    assert [parameter for parameter, _ in layer.named_parameters()] == list(table.PARAMETER_NAMES[name])
+
+
 def test_dropouts_take_their_arguments_where_the_table_says() -> None:
     for name, dropout in table.DROPOUTS.items():
         assert name.rpartition(".")[2] == dropout.name

@@ -47,6 +47,8 @@ class Containers:
     ) -> Value:
         """Call a method of a list."""
         python = self.m.python
+        if obj.fields and (record := self.m.records.tuple_method(obj, name, args, w)) is not None:
+            return record
         if name not in _KEEPING and obj.held:
             w.write(receiver.id).held = frozenset()
         if name in ("append", "add", "appendleft"):
@@ -153,9 +155,18 @@ class Containers:
         value = self.m.choices.either(value, default, w)
         return self.m.choices.by_key(value, obj.items, key, w, default) if obj.tail is None else value
 
+    def _constants(self, value: Value, w: World) -> Value:
+        """A tuple of constants as a constant."""
+        row = w.get(value, Sequence)
+        items = [w.resolve(item) for item in row.items] if row is not None and not row.mutable else []
+        whole = row is not None and row.tail is None and all(isinstance(item, Const) for item in items)
+        return Const(tuple(item.value for item in items if isinstance(item, Const))) if items and whole else value
+
     def of_string(self, receiver: Const, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a method of a string."""
         values = [w.resolve(a) for a in args.positional]
+        if name in ("startswith", "endswith"):
+            values = [self._constants(value, w) for value in values]
         if isinstance(receiver.value, str) and all(isinstance(v, Const) for v in values) and not args.keywords:
             if name in _STRING_METHODS:
                 try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import libcst as cst
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.keepers import INIT_SUBCLASS
 from gradlint.static.torch_table import (
     DATASET_BASES,
     FUNCTION_BASES,
@@ -23,10 +24,11 @@ from gradlint.static.torch_table import (
     is_module_class,
 )
 from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit, Unit
-from gradlint.static.values import NONE, Class, External, Frame, Function, Instance, Unknown, Value
+from gradlint.static.values import NONE, Bound, Class, External, Frame, Function, Instance, Unknown, Value
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
+    from gradlint.finding import Site
     from gradlint.static.files import Module
     from gradlint.static.interpreter import Interpreter
 
@@ -118,7 +120,19 @@ class Definitions:
                 w.write(scope.id).vars[part.name] = method
             else:
                 self.m.execute_unit(part, w, inside)
+        self._told(value, w, here)
         return value
+
+    def _told(self, cls: Class, w: World, ctx: Context) -> None:
+        """Call the ``__init_subclass__`` that a class inherits, which may enter the class into a table."""
+        hook = self.attribute(cls, INIT_SUBCLASS, w, after=cls)
+        if not isinstance(hook, Function):
+            return
+        given = {base.keyword.value: base.value for base in cls.unit.bases if base.keyword is not None}
+        given.pop("metaclass", None)
+        keywords = {name: w.resolve(self.m.eval(value, w, ctx)) for name, value in given.items()}
+        args = Arguments([], keywords, open=any(base.star for base in cls.unit.bases))
+        self._tried(Bound(cls, INIT_SUBCLASS, hook), hook.unit, args, w, ctx, cls.unit.here)
 
     def decorate(self, unit: FunctionUnit, function: Function, w: World, ctx: Context) -> Value:
         """The function as its decorators leave it."""
@@ -151,17 +165,21 @@ class Definitions:
         self, decorator: Function | Class, value: Value, w: World, ctx: Context, node: cst.BaseExpression
     ) -> Value:
         """What a decorator of the project returns; unknown where it takes long, as those do that write docstrings."""
-        if self._too_long[decorator.unit] >= DECORATOR_TRIALS:
+        return self._tried(decorator, decorator.unit, Arguments([value]), w, ctx, ctx.site(node))
+
+    def _tried(self, callee: Value, unit: Unit, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """What a call of a unit gives that a definition makes; where it takes long, it is as if it were not made."""
+        if self._too_long[unit] >= DECORATOR_TRIALS:
             return Unknown(("decorated", fresh()))
         trial = w.copy()
         results: list[Value] = []
 
         def act() -> None:
-            ends = self.m.calls.call(decorator, Arguments([value]), trial, ctx, ctx.site(node))
+            ends = self.m.calls.call(callee, args, trial, ctx, site)
             results.append(self.m.calls.joined(ends, trial))
 
         if not self.m.budget.affords(act, MAX_DECORATOR_STEPS):
-            self._too_long[decorator.unit] += 1
+            self._too_long[unit] += 1
             return Unknown(("decorated", fresh()))
         w.become(trial)
         return results[0]

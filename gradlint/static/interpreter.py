@@ -58,12 +58,14 @@ from gradlint.static.operations import Operations
 from gradlint.static.optimizers import Optimizers
 from gradlint.static.outcome import Outcome
 from gradlint.static.ownership import Ownership
+from gradlint.static.parameter_names import ParameterNames
 from gradlint.static.passes import Passes
 from gradlint.static.patterns import Patterns
 from gradlint.static.placement import Placement
 from gradlint.static.plain_tensors import PlainTensors
 from gradlint.static.proofs import Proofs
 from gradlint.static.python import Python
+from gradlint.static.records import Records
 from gradlint.static.registrations import Registrations
 from gradlint.static.serialization import Serialization
 from gradlint.static.shapes import Shapes
@@ -155,7 +157,9 @@ class Interpreter:
         self.optimizers = Optimizers(self)
         self.module_methods = ModuleMethods(self)
         self.externals = Externals(self)
+        self.records = Records(self)
         self.builtins = BuiltinCalls(self)
+        self.parameter_names = ParameterNames(self)
         self.containers = Containers(self)
         self.nested = Nested(self)
         self.called: set[Unit] = set()  #: functions that were executed

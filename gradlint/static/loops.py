@@ -46,8 +46,9 @@ class Loops:
             iterable = self.m.eval(node.iter, world, ctx)
             items = self.m.python.iterate(iterable, world, ctx, ctx.site(node.iter))
             if items.known is not None:
+                known = self.m.parameter_names.apart(iterable, node, world) or items.known
                 with self.m.flow.partly(len(worlds) == 1):
-                    result = self._unrolled(node, items.known, world, ctx)
+                    result = self._unrolled(node, known, world, ctx)
                 out.normal += result.normal
                 out.absorb(result)
             else:

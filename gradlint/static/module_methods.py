@@ -54,7 +54,8 @@ class ModuleMethods:
             if not modules.groups(receiver, w):
                 modules.presume_parts(receiver, w, site)
             groups, device = modules.groups(receiver, w), self._device(receiver, w)
-            return w.new(Instance(kind="parameters", groups=groups, attrs=dict(named), device=device))
+            whole = () if args.positional or args.keywords or args.open else (receiver,)
+            return w.new(Instance(kind="parameters", groups=groups, attrs=dict(named), device=device, args=whole))
         if name in ("train", "eval"):
             mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))
             self.m.evaluation.switched(receiver, mode, w, ctx, site)
@@ -208,14 +209,14 @@ class ModuleMethods:
             inside = frozenset[int]().union(*(module.groups for module in (obj, *held) if module.opaque))
             values.append(Unknown(("module", fresh()), "module", inside))
         if name.startswith("named"):
-            names = self._names(receiver, refs if len(chosen) < len(refs) else [], w)
+            names = self.names(receiver, refs if len(chosen) < len(refs) else [], w)
             pairs = [[names.get(value) or Unknown(("name", fresh()), "name"), value] for value in values]
             values = [w.new(Sequence(pair, [None, None], mutable=False)) for pair in pairs]
         if others and not below:  # which of them comes first is not known
             return w.new(Sequence(tail=reduce(partial(self.m.choices.either, w=w), values)))
         return w.new(Sequence(values, [None] * len(values)))
 
-    def _names(self, top: Ref, alike: list[Ref], w: World) -> dict[Value, Const]:
+    def names(self, top: Ref, alike: list[Ref], w: World) -> dict[Value, Const]:
         """What a module calls each one below it, but for those with several names, or that stand for some alike."""
         kinds = Counter(_kind(ref, w) for ref in alike)
         held = [

@@ -507,6 +507,9 @@ class Python:
     def contains(self, container: Value, item: Value, w: World) -> bool | None:
         """``item in container``, when it is known."""
         obj = w.get(container, Object)
+        if isinstance(container, Choice):
+            answers = {self.contains(each, item, w) for each in container.alternatives}
+            return answers.pop() if len(answers) == 1 else None
         if not isinstance(item, (Const, External)):
             return None
         if isinstance(container, Const) and isinstance(container.value, str) and isinstance(item, Const):

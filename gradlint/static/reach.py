@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.chains import Chain, assigned_in, chains_in
 from gradlint.static.discards import returns_new
+from gradlint.static.keepers import INIT_SUBCLASS, decorators_in, may_keep
 from gradlint.static.torch_table import TEST_SETUPS
 from gradlint.static.triggers import ASIDE, Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
-from gradlint.static.units import ClassUnit, FunctionUnit, Unit
+from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 
 if TYPE_CHECKING:
     from gradlint.static.files import Module
@@ -223,6 +224,12 @@ class Reach:
         """The module of the project that an import statement names."""
         return self._project.imported(level, name, importer)
 
+    def keeps_derived(self, unit: Unit) -> bool:
+        """Whether a class of another file may keep those that are derived from it, as this one is."""
+        return isinstance(unit, ClassUnit) and any(
+            base.module is not unit.module for base in self.scope(unit.module).hooked(unit)
+        )
+
     def holds(self, importer: Module, level: int, name: str) -> bool:
         """Whether an import statement names a module of the project."""
         return self._project.holds(level, name, importer)
@@ -257,6 +264,7 @@ class _Scope:
         for unit in module.units:
             for name in self._bound_by(unit):
                 self.defined.setdefault(name, []).append(unit)
+        self._kept: dict[Unit, list[Unit]] | None = None
 
     def linked(self, name: str, seen: frozenset[Module] = frozenset()) -> tuple[Unit, ...] | Module:
         """What a name means that an import statement has brought from another file."""
@@ -289,8 +297,37 @@ class _Scope:
         """The units that the names in a unit lead to, in the order of its text."""
         known = self._leading.get(unit)
         if known is None:
-            known = self._leading[unit] = self._leads_to(unit, _chains(unit))
+            named = dict.fromkeys((*self._leads_to(unit, _chains(unit)), *self._kept_by(unit)))
+            known = self._leading[unit] = tuple(named)
         return known
+
+    def _kept_by(self, unit: Unit) -> Iterable[Unit]:
+        """The definitions of the file that a unit may keep: it decorates them, is derived from, or is their table."""
+        if self._kept is None:
+            self._kept = {}
+            for each in self._module.units:
+                for keeper in self._keepers(each) if isinstance(each, (FunctionUnit, ClassUnit)) else ():
+                    tables = (t for word in sorted(keeper.words & self.defined.keys()) for t in self.defined[word])
+                    for holder in (keeper, *(table for table in tables if isinstance(table, StatementUnit))):
+                        self._kept.setdefault(holder, []).append(each)
+        return self._kept.get(unit, ())
+
+    def _keepers(self, unit: FunctionUnit | ClassUnit) -> Iterator[Unit]:
+        """What a definition is handed to where it stands."""
+        for chain in chains_in(decorators_in(unit)):
+            yield from filter(may_keep, self.defined.get(chain.parts[0], ()))
+        if isinstance(unit, ClassUnit) and INIT_SUBCLASS in self._module.words:
+            yield from (base for base in self.hooked(unit) if base.module is self._module)
+
+    def hooked(self, unit: ClassUnit, seen: frozenset[Unit] = frozenset()) -> Iterator[ClassUnit]:
+        """The classes behind one that are told of those that are derived from them."""
+        bases = _BASES.search(unit.text)
+        for chain in chains_in(bases[1]) if bases is not None and unit not in seen else ():
+            for base in self.targets(chain):
+                if isinstance(base, ClassUnit) and base is not unit:
+                    if INIT_SUBCLASS in base.methods:
+                        yield base
+                    yield from self._reach.scope(base.module).hooked(base, seen | {unit})
 
     def of_method(self, unit: FunctionUnit) -> Feature:
         """The features of a method, or of a function inside of another, and of what it leads to."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.keepers import may_keep
 from gradlint.static.layout import absolute
 from gradlint.static.units import ClassUnit, FunctionUnit
 
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from gradlint.static.files import Module
     from gradlint.static.project import Project
     from gradlint.static.reach import Reach
-    from gradlint.static.units import Unit
-
-_KEEPS = re.compile(r"\][ \t]*=(?!=)|\.(?:add|append|insert|extend|update|setdefault|register\w*)\(|\bsetattr\(")
 
 
 class Registrations:
@@ -51,7 +48,8 @@ class Registrations:
         if changed is None:
             return True
         own = {unit.name for unit in module.units if isinstance(unit, (FunctionUnit, ClassUnit))}
-        return any(self._keeps(module, name) for name in changed - own)
+        kept = any(self._keeps(module, name) for name in changed - own)
+        return kept or any(self._reach.keeps_derived(unit) for unit in module.units)
 
     def _keeps(self, module: Module, name: str) -> bool:
         """Whether a name means an object of another file that may keep what it is given, or be changed itself."""
@@ -60,7 +58,7 @@ class Registrations:
         found = self._reach.member(module, name)
         if not isinstance(found, tuple):
             return True
-        return any(unit.module is not module and _may_keep(unit) for unit in found)
+        return any(unit.module is not module and may_keep(unit) for unit in found)
 
     def imported(self, level: int, name: str, importer: Module) -> Iterator[Module]:
         """The files of the project that are executed to import something: the packages it stands in, then itself.
@@ -76,8 +74,3 @@ class Registrations:
                 return
             if module.folder is None or module.folder not in absolute(importer.path).parents:
                 yield module
-
-
-def _may_keep(unit: Unit) -> bool:
-    """Whether a definition may keep something; an object that a statement binds may."""
-    return not isinstance(unit, FunctionUnit) or _KEEPS.search(unit.text) is not None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
+from gradlint.static.parameter_names import names_several
 from gradlint.static.provenance import (
     FIGURE,
     carries_graph,
@@ -111,11 +112,19 @@ class Tensors:
         value = w.resolve(value)
         sequence, tensor = w.get(value, Sequence), w.get(value, Tensor)
         if sequence is not None and depth and sequence.tail is None:
-            return frozenset[int]().union(*(self.several(item, w, depth - 1) for item in sequence.items))
+            several = frozenset[int]().union(*(self.several(item, w, depth - 1) for item in sequence.items))
+            return several | self._under_several_names(sequence, w)
         if tensor is None or not tensor.is_parameter:
             return frozenset()
         opaque = any(isinstance(group := w.find(key), Group) and group.opaque for key in tensor.groups)
         return tensor.groups if opaque or len(tensor.groups) > 1 else frozenset()
+
+    def _under_several_names(self, pair: Sequence, w: World) -> frozenset[int]:
+        """The groups of the parameter in a pair with a name of which it is not known which of a few it is."""
+        parameter = w.get(w.resolve(pair.items[1]), Tensor) if len(pair.items) == 2 else None
+        if parameter is None or not parameter.is_parameter or not names_several(w.resolve(pair.items[0])):
+            return frozenset()
+        return parameter.groups
 
     def picked(self, value: Value, w: World) -> Value:
         """One or some of the parameters that a value stands for, also where they come with their names."""

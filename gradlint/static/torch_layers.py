@@ -225,6 +225,22 @@ SOFTMAX_DIMS: Final[dict[str, int]] = {
 }
 """The functions and layers that must be told the dimension, with the position of ``dim``."""
 
+PARAMETER_NAMES: Final[dict[str, tuple[str, ...]]] = within(
+    "torch.nn",
+    {
+        **dict.fromkeys(words("Embedding EmbeddingBag PReLU RMSNorm"), ("weight",)),
+        **dict.fromkeys(
+            words(
+                "Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+                "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d",
+                "LayerNorm GroupNorm",
+            ),
+            ("weight", "bias"),
+        ),
+    },
+)
+"""What layers call their parameters, where these are no others; a layer may lack the bias."""
+
 _PARAMETER_NAME: Final = re.compile(r"(in_proj_)?(weight|bias)|(weight|bias)_[ih]h(_l\d+(_reverse)?)?")
 _PARAMETER_BEGINNING: Final = re.compile(r"in_proj_|(in_proj_)?(weight|bias)|(weight|bias)_([ih]h?(_(l\d*_?)?)?)?")
 

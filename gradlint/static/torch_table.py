@@ -26,7 +26,15 @@ from gradlint.static.torch_functions import (
     SPECIAL_METHODS,
     TELLING_METHODS,
 )
-from gradlint.static.torch_layers import DROPOUTS, LAYERS, LOSSES, SOFTMAX_DIMS, begins_parameter, names_parameter
+from gradlint.static.torch_layers import (
+    DROPOUTS,
+    LAYERS,
+    LOSSES,
+    PARAMETER_NAMES,
+    SOFTMAX_DIMS,
+    begins_parameter,
+    names_parameter,
+)
 from gradlint.static.torch_libraries import (
     GIVES,
     GIVES_ITSELF,
@@ -177,6 +185,7 @@ __all__ = [
     "OPTIMIZERS",
     "OVERWRITING",
     "PACKED_FIELDS",
+    "PARAMETER_NAMES",
     "PARTED",
     "PASSED_THROUGH",
     "PASSED_TOGETHER",
