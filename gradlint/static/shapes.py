@@ -21,6 +21,7 @@ Shape = tuple[int | None, ...]
 _BY_SIZES = frozenset(["zeros", "ones", "rand", "randn", "empty"])
 _NOT_BY_DIM = frozenset(["norm", "quantile", "nanquantile"])
 """Reductions whose second argument is not a dimension."""
+_VIEWS = frozenset(["view", "reshape"])
 _PRODUCTS = frozenset(["matmul", "mm", "mv"])
 _WIDE = names("torch.nn", "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding")
 """Layers whose second argument is the length of one dimension of what they return."""
@@ -121,6 +122,8 @@ class Shapes:
             return self._product(first, args, w)
         if name == "stack":
             return self._stacked(args, w)
+        if name in _VIEWS:
+            return self._viewed(first, args, w)
         if op.size == "reduces" and (name not in _NOT_BY_DIM or "dim" in args.keywords):
             return self._reduced(args, first, tensor, w)
         alike = op.size == "keeps" and (op.copies or name in SAME_SHAPE)
@@ -165,6 +168,19 @@ class Shapes:
             return None
         inner = self._nested(w.resolve(sequence.items[0]), w)
         return (len(sequence.items), *inner) if inner is not None else None
+
+    def _viewed(self, first: Tensor | None, args: Arguments, w: World) -> Shape | None:
+        """The shape that is asked for, with the length that is left open if it follows from the others."""
+        given = [w.resolve(value) for value in args.positional[1:]]
+        asked = self._sizes(given, w) if given else None
+        if asked is None:
+            return None
+        sizes = tuple(None if size is not None and size < 0 else size for size in asked)
+        known = [size for size in sizes if size is not None]
+        if first is None or not first.shape or None in first.shape or len(known) < len(sizes) - 1 or 0 in known:
+            return sizes
+        rest = prod(first.shape) // prod(known)  # type: ignore[arg-type]
+        return tuple(rest if size is None else size for size in sizes)
 
     def _product(self, left: Tensor | None, args: Arguments, w: World) -> Shape | None:
         """The shape of the product of two matrices, of a matrix and a vector, or of two vectors."""
