@@ -328,7 +328,7 @@ class BuiltinCalls:
             total = Op(saves="", size="broadcast", activation="combines")
             return self.m.operations.apply(total, Arguments(list(tensors)), w, ctx, site)
         deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
-        return Unknown(("sum", fresh()), deps=deps)
+        return Unknown(("sum", fresh(), *(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
 
     def _extreme(
         self, pick: Callable[[list[float]], float], args: Arguments, w: World, ctx: Context, site: Site
