@@ -289,6 +289,7 @@ class BuiltinCalls:
         ref = w.new(Mapping())
         if args.positional:
             source = w.resolve(args.positional[0])
+            source = self.m.attributes.listed(source, w) or source
             if w.get(source, Mapping) is not None:
                 self.m.python.update(ref, source, w, ctx)
             else:

@@ -114,7 +114,7 @@ class Calls:
                 else:
                     args.positional += items.known
             elif arg.star == "**":
-                mapping = w.get(value, Mapping)
+                mapping = w.get(self.m.attributes.listed(value, w) or value, Mapping)
                 if mapping is None or mapping.tail is not None:
                     args.open = True
                 if mapping is not None:

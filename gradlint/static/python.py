@@ -400,7 +400,8 @@ class Python:
 
     def update(self, ref: Ref, other: Value, w: World, ctx: Context) -> None:
         """``ref.update(other)`` for a dict."""
-        source = w.get(w.resolve(other), Mapping)
+        other = w.resolve(other)
+        source = w.get(self.m.attributes.listed(other, w) or other, Mapping)
         new = w.write(ref.id)
         if source is None:
             new.tail = Unknown(("item", fresh())) if new.tail is None else new.tail
