@@ -47,6 +47,8 @@ class Containers:
     ) -> Value:
         """Call a method of a list."""
         python = self.m.python
+        if obj.fields and (record := self.m.records.tuple_method(obj, name, args, w)) is not None:
+            return record
         if name not in _KEEPING and obj.held:
             w.write(receiver.id).held = frozenset()
         if name in ("append", "add", "appendleft"):

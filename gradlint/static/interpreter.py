@@ -64,6 +64,7 @@ from gradlint.static.placement import Placement
 from gradlint.static.plain_tensors import PlainTensors
 from gradlint.static.proofs import Proofs
 from gradlint.static.python import Python
+from gradlint.static.records import Records
 from gradlint.static.registrations import Registrations
 from gradlint.static.serialization import Serialization
 from gradlint.static.shapes import Shapes
@@ -155,6 +156,7 @@ class Interpreter:
         self.optimizers = Optimizers(self)
         self.module_methods = ModuleMethods(self)
         self.externals = Externals(self)
+        self.records = Records(self)
         self.builtins = BuiltinCalls(self)
         self.containers = Containers(self)
         self.nested = Nested(self)
