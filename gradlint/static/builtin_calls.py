@@ -291,8 +291,7 @@ class BuiltinCalls:
     def _dict(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         ref = w.new(Mapping())
         if args.positional:
-            source = w.resolve(args.positional[0])
-            source = self.m.attributes.listed(source, w) or source
+            source = self.m.python.dict_in(w.resolve(args.positional[0]), w)
             if w.get(source, Mapping) is not None:
                 self.m.python.update(ref, source, w, ctx)
             else:
