@@ -291,7 +291,7 @@ class BuiltinCalls:
     def _dict(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         ref = w.new(Mapping())
         if args.positional:
-            source = w.resolve(args.positional[0])
+            source = self.m.python.dict_in(w.resolve(args.positional[0]), w)
             if w.get(source, Mapping) is not None:
                 self.m.python.update(ref, source, w, ctx)
             else:
@@ -331,7 +331,7 @@ class BuiltinCalls:
             total = Op(saves="", size="broadcast", activation="combines")
             return self.m.operations.apply(total, Arguments(list(tensors)), w, ctx, site)
         deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
-        return Unknown(("sum", fresh()), deps=deps)
+        return Unknown(("sum", fresh(), *(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
 
     def _extreme(
         self, pick: Callable[[list[float]], float], args: Arguments, w: World, ctx: Context, site: Site

@@ -114,7 +114,7 @@ class Calls:
                 else:
                     args.positional += items.known
             elif arg.star == "**":
-                mapping = w.get(value, Mapping)
+                mapping = w.get(self.m.python.dict_in(value, w), Mapping)
                 if mapping is None or mapping.tail is not None:
                     args.open = True
                 if mapping is not None:
@@ -519,6 +519,8 @@ class Calls:
             return [(w, self.m.modules.opaque(w, cls.unit.name, site, True, place=(site, ctx.key, cls.unit)))]
         ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site), (site, ctx.key, cls.unit))
         self.m.modules.prepare(ref, cls, args, w, ctx, site)
+        if kind == "dict":
+            self.m.dicts.begun(ref, cls, (site, ctx.key, cls.unit), w)
         if kind == "module":
             self.m.construction.made(ref, w, ctx)
         results = self._initialize(ref, cls, args, w, ctx, site)
@@ -539,6 +541,9 @@ class Calls:
             return [(world, ref) for world, _ in self.function(init, args, w, ctx, site, ref)]
         if self.m.definitions.kind(cls) == "optimizer":
             self.m.optimizers.initialized(ref, args, w)
+            return [(w, ref)]
+        if self.m.definitions.kind(cls) == "dict":
+            self.m.dicts.initialized(ref, args, w, ctx, site)
             return [(w, ref)]
         if not self.m.definitions.is_dataclass(cls):
             self.m.construction.initialized(ref, w, ctx, site)

@@ -93,6 +93,8 @@ class Containers:
             new.end_with(None)
         elif isinstance(obj, Mapping) and isinstance(index, (Const, Unknown)):
             w.write(receiver.id).items.pop(index, None)
+        elif (held := self.m.dicts.held(receiver, w, "__delitem__")) is not None:
+            self.remove(held, index, w)
         elif isinstance(obj, Instance):
             self.m.layers.remove(receiver, index, w)
 
@@ -116,6 +118,10 @@ class Containers:
             return w.new(Sequence(list(obj.items), [None] * len(obj.items), tail))
         if name in ("get", "pop", "setdefault", "__getitem__"):
             return self._dict_get(receiver, obj, name, args, w, ctx, site)
+        if name == "__setitem__":
+            index = w.resolve(args.get(0) or NONE)
+            self.m.python.set_item(receiver, index, w.resolve(args.get(1) or NONE), w, ctx, site)
+            return NONE
         if name == "update":
             if args.positional:
                 self.m.python.update(receiver, args.positional[0], w, ctx)

@@ -299,7 +299,9 @@ class Definitions:
                 return "function"
             if base in DATASET_BASES:
                 return "dataset"
-            if base in ("typing.NamedTuple", "builtins.dict", "builtins.Exception") or base.startswith("enum."):
+            if base in ("builtins.dict", "typing.Dict"):
+                return "dict"
+            if base in ("typing.NamedTuple", "builtins.Exception") or base.startswith("enum."):
                 return base.rpartition(".")[2].lower()
             if is_module_class(base) and any("forward" in here.unit.methods for here in self.mro(cls)):
                 return "module"

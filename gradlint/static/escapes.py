@@ -93,6 +93,8 @@ class Escapes:
             for part in self.m.distributions.parameters(obj) if depth else ():
                 self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
         elif isinstance(obj, Instance) and isinstance(value, Ref):
+            if (held := self.m.dicts.held(value, w)) is not None:
+                self._escape(held, w, deps, touched, inputs, depth)
             if obj.kind == "scaler":
                 w.write(value.id).attrs["<escaped>"] = Const(True)
             if obj.kind == "hook":

@@ -324,6 +324,8 @@ class Evaluation:
         queue, seen = [w.resolve(v) for v in values], set[Hashable]()
         while queue:
             value = queue.pop()
+            if isinstance(value, Choice):
+                queue += map(w.resolve, value.alternatives)
             if not isinstance(value, (Ref, Unknown)) or value in seen:
                 continue
             seen.add(value)
@@ -334,7 +336,7 @@ class Evaluation:
                 queue += [w.resolve(v) for v in (*obj.items, *([obj.tail] if obj.tail is not None else []))]
             elif isinstance(obj, Mapping):
                 queue += [w.resolve(v) for v in (*obj.items.values(), *([obj.tail] if obj.tail is not None else []))]
-            elif isinstance(obj, Instance) and self.m.definitions.is_record(obj):
+            elif isinstance(obj, Instance) and (obj.kind == "dict" or self.m.definitions.is_record(obj)):
                 queue += [w.resolve(v) for v in obj.attrs.values()]
 
     def _withdraw(self, keys: Iterable[int]) -> None:

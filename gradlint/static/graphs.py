@@ -205,7 +205,7 @@ class Graphs:
             return self._part(key[1], w)
         if key[0] == "element":
             return self._part(key[2], w) if len(key) > 2 else _NOTHING
-        if key[0] in ("binary", "unary", "join"):
+        if key[0] in ("binary", "unary", "join", "sum"):
             parts = [self._part(part, w) for part in key[2:]]
             segments = frozenset[int]().union(*(part.segments for part in parts))
             return _Trace(segments, frozenset[int]().union(*(part.calls for part in parts)))

@@ -23,6 +23,7 @@ from gradlint.static.custom_functions import CustomFunctions
 from gradlint.static.cuts import Cuts
 from gradlint.static.definitions import Definitions
 from gradlint.static.devices import Devices
+from gradlint.static.dict_objects import DictObjects
 from gradlint.static.discards import Discards
 from gradlint.static.dispatch import Dispatch
 from gradlint.static.distributions import Distributions
@@ -161,6 +162,7 @@ class Interpreter:
         self.builtins = BuiltinCalls(self)
         self.parameter_names = ParameterNames(self)
         self.containers = Containers(self)
+        self.dicts = DictObjects(self)
         self.nested = Nested(self)
         self.called: set[Unit] = set()  #: functions that were executed
         self.applied: set[Site] = set()  #: lambdas that were executed

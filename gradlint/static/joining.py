@@ -38,11 +38,9 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 MAX_ALTERNATIVES = 4
-MAX_DEFINITIONS = 8  #: the same where all are classes and functions, as in a registry
-MAX_FUNCTIONS = 16  #: the same where all are functions of the project, as in a table of commands
+MAX_DEFINITIONS = 16  #: the same where all are classes and functions, as in a registry or a table of commands
 _MAX_CONDITIONS = 6  #: that are remembered of one alternative
 _DEFINED = frozenset([Class, Function, Lambda, External])
-_FUNCTIONS = frozenset([Function, Lambda])
 _MANY = frozenset(["", "module", "lightning", "optimizer"])  #: kinds of objects that loops make many of
 
 
@@ -85,8 +83,6 @@ def _some_of_each_place(values: Iterable[Value], most: int, worlds: Iterable[Wor
 
 def _most(kinds: set[type]) -> int:
     """How many values of these kinds are followed where it is not known which it is."""
-    if kinds <= _FUNCTIONS:
-        return MAX_FUNCTIONS
     return MAX_DEFINITIONS if kinds <= _DEFINED else MAX_ALTERNATIVES
 
 

@@ -354,6 +354,8 @@ class Methods:
             self.m.optimizers.initialized(receiver, args, w)
         elif obj.layer is not None and obj.layer.container:
             self.m.layers.fill(receiver, obj.layer, args, w, ctx, site)
+        elif obj.kind == "dict":
+            self.m.dicts.initialized(receiver, args, w, ctx, site)
         return NONE
 
     def _instance(
@@ -372,6 +374,8 @@ class Methods:
             return Unknown(("result of known", fresh()))
         if obj.kind == "distribution":
             return self.m.distributions.method(receiver, obj, name, args, w, ctx, site)
+        if (held := self.m.dicts.held(receiver, w)) is not None:
+            return self.call(held, name, args, w, ctx, site)
         if obj.kind == "hook" and name == "remove":
             self.m.hooks.removed(obj, w)
             return NONE

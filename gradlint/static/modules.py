@@ -349,6 +349,8 @@ class Modules:
             obj.training = value.value if isinstance(value, Const) else None
             obj.mode_at = site
             return
+        if obj.kind == "dict" and name == "__dict__":
+            self.m.dicts.forgotten(owner, w)
         if obj.kind == "optimizer" and name == "param_groups":
             obj.groups |= self.groups_in(value, w)
             return

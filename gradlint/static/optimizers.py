@@ -56,11 +56,20 @@ class Optimizers:
             self.m.stepping.refilled(groups, w, ctx, site)
 
     def others(self, groups: frozenset[int], opaque: bool, w: World) -> set[int]:
-        """The groups that may hold the same parameters, where it is not known what these or those hold."""
+        """The groups that may hold the same parameters, where it is not known what these or those hold.
+
+        A deep copy holds none of its original's, nor that any of the copy's.
+        """
+        members = [group for key in groups if isinstance(group := w.find(key), Group)]
+        apart = groups.union(*(group.beside for group in members if group.copied))
         return {
             key
             for key, obj in w.heap.items()
-            if isinstance(obj, Group) and key not in groups and (opaque or obj.opaque) and obj.touched
+            if isinstance(obj, Group)
+            and key not in apart
+            and (opaque or obj.opaque)
+            and obj.touched
+            and not (obj.copied and obj.beside & groups)
         }
 
     def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:

@@ -58,12 +58,16 @@ class Python:
         self._standing: Ledger[int, None] = machine.ledgers.open()
         """What a dict made for a key that is not known: one list stands for those of all keys."""
 
+    def dict_in(self, value: Value, w: World, method: str = "keys") -> Value:
+        """The dict that stands for a value where it is used as one by this method; what is none stands for itself."""
+        return self.m.attributes.listed(value, w) or self.m.dicts.held(value, w, method) or value
+
     # --- iteration
 
     def iterate(self, value: Value, w: World, ctx: Context, site: Site) -> Items:
         """What iterating over ``value`` gives."""
         value = w.resolve(value)
-        value = self.m.attributes.listed(value, w) or value
+        value = self.dict_in(value, w, "__iter__")
         obj = w.get(value, Object)
         if isinstance(obj, Sequence) and obj.tail is None and len(obj.items) <= MAX_UNROLLED:
             return Items([w.resolve(item) for item in obj.items], self.never)
@@ -211,6 +215,8 @@ class Python:
         if isinstance(obj, Instance):
             if obj.kind == "array" and isinstance(index, Const) and self.m.memory.shares(owner):
                 return self.m.memory.part(owner, obj, w)
+            if (held := self.m.dicts.held(owner, w, "__getitem__")) is not None:
+                return self.get_item(held, index, w, ctx, site)
             return self.m.modules.get_item(owner, obj, index, w, ctx, site)
         if isinstance(owner, Choice):
             value = self.get_item(owner.alternatives[0], index, w, ctx, site)
@@ -376,6 +382,12 @@ class Python:
         elif isinstance(obj, Mapping) and isinstance(owner, Ref):
             told_apart = isinstance(index, (Const, External)) or (isinstance(index, Unknown) and not ctx.peeled)
             self.put(owner, index if told_apart and not isinstance(index, slice) else None, value, w)
+        elif (held := self.m.dicts.held(owner, w, "__setitem__")) is not None:
+            self.set_item(held, index, value, w, ctx, site)
+        elif (own := self.m.dicts.own(owner, w, "__setitem__")) is not None and isinstance(
+            index, (Const, Unknown, Ref)
+        ):
+            self.m.calls.joined(self.m.calls.function(own, Arguments([index, value]), w, ctx, site, owner), w)
         elif isinstance(obj, Instance) and isinstance(owner, Ref):
             self.m.layers.set_item(owner, obj, index, value, w, site)
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
@@ -400,7 +412,7 @@ class Python:
 
     def update(self, ref: Ref, other: Value, w: World, ctx: Context) -> None:
         """``ref.update(other)`` for a dict."""
-        source = w.get(w.resolve(other), Mapping)
+        source = w.get(self.dict_in(w.resolve(other), w), Mapping)
         new = w.write(ref.id)
         if source is None:
             new.tail = Unknown(("item", fresh())) if new.tail is None else new.tail
@@ -506,6 +518,7 @@ class Python:
 
     def contains(self, container: Value, item: Value, w: World) -> bool | None:
         """``item in container``, when it is known."""
+        container = self.m.dicts.held(container, w, "__contains__") or container
         obj = w.get(container, Object)
         if isinstance(container, Choice):
             answers = {self.contains(each, item, w) for each in container.alternatives}
@@ -541,6 +554,7 @@ class Python:
 
     def length(self, value: Value, w: World) -> Value:
         """``len(value)``."""
+        value = self.m.dicts.held(value, w, "__len__") or value
         obj = w.get(value, Object)
         if isinstance(obj, (Sequence, Mapping)) and obj.tail is None:
             return Const(len(obj.items))

@@ -359,13 +359,13 @@ class Tensors:
                 inner = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
                 found += self.tensors_in([*inner, *([obj.tail] if obj.tail is not None else [])], w, depth - 1)
             elif isinstance(obj, Instance) and depth and self.has_parts(obj):
-                found += self.tensors_in(obj.attrs.values(), w, depth - 1)
+                found += self.tensors_in(obj.attrs.values(), w, depth - (obj.kind != "dict"))
         return found
 
     def has_parts(self, obj: Object | None) -> bool:
         """Whether an object holds others as its items or fields: a list, tuple, dict or record."""
         if isinstance(obj, Instance):
-            return obj.kind == "distribution" or self.m.definitions.is_record(obj)
+            return obj.kind in ("distribution", "dict") or self.m.definitions.is_record(obj)
         return isinstance(obj, (Sequence, Mapping))
 
     def deps(self, value: Value, w: World) -> frozenset[int]:
