@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlint.static.provenance import ways_into
 from gradlint.static.values import (
@@ -34,9 +34,6 @@ from gradlint.static.values import (
 )
 from gradlint.static.world import History, World, fresh
 
-if TYPE_CHECKING:
-    from gradlint.finding import Site
-
 MAX_ALTERNATIVES = 4
 MAX_DEFINITIONS = 16  #: the same where all are classes and functions, as in a registry or a table of commands
 _MAX_CONDITIONS = 6  #: that are remembered of one alternative
@@ -58,23 +55,26 @@ def _with_conditions(value: Value) -> Iterator[tuple[Value, Assumptions]]:
 def alternatives_of(a: Value, b: Value, *worlds: World) -> tuple[Value, ...] | None:
     """What a value is one of that is either of two; None if that is too much to follow.
 
-    Of many objects that are made at one place, as by a loop, two stand for all, or one where there are many places.
+    Of many objects that are made at one place, as by a loop, two of each class stand for all, or one where there are
+    many; where there are too many classes, some of them stand for all.
     """
     alternatives = tuple(dict.fromkeys((*each_of(a), *each_of(b))))
     most = _most({type(value) for value in alternatives})
-    for standing in (2, 1):
+    for standing, by_class in ((2, True), (1, True), (2, False), (1, False)):
         if len(alternatives) > most:
-            alternatives = tuple(_some_of_each_place(alternatives, standing, worlds))
+            alternatives = tuple(_some_of_each_place(alternatives, standing, worlds, by_class=by_class))
     return alternatives if len(alternatives) <= most else None
 
 
-def _some_of_each_place(values: Iterable[Value], most: int, worlds: Iterable[World]) -> Iterator[Value]:
-    """The values, but of modules, and objects of the project, no more than some of a class that one place makes."""
-    made: Counter[tuple[Site, Hashable]] = Counter()
+def _some_of_each_place(
+    values: Iterable[Value], most: int, worlds: Iterable[World], *, by_class: bool
+) -> Iterator[Value]:
+    """The values, but of the modules and objects of the project that one place makes (of each class) only some."""
+    made: Counter[Hashable] = Counter()
     for value in values:
         obj = next((obj for w in worlds if (obj := w.get(value, Instance)) is not None), None)
         if obj is not None and obj.kind in _MANY and obj.made_at is not None:
-            place = obj.made_at, obj.cls or obj.name
+            place = obj.made_at, (obj.cls or obj.name) if by_class else None
             made[place] += 1
             if made[place] > most:
                 continue

@@ -359,7 +359,9 @@ class Tensors:
                 inner = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
                 found += self.tensors_in([*inner, *([obj.tail] if obj.tail is not None else [])], w, depth - 1)
             elif isinstance(obj, Instance) and depth and self.has_parts(obj):
-                found += self.tensors_in(obj.attrs.values(), w, depth - (obj.kind != "dict"))
+                held = self.m.dicts.held(value, w)
+                found += self.tensors_in([held] if held is not None else (), w, depth)
+                found += self.tensors_in((part for part in obj.attrs.values() if part != held), w, depth - 1)
         return found
 
     def has_parts(self, obj: Object | None) -> bool:
