@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _Chain = tuple[str, ...]
 """The names in ``self.model.encode``."""
 
-_WITHOUT_CALLS = frozenset(
-    [cst.Name, cst.Integer, cst.Float, cst.SimpleString, cst.Comma, cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal]
-    + [cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp]
-)
-"""What has none within it, or has variables of its own that they may be called by."""
+_LEAVES = frozenset([cst.Name, cst.Integer, cst.Float, cst.SimpleString, cst.Comma])
+_OF_THEIR_OWN = frozenset([cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp])
+"""Expressions with variables of their own."""
+_IMPORTS = frozenset([cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal])
+_WITHOUT_CALLS = _LEAVES | _OF_THEIR_OWN | _IMPORTS
 
 
 class Decisions:
