@@ -1,8 +1,8 @@
-"""Which of several models it is: decided before a statement that computes with what one of them gives."""
+"""Which model a table has given: decided before a statement that computes with what it gives."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -26,7 +26,7 @@ _WITHOUT_CALLS = _LEAVES | _OF_THEIR_OWN | _IMPORTS
 
 
 class Decisions:
-    """Parts the worlds in which a model is one of several.
+    """Parts the worlds in which a model is one of those of a table of classes.
 
     A call within an expression forks no world: what several models give would be one of several values there, and what
     they do to themselves would be apart from it.
@@ -54,13 +54,18 @@ class Decisions:
         choice = _first_choice(chain, w, ctx)
         if choice is None or not choice.conditions:  # of those that a loop makes, each has its turn
             return [w]
-        held = [w.get(each, Instance) for each in choice.alternatives]
-        if not all(obj is not None and obj.kind == "module" for obj in held):
+        if len({_made_at(each, w) for each in choice.alternatives}) > 1:
             return [w]
         ways = w.ways(choice)
         for taken, world in ways:
             self.m.choices.decided(choice, taken, world)
         return [world for _, world in ways]
+
+
+def _made_at(value: Value, w: World) -> Hashable:
+    """Where a module was built: all those at one place that a table of classes might have given."""
+    obj = w.get(value, Instance)
+    return obj.made_at if obj is not None and obj.kind == "module" and obj.made_at is not None else value
 
 
 def _first_choice(chain: _Chain, w: World, ctx: Context) -> Choice | None:

@@ -152,7 +152,7 @@ class Witness:
             found = list(getattr(rule, name)(event))
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
             happened = _Happened(rule.code, name, event.site, None if every_time else ctx.key, alternative)
-            key = _Asked(happened, variant)
+            key = _Asked(happened, None if every_time else variant)
             if not found and w.raised:
                 continue  # it does not happen in this world
             self._vote(key, rule, found[0] if found else None)
