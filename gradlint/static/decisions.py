@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -12,8 +12,10 @@ from gradlint.static.values import NONE, Choice, Frame, Instance, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
+    from gradlint.finding import Site
     from gradlint.static.context import Context
     from gradlint.static.interpreter import Interpreter
+    from gradlint.static.units import ClassUnit
 
 _Chain = tuple[str, ...]
 """The names in ``self.model.encode``."""
@@ -35,6 +37,12 @@ class Decisions:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._used: dict[cst.CSTNode, tuple[_Chain, ...]] = {}
+        self._built: dict[Site, ClassUnit] = {}  #: which class of modules was first built at a place
+        self._differ = False  #: another one was, at some place: nothing is to be decided before
+
+    def built(self, cls: ClassUnit, site: Site) -> None:
+        """A module of a class of the project is built."""
+        self._differ = self._differ or self._built.setdefault(site, cls) is not cls
 
     def trim(self) -> None:
         """Forget what is known of nodes."""
@@ -42,6 +50,8 @@ class Decisions:
 
     def before(self, node: cst.CSTNode, w: World, ctx: Context) -> list[World]:
         """The worlds in which a simple statement is executed: one for each of the models that it may use."""
+        if not self._differ:
+            return [w]
         used = self._used.get(node)
         if used is None:
             used = self._used[node] = tuple(dict.fromkeys((*_called_within(node), *_owners(node))))
@@ -54,18 +64,18 @@ class Decisions:
         choice = _first_choice(chain, w, ctx)
         if choice is None or not choice.conditions:  # of those that a loop makes, each has its turn
             return [w]
-        if len({_made_at(each, w) for each in choice.alternatives}) > 1:
+        held = [w.get(each, Instance) for each in choice.alternatives]
+        modules = [obj for obj in held if obj is not None and obj.kind == "module" and obj.cls is not None]
+        if (
+            len(modules) < len(held)
+            or len({obj.made_at for obj in modules}) > 1
+            or len({obj.cls for obj in modules}) < 2
+        ):
             return [w]
         ways = w.ways(choice)
         for taken, world in ways:
             self.m.choices.decided(choice, taken, world)
         return [world for _, world in ways]
-
-
-def _made_at(value: Value, w: World) -> Hashable:
-    """Where a module was built: all those at one place that a table of classes might have given."""
-    obj = w.get(value, Instance)
-    return obj.made_at if obj is not None and obj.kind == "module" and obj.made_at is not None else value
 
 
 def _first_choice(chain: _Chain, w: World, ctx: Context) -> Choice | None:
