@@ -523,6 +523,7 @@ class Calls:
             self.m.dicts.begun(ref, cls, (site, ctx.key, cls.unit), w)
         if kind == "module":
             self.m.construction.made(ref, w, ctx)
+            self.m.decisions.built(cls.unit, site)
         results = self._initialize(ref, cls, args, w, ctx, site)
         if self.m.budget.hurried and all(self.m.modules.groups(ref, world) for world, _ in results):
             self._trainable.add(cls.unit)

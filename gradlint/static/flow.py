@@ -109,7 +109,13 @@ class Flow:
         self.m.budget.tick()
         small = self._small.get(kind)
         if small is not None:
-            out.normal += small(node, w, ctx)
+            worlds = self.m.decisions.before(node, w, ctx)
+            if len(worlds) == 1:
+                out.normal += small(node, worlds[0], ctx)
+                return
+            with self.partly():
+                for world in worlds:
+                    out.normal += small(node, world, ctx)
             return
         compound = self._compound.get(kind)
         if compound is not None:
@@ -117,8 +123,11 @@ class Flow:
             out.normal += result.normal
             out.absorb(result)
         elif isinstance(node, cst.Return):
-            ends = self.value(node.value, w, ctx) if node.value else [(w, NONE)]
-            out.returns += [(end, self.m.modes.returned(value, end, ctx)) for end, value in ends]
+            worlds = self.m.decisions.before(node, w, ctx)
+            with self.partly(len(worlds) == 1):
+                for world in worlds:
+                    ends = self.value(node.value, world, ctx) if node.value else [(world, NONE)]
+                    out.returns += [(end, self.m.modes.returned(value, end, ctx)) for end, value in ends]
         elif isinstance(node, cst.Raise):
             if node.exc is not None:
                 self.m.eval(node.exc, w, ctx)

@@ -21,6 +21,7 @@ from gradlint.static.context import Context, forget_keys
 from gradlint.static.coverage import Coverage
 from gradlint.static.custom_functions import CustomFunctions
 from gradlint.static.cuts import Cuts
+from gradlint.static.decisions import Decisions
 from gradlint.static.definitions import Definitions
 from gradlint.static.devices import Devices
 from gradlint.static.dict_objects import DictObjects
@@ -120,6 +121,7 @@ class Interpreter:
         self.late = LateAttributes(self)
         self.kinds = Kinds(self)
         self.choices = Choices(self)
+        self.decisions = Decisions(self)
         self.dispatch = Dispatch(self)
         self.escapes = Escapes(self)
         self.python = Python(self)
@@ -219,6 +221,7 @@ class Interpreter:
             forget_keys()
             self.witness.trim()
             self.expressions.trim()
+            self.decisions.trim()
             self.modes.trim()
 
     # --- units

@@ -64,6 +64,8 @@ class Shapes:
         self._learn(result, self._of(name, op, args, tensor, w), w)
         if name == "stack" and tensor.size is None and len(self._items(args, w)) > 1:
             w.write(result.id).size = "many"
+        if name == "topk" and tensor.size != "many" and self._asks_for_several(args, w):
+            w.write(result.id).size = "many"
 
     def passed(self, layer: Instance, op: Op, args: Arguments, result: Value, w: World) -> None:
         """A layer gave ``result``: what is linear changes the length of the last dimension."""
@@ -181,6 +183,11 @@ class Shapes:
             return sizes
         rest = prod(first.shape) // prod(known)  # type: ignore[arg-type]
         return tuple(rest if size is None else size for size in sizes)
+
+    def _asks_for_several(self, args: Arguments, w: World) -> bool:
+        """Whether ``topk`` is asked for two or more: it raises where there are fewer."""
+        k = w.resolve(args.get(1, "k") or NONE)
+        return isinstance(k, Const) and type(k.value) is int and k.value > 1
 
     def _product(self, left: Tensor | None, args: Arguments, w: World) -> Shape | None:
         """The shape of the product of two matrices, of a matrix and a vector, or of two vectors."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.static.values import Frame, Instance, Ref, Value
+from gradlint.static.values import Choice, Const, Frame, Instance, Ref, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
     from gradlint.static.context import Context
+
+_OF_KEYS = frozenset(["==", "among"])
+"""What the conditions begin with that an unknown value is a constant, or one of some."""
 
 
 def variant(w: World, ctx: Context) -> Hashable:
@@ -17,11 +20,30 @@ def variant(w: World, ctx: Context) -> Hashable:
 
     Where worlds were joined, models that go with different losses may have got mixed: those are left out.
     """
-    mixed = {value for key, value in w.bound.items() if isinstance(key, int)}
+    return _at_hand({value for key, value in w.bound.items() if isinstance(key, int)}, w, ctx)
+
+
+def chosen(w: World, ctx: Context) -> Hashable | None:
+    """The same, with the models that are one of several of a table, as long as nothing else was assumed.
+
+    What happens under a condition of which nothing is known may be meant for some of the models only.
+    """
+    return _at_hand((), w, ctx) or None if all(_settles(key, w) for key in w.assumed) else None
+
+
+def _settles(condition: Hashable, w: World) -> bool:
+    """Whether a condition that was assumed tells by which key something was looked up, or which keys there are."""
+    if not isinstance(condition, tuple):
+        return False
+    return condition[0] == "option" or (condition[0] in _OF_KEYS and type(w.bound.get(condition[1])) is Const)
+
+
+def _at_hand(mixed: Container[Value], w: World, ctx: Context) -> frozenset[Hashable]:
     found: set[Hashable] = set()
     for key in dict.fromkeys((ctx.frame, w.modules.get(ctx.module, ctx.frame))):
         frame = w.get(Ref(key), Frame)
         for name, value in frame.vars.items() if frame is not None else ():
+            value = w.resolve(value) if type(value) is Choice else value
             obj = w.get(value, Instance) if isinstance(value, Ref) else None
             if obj is not None and obj.cls is not None and obj.kind == "":
                 held = [(f"{name}.{attribute}", each) for attribute, each in obj.attrs.items()]
@@ -31,11 +53,12 @@ def variant(w: World, ctx: Context) -> Hashable:
     return frozenset(found)
 
 
-def _models(named: list[tuple[str, Value]], mixed: set[Value], w: World) -> Iterator[Hashable]:
+def _models(named: list[tuple[str, Value]], mixed: Container[Value], w: World) -> Iterator[Hashable]:
     for name, value in named:
+        value = w.resolve(value) if type(value) is Choice else value
         obj = w.get(value, Instance) if isinstance(value, Ref) and value not in mixed else None
         if obj is not None and obj.cls is not None and obj.kind == "module":
             yield name, obj.cls.unit
 
 
-__all__ = ["variant"]
+__all__ = ["chosen", "variant"]

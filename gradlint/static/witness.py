@@ -21,6 +21,7 @@ from gradlint.protocol import Protocol, Token
 from gradlint.rule import Rule, Violation
 from gradlint.static.context import Context
 from gradlint.static.values import Group, Instance, Tokens
+from gradlint.static.variants import chosen
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
@@ -140,16 +141,18 @@ class Witness:
             ctx: where.
             alternative: which of several things happens: the worlds of one do not speak for those of another.
             variant: what it happens to, where that is chosen; likewise, unless what happens is chosen, too, and it is
-                not known what is chosen with what.
+                not known what is chosen with what.  None for what the models are that were looked up in a table.
         """
         kind = type(event)
         if self.muted or (self.only is not None and kind not in self.only):
             return
+        if variant is None and kind in self._checks:
+            variant = chosen(w, ctx)
         for rule, name in self._checks.get(kind, ()) if not self.repeated or kind is events.ValueKept else ():
             found = list(getattr(rule, name)(event))
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
             happened = _Happened(rule.code, name, event.site, None if every_time else ctx.key, alternative)
-            key = _Asked(happened, variant)
+            key = _Asked(happened, None if every_time else variant)
             if not found and w.raised:
                 continue  # it does not happen in this world
             self._vote(key, rule, found[0] if found else None)
@@ -370,7 +373,7 @@ class Witness:
         best: dict[tuple[str, object], tuple[Rule, Violation]] = {}
         doubted = self._doubted()
         for key, votes in self._votes.items():
-            if votes.vetoed or not votes.violations or (isinstance(key, _Asked) and key.happened in doubted):
+            if votes.vetoed or not votes.violations or key in doubted:
                 continue
             rule = self._owners[key]
             for violation in votes.violations:
@@ -385,14 +388,24 @@ class Witness:
         self.start_again()
         return list(best.values())
 
-    def _doubted(self) -> set[_Happened]:
-        """What was one of several alternatives, and no mistake for some of the variants that it happened to."""
+    def _doubted(self) -> set[Hashable]:
+        """What happened to some variant that is no mistake for another, where it is not known what goes with which.
+
+        That is where one of several things happened, or it is not told apart in all worlds what it happened to.
+        """
         asked = {key: votes for key, votes in self._votes.items() if isinstance(key, _Asked)}
         alternatives: dict[Hashable, set[Hashable]] = {}
-        for key in asked:
+        vetoed: dict[_Happened, set[Hashable]] = {}
+        for key, votes in asked.items():
             alternatives.setdefault(key.happened[:-1], set()).add(key.happened.alternative)
-        vetoed = (key.happened for key, votes in asked.items() if votes.vetoed)
-        return {happened for happened in vetoed if len(alternatives[happened[:-1]]) > 1}
+            if votes.vetoed:
+                vetoed.setdefault(key.happened, set()).add(key.variant)
+        return {
+            key
+            for key in asked
+            if (others := vetoed.get(key.happened))
+            and (len(alternatives[key.happened[:-1]]) > 1 or key.variant is None or None in others)
+        }
 
 
 def _divided(w: World) -> set[int]:

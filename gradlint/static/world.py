@@ -9,7 +9,7 @@ forgets what they disagree about.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from gradlint.static.comparisons import follows
 from gradlint.static.values import (
     Assumptions,
     Choice,
+    Const,
     Object,
     Ref,
     Unknown,
@@ -109,6 +110,7 @@ class World:
         world = self.copy()
         world.bound[choice.key] = alternative
         world.assumed.update(conditions)
+        world.bound.update(_keys_told(conditions))
         return world
 
     def parted(self, other: World) -> tuple[History | None, set[int]]:
@@ -225,3 +227,10 @@ class World:
                 value = known
             else:
                 return value
+
+
+def _keys_told(conditions: Assumptions) -> Iterator[tuple[Hashable, Value]]:
+    """What unknown values are where these conditions hold: the keys by which something was looked up in a table."""
+    for condition, holds in conditions:
+        if holds and isinstance(condition, tuple) and condition[0] == "==" and isinstance(condition[2], Const):
+            yield condition[1], condition[2]
