@@ -8,7 +8,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.joining import MAX_ALTERNATIVES
+from gradlint.static.joining import MAX_ALTERNATIVES, acts
 from gradlint.static.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
 from gradlint.static.slices import Place
 from gradlint.static.subject_names import each_optimizer, known_by
@@ -85,6 +85,21 @@ class Python:
         if optimizer is not None:
             return Items([optimizer], self.never)
         return Items(None, lambda world, here: self.element(value, world, here))
+
+    def leading(self, value: Value, w: World) -> tuple[list[Value], Value]:
+        """The objects of the project that a list begins with, and what stands for the rest: any number of others.
+
+        These are asked in turn, as callbacks are: that one of them does something is known though others come after it.
+        """
+        row = w.get(w.resolve(value), Sequence)
+        if row is None or row.tail is None or not 0 < len(row.items) <= MAX_UNROLLED:
+            return [], value
+        items = [w.resolve(item) for item in row.items]
+        if not all(acts(item, w) for item in items):
+            return [], value
+        rest: Sequence = row.copy()
+        rest.items, rest.sites = [], []
+        return items, w.new(rest)
 
     def _parameters(self, choice: Choice, w: World, ctx: Context, site: Site) -> Value | None:
         """What stands for the parameters of one of a few modules; None if that is not what a choice is between."""
