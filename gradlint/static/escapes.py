@@ -10,7 +10,6 @@ from gradlint.static.joining import MAX_ALTERNATIVES
 from gradlint.static.nodes import names_in
 from gradlint.static.values import (
     ESCAPED,
-    NONE,
     Bound,
     Choice,
     Const,
@@ -63,7 +62,8 @@ class Escapes:
             for value in self._kept_by(callee, w):
                 self._escape(value, w, set(), touched, set(), 3)
             for value in given:
-                self.kept(callee, w.resolve(value), w)
+                if type(value := w.resolve(value)) is Ref:
+                    self.kept(callee, value, w)
         self.doubt(deps | touched, [w.resolve(value) for value in given], w)
         live = {g for g in touched if getattr(w.find(g), "touched", False)}
         if live:
@@ -94,7 +94,9 @@ class Escapes:
         key: Hashable = keeper.key
         while key is not None:
             key = _one_of(key)
-            found += (w.resolve(value) for value in each_of(w.bound.get((_KEPT, key), NONE)))
+            known = w.bound.get((_KEPT, key))
+            if known is not None:
+                found += map(w.resolve, each_of(known))
             is_part = isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "item")
             key = key[1] if is_part and isinstance(key, tuple) else None
         return found
