@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
 
+_FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
+_ANY_OF = "any of"
 _KEPT = "kept by"
 """With the key of something unknown: what a world is bound to once that was given an object of the project."""
 
@@ -60,7 +62,7 @@ class Escapes:
             self.m.construction.initialized(w.resolve(value), w, ctx, site, certain=False)
         if isinstance(callee, Unknown):
             for value in self._kept_by(callee, w):
-                self._escape(value, w, set(), touched, set(), 3)
+                self._escape(value, w, set(), touched, set(), _FAR)
             for value in given:
                 if type(value := w.resolve(value)) is Ref:
                     self.kept(callee, value, w)
@@ -85,8 +87,14 @@ class Escapes:
             return
         key = _KEPT, _one_of(keeper.key)
         known = each_of(w.bound[key]) if key in w.bound else ()
-        if value not in known and len(known) < MAX_ALTERNATIVES:
+        if value not in known and len(known) < 2 * MAX_ALTERNATIVES:
             w.bound[key] = Choice(fresh(), (*known, value)) if known else value
+
+    def any_of(self, values: list[Value], w: World) -> Unknown:
+        """Any one of some objects that come in an order which is not known: when it is called, each may be meant."""
+        source = _ANY_OF, tuple(values)
+        w.bound.setdefault((_KEPT, source), Choice(fresh(), source[1]))
+        return Unknown(("element", fresh(), source))
 
     def _kept_by(self, keeper: Unknown, w: World) -> list[Value]:
         """The objects that something unknown, or what it is a part of, was given before."""
@@ -143,7 +151,9 @@ class Escapes:
             if depth and obj.kind not in ("loss",):
                 for attr in list(obj.attrs.values()):
                     inner = w.get(w.resolve(attr), Instance)
-                    if inner is not None and inner.kind in ("optimizer", "module", "lightning") and depth > 1:
+                    told = inner is not None and inner.kind in ("optimizer", "module", "lightning")
+                    within = inner is not None and inner.cls is not None and not inner.kind and depth >= _FAR
+                    if (told and depth > 1) or within:
                         self._escape(w.resolve(attr), w, deps, touched, inputs, depth - 2)
         elif isinstance(obj, (Sequence, Mapping)) and depth and isinstance(value, Ref):
             parts = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)

@@ -15,6 +15,7 @@ from gradlint.static.subject_names import each_optimizer, known_by
 from gradlint.static.torch_table import STRINGS, any_of
 from gradlint.static.values import (
     NONE,
+    Bound,
     Choice,
     Const,
     External,
@@ -27,6 +28,7 @@ from gradlint.static.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.world import World, fresh
 
@@ -125,6 +127,9 @@ class Python:
                 return Unknown(("element", fresh()))
             if obj.clears and obj.tail is not None:
                 self.m.witness.cleared(obj.clears, "call", w, ctx, ctx.unit.here, certain=False)
+            several = list(dict.fromkeys(one for part in parts for one in each_of(w.resolve(part))))
+            if self._are_mixed(several, w):
+                return self.m.escapes.any_of(several, w)
             joined = parts[0]
             for part in parts[1:]:
                 joined = self.m.choices.either(joined, part, w)
@@ -151,6 +156,12 @@ class Python:
         if isinstance(value, Unknown):
             return Unknown(("element", fresh(), value.key), hint, value.deps)
         return Unknown(("element", fresh()), hint)
+
+    def _are_mixed(self, values: list[Value], w: World) -> bool:
+        """Whether objects of the project are of several classes: what they do depends on which come in which order."""
+        called = [value.receiver if isinstance(value, Bound) else value for value in values]
+        found = [w.get(value, Instance) for value in called if isinstance(value, Ref) and acts(value, w)]
+        return len({obj.cls.unit for obj in found if obj is not None and obj.cls is not None}) > 1
 
     def renew(self, value: Value, w: World) -> Value:
         """A value like this one, but another one: the next element of an unknown number of them."""
