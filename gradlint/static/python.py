@@ -158,10 +158,14 @@ class Python:
         return Unknown(("element", fresh()), hint)
 
     def _are_mixed(self, values: list[Value], w: World) -> bool:
-        """Whether objects of the project are of several classes: what they do depends on which come in which order."""
+        """Whether objects of several classes are made at several places: what they do depends on which come first.
+
+        Of those that one place makes, as by names in a configuration, any may be the one.
+        """
         called = [value.receiver if isinstance(value, Bound) else value for value in values]
         found = [w.get(value, Instance) for value in called if isinstance(value, Ref) and acts(value, w)]
-        return len({obj.cls.unit for obj in found if obj is not None and obj.cls is not None}) > 1
+        classes = {obj.cls.unit for obj in found if obj is not None and obj.cls is not None}
+        return len(classes) > 1 and len({obj.made_at for obj in found if obj is not None}) > 1
 
     def renew(self, value: Value, w: World) -> Value:
         """A value like this one, but another one: the next element of an unknown number of them."""
