@@ -8,6 +8,7 @@ from gradlint.static.context import Arguments, Context
 from gradlint.static.provenance import dict_of
 from gradlint.static.torch_table import canonical
 from gradlint.static.values import (
+    ESCAPED,
     Bound,
     Choice,
     Class,
@@ -139,13 +140,27 @@ class Attributes:
             return self._of_instance(owner, obj, name, w, ctx, site)
         return Unknown(("attribute", owner, name), name)
 
+    def lacks(self, owner: Value, name: str, w: World) -> bool:
+        """Whether an object of a class of the project is known to have no attribute of a name, whatever has run."""
+        obj = w.get(owner, Instance)
+        if obj is None or obj.cls is None or obj.kind or name in obj.attrs or name.startswith("__"):
+            return False
+        if any(other.startswith("<") for other in obj.attrs):  # it may have been given others
+            return False
+        if not self.m.definitions.is_whole(obj.cls):
+            return False
+        if self.m.definitions.attribute(obj.cls, name, w) is not None:
+            return False
+        own = [method for here in self.m.definitions.mro(obj.cls) for method in here.unit.methods.values()]
+        return not any(name in method.words and name in method.assigned_attributes for method in own)
+
     def listed(self, value: Value, w: World) -> Ref | None:
         """The attributes as they are now, where a value is the ``__dict__`` of an object of a class of the project."""
         owner = dict_of(value)
         obj = w.get(owner, Instance) if owner is not None else None
         if obj is None or obj.cls is None or obj.kind:
             return None
-        return w.new(Mapping({Const(name): held for name, held in obj.attrs.items()}))
+        return w.new(Mapping({Const(name): held for name, held in obj.attrs.items() if name != ESCAPED}))
 
     def dict_method(
         self, receiver: Unknown, owner: Ref, name: str, args: Arguments, w: World, ctx: Context, site: Site
@@ -248,6 +263,7 @@ class Attributes:
             if special and self.m.changes.set_attribute_of_unknown(owner, name, value, w, ctx, site):
                 return
             w.remember(("attribute", owner.key, name), value)
+            self.m.escapes.kept(owner, w.resolve(value), w)
         elif isinstance(owner, Namespace):
             frame = w.modules.get(owner.module)
             if frame is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from gradlint.static.provenance import COPY, COUNTED, beginning
 from gradlint.static.torch_table import ATTRIBUTES, METHODS, TELLING_METHODS, any_of, begins_parameter
 from gradlint.static.values import (
     NONE,
+    Choice,
     Class,
     Const,
     External,
@@ -350,11 +352,18 @@ class BuiltinCalls:
 
     def _getattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
+        if isinstance(owner, Choice) and args.get(2) is not None:
+            ways = [(w.copy(), [value, *args.positional[1:]]) for value in owner.alternatives]
+            results = [(way, self._getattr(replace(args, positional=given), way, ctx, site)) for way, given in ways]
+            return self.m.calls.joined(results, w)
         if isinstance(name, Const) and isinstance(name.value, str):
             value = w.resolve(self.m.attributes.get(owner, name.value, w, ctx, site))
-            if isinstance(value, Unknown) and args.get(2) is not None and w.resolve(args.get(2) or NONE) == owner:
-                return owner  # what a wrapper holds, if it is one, is what it wraps
-            return value
+            default = args.get(2)
+            if not isinstance(value, Unknown) or default is None:
+                return value
+            # What a wrapper holds, if it is one, is what it wraps.
+            usual = w.resolve(default) == owner or self.m.attributes.lacks(owner, name.value, w)
+            return w.resolve(default) if usual else value
         if isinstance(name, Unknown) and begins_parameter(beginning(name)):
             parameter = self._some_parameter(owner, name, w)
             if parameter is not None:
@@ -404,6 +413,8 @@ class BuiltinCalls:
                 return Const(bool(obj.groups))
             if obj.cls is not None and self.m.definitions.attribute(obj.cls, str(name.value), w) is not None:
                 return Const(True)
+            if self.m.attributes.lacks(owner, str(name.value), w):
+                return Const(False)
         tensor = w.get(owner, Tensor)
         if tensor is not None and isinstance(name, Const):
             certain = not (tensor.structured or tensor.supposed) and (name.value in METHODS or name.value in ATTRIBUTES)

@@ -58,6 +58,8 @@ class Cuts:
             return self.of(key, w)
         if known is None and isinstance(key, tuple) and key[0] in ("binary", "unary"):
             return next((cut for part in key[2:] if (cut := self._of_key(part, w)) is not None), None)
+        if known is None and isinstance(key, tuple) and len(key) == 3 and key[0] in ("item", "element"):
+            return self._of_key(key[1] if key[0] == "item" else key[2], w)  # of several numbers, one or some
         return known
 
     def first(self, values: Iterable[Value], w: World) -> Cut | None:

@@ -44,6 +44,8 @@ _KINDS = {
     "contextlib.asynccontextmanager": "context",
 }
 _WITHOUT_INIT = frozenset(["builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"])
+_SETTING = frozenset(["setattr", "__setattr__", "__getattr__", "__getattribute__", "__dict__", "vars"])
+"""Words of classes whose objects may have attributes that are not named where they are set."""
 
 
 _PLAIN = frozenset(["Any", "None", "bool", "bytes", "complex", "dict", "float", "int", "list", "set", "str", "tuple"])
@@ -279,6 +281,17 @@ class Definitions:
             for base in here.bases:
                 if isinstance(base, External):
                     yield base.name
+
+    def is_whole(self, cls: Class) -> bool:
+        """Whether objects of a class have no attributes from outside, and none under names that are computed."""
+        own = [base for base in self._lineage(cls, None) if isinstance(base, Class)]
+        others = [base for base in self._lineage(cls, None) if not isinstance(base, Class)]
+        return (
+            all(isinstance(base, External) and base.name in _WITHOUT_INIT for base in others)
+            and all(_SETTING.isdisjoint(here.unit.words) for here in own)
+            and all(_words(decorator) == "dataclass" for here in own for decorator in here.unit.decorators)
+            and not any(base.keyword is not None or base.star for here in own for base in here.unit.bases)
+        )
 
     def kind(self, cls: Class) -> str:
         """What instances of the class are: "module", "lightning", "optimizer", "loss", "function", "" …"""

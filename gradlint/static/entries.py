@@ -24,6 +24,7 @@ from gradlint.static.torch_table import (
 from gradlint.static.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 from gradlint.static.values import (
+    ESCAPED,
     NONE,
     OPEN,
     Class,
@@ -125,6 +126,8 @@ class Entries:
         ends = self._built(self.m.calls.instantiate(cls, Arguments(open=True), world, ctx, unit.here))
         for end, instance in ends:
             obj = end.get(instance, Instance)
+            if obj is not None and not obj.kind:
+                end.write(instance.id).attrs[ESCAPED] = Const(True)
             if obj is not None and not built:
                 end.write(instance.id).attrs[OPEN] = Const(True)
             if obj is not None and obj.kind in ("module", "lightning"):

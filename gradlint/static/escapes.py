@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
+from gradlint.static.joining import MAX_ALTERNATIVES
 from gradlint.static.nodes import names_in
 from gradlint.static.values import (
+    ESCAPED,
     Bound,
+    Choice,
     Const,
     Frame,
     Function,
@@ -22,12 +25,18 @@ from gradlint.static.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.interpreter import Interpreter
+
+_FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
+_ANY_OF = "any of"
+_KEPT = "kept by"
+"""With the key of something unknown: what a world is bound to once that was given an object of the project."""
 
 
 class Escapes:
@@ -51,6 +60,12 @@ class Escapes:
         for value in given:
             self._escape(w.resolve(value), w, deps, touched, inputs, 3)
             self.m.construction.initialized(w.resolve(value), w, ctx, site, certain=False)
+        if isinstance(callee, Unknown):
+            for value in self._kept_by(callee, w):
+                self._escape(value, w, set(), touched, set(), _FAR)
+            for value in given:
+                if type(value := w.resolve(value)) is Ref:
+                    self.kept(callee, value, w)
         self.doubt(deps | touched, [w.resolve(value) for value in given], w)
         live = {g for g in touched if getattr(w.find(g), "touched", False)}
         if live:
@@ -64,6 +79,35 @@ class Escapes:
         if trained and isinstance(value, Unknown):
             self.m.tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
         return value
+
+    def kept(self, keeper: Unknown, value: Value, w: World) -> None:
+        """Something unknown, or one of many such, was given an object of the project: it may use that when called."""
+        obj = w.get(value, Instance)
+        if obj is None or obj.cls is None or obj.kind:
+            return
+        key = _KEPT, _one_of(keeper.key)
+        known = each_of(w.bound[key]) if key in w.bound else ()
+        if value not in known and len(known) < 2 * MAX_ALTERNATIVES:
+            w.bound[key] = Choice(fresh(), (*known, value)) if known else value
+
+    def any_of(self, values: list[Value], w: World) -> Unknown:
+        """Any one of some objects that come in an order which is not known: when it is called, each may be meant."""
+        source = _ANY_OF, tuple(values)
+        w.bound.setdefault((_KEPT, source), Choice(fresh(), source[1]))
+        return Unknown(("element", fresh(), source))
+
+    def _kept_by(self, keeper: Unknown, w: World) -> list[Value]:
+        """The objects that something unknown, or what it is a part of, was given before."""
+        found: list[Value] = []
+        key: Hashable = keeper.key
+        while key is not None:
+            key = _one_of(key)
+            known = w.bound.get((_KEPT, key))
+            if known is not None:
+                found += map(w.resolve, each_of(known))
+            is_part = isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "item")
+            key = key[1] if is_part and isinstance(key, tuple) else None
+        return found
 
     def doubt(self, groups: Iterable[int], values: Iterable[Value], w: World) -> None:
         """What cannot be followed may have made backward passes and steps with these."""
@@ -95,8 +139,8 @@ class Escapes:
         elif isinstance(obj, Instance) and isinstance(value, Ref):
             if (held := self.m.dicts.held(value, w)) is not None:
                 self._escape(held, w, deps, touched, inputs, depth)
-            if obj.kind == "scaler":
-                w.write(value.id).attrs["<escaped>"] = Const(True)
+            if (obj.kind == "scaler" or (obj.cls is not None and not obj.kind)) and ESCAPED not in obj.attrs:
+                w.write(value.id).attrs[ESCAPED] = Const(True)
             if obj.kind == "hook":
                 self.m.hooks.removed(obj, w)
             if obj.kind in ("module", "lightning", "loss"):
@@ -109,7 +153,9 @@ class Escapes:
             if depth and obj.kind not in ("loss",):
                 for attr in list(obj.attrs.values()):
                     inner = w.get(w.resolve(attr), Instance)
-                    if inner is not None and inner.kind in ("optimizer", "module", "lightning") and depth > 1:
+                    told = inner is not None and inner.kind in ("optimizer", "module", "lightning")
+                    within = inner is not None and inner.cls is not None and not inner.kind and depth >= _FAR
+                    if (told and depth > 1) or within:
                         self._escape(w.resolve(attr), w, deps, touched, inputs, depth - 2)
         elif isinstance(obj, (Sequence, Mapping)) and depth and isinstance(value, Ref):
             parts = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
@@ -136,6 +182,13 @@ class Escapes:
                 tensor = w.get(w.resolve(value), Tensor)
                 if tensor is not None and tensor.is_leaf is not True and not tensor.is_parameter:
                     w.write(ref.id).attrs[name] = Unknown(("kept", fresh()), name)
+
+
+def _one_of(key: Hashable) -> Hashable:
+    """The key of what something unknown is any element of, or its own."""
+    while isinstance(key, tuple) and len(key) == 3 and key[0] == "element":
+        key = key[2]
+    return key
 
 
 def closed_over(value: Function | Lambda, w: World) -> Iterator[Value]:

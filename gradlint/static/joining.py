@@ -13,6 +13,7 @@ from gradlint.static.values import (
     SOME_METHOD,
     WALKED,
     Assumptions,
+    Bound,
     Choice,
     Class,
     External,
@@ -39,6 +40,19 @@ MAX_DEFINITIONS = 16  #: the same where all are classes and functions, as in a r
 _MAX_CONDITIONS = 6  #: that are remembered of one alternative
 _DEFINED = frozenset([Class, Function, Lambda, External])
 _MANY = frozenset(["", "module", "lightning", "optimizer"])  #: kinds of objects that loops make many of
+
+
+def acts(value: Value | None, w: World) -> bool:
+    """Whether a value is there to be called: a function or an object of the project with methods, or one of some."""
+    value = w.resolve(value) if value is not None else None
+    if isinstance(value, Choice):
+        return all(acts(w.resolve(each), w) for each in value.alternatives)
+    if isinstance(value, (Function, Lambda, Bound)):
+        return True
+    obj = w.get(value, Instance) if value is not None else None
+    if obj is None or obj.cls is None or obj.kind:
+        return False
+    return bool(obj.cls.unit.methods.keys() - {"__init__"}) or any(isinstance(base, Class) for base in obj.cls.bases)
 
 
 def _is_choice(key: Hashable) -> bool:
@@ -314,9 +328,12 @@ class _Join:
         shared = min(len(x.items), len(y.items))
         items = [a if a == b else self.value(a, b) for a, b in zip(x.items[:shared], y.items[:shared], strict=False)]
         tail, site = self.optional(x.tail, y.tail), x.tail_site or y.tail_site
-        longer = x if len(x.items) > shared else y
-        for extra, where in zip(longer.items[shared:], longer.sites[shared:], strict=False):
+        longer, w = (x, self.a) if len(x.items) > shared else (y, self.b)
+        more = longer.items[shared:]
+        for extra, where in zip(more, longer.sites[shared:], strict=False):
             tail, site = self.optional(tail, extra), site or where
+        if len(more) > 1 and any(acts(extra, w) for extra in more):  # they are there together, each in its turn
+            tail = Unknown(("join", fresh()))
         closed_by = x.closed_by if x.closed_by == y.closed_by else None
         fields = x.fields if x.fields == y.fields else ()  # named tuples of two kinds
         own, held, loses, clears = x.own | y.own, x.held & y.held, x.loses or y.loses, x.clears | y.clears

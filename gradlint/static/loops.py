@@ -52,8 +52,15 @@ class Loops:
                 out.normal += result.normal
                 out.absorb(result)
             else:
-                world.write(ctx.frame).vars[slot] = iterable
-                together.append(world)
+                first, rest = self.m.python.leading(iterable, world)
+                begun = Outcome()
+                with self.m.flow.partly(len(worlds) == 1):
+                    ends = self._each(node, first, world, ctx, begun) if first else [world]
+                out.normal += begun.breaks
+                out.returns += begun.returns
+                for end in ends:
+                    end.write(ctx.frame).vars[slot] = rest
+                together += ends
 
         def start(world: World, here: Context, number: int) -> None:
             frame = world.get(Ref(ctx.frame), Frame)
@@ -138,6 +145,13 @@ class Loops:
 
     def _unrolled(self, node: cst.For, values: list[Value], w: World, ctx: Context) -> Outcome:
         out = Outcome()
+        worlds = self._each(node, values, w, ctx, out)
+        if not out.breaks:
+            self.m.stepping.left((id(node), ctx.key), worlds, ctx)
+        return self._leave(node, worlds, out, ctx)
+
+    def _each(self, node: cst.For, values: list[Value], w: World, ctx: Context, out: Outcome) -> list[World]:
+        """An iteration for each of these values: the worlds in which they end, beside the ways out of the loop."""
         worlds = [w]
         live = self.m.liveness.again(node, ctx)
         for number, value in enumerate(values):
@@ -153,9 +167,7 @@ class Loops:
             worlds = self.m.flow.fewer(body.normal + body.continues, live)
             if not worlds:
                 break
-        if not out.breaks:
-            self.m.stepping.left((id(node), ctx.key), worlds, ctx)
-        return self._leave(node, worlds, out, ctx)
+        return worlds
 
     def _lose_count(self, node: cst.For, w: World, ctx: Context) -> None:
         """One iteration stands for many: a number that each of them changes may be any."""

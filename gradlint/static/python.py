@@ -8,13 +8,14 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.context import Arguments, Context
-from gradlint.static.joining import MAX_ALTERNATIVES
+from gradlint.static.joining import MAX_ALTERNATIVES, acts
 from gradlint.static.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
 from gradlint.static.slices import Place
 from gradlint.static.subject_names import each_optimizer, known_by
 from gradlint.static.torch_table import STRINGS, any_of
 from gradlint.static.values import (
     NONE,
+    Bound,
     Choice,
     Const,
     External,
@@ -27,6 +28,7 @@ from gradlint.static.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.world import World, fresh
 
@@ -90,6 +92,21 @@ class Python:
             return Items([optimizer], self.never)
         return Items(None, lambda world, here: self.element(value, world, here))
 
+    def leading(self, value: Value, w: World) -> tuple[list[Value], Value]:
+        """The objects of the project that a list begins with, and what stands for the rest: any number of others.
+
+        These are asked in turn, as callbacks are: that one of them does something is known though others come after it.
+        """
+        row = w.get(w.resolve(value), Sequence)
+        if row is None or row.tail is None or not 0 < len(row.items) <= MAX_UNROLLED:
+            return [], value
+        items = [w.resolve(item) for item in row.items]
+        if not all(acts(item, w) for item in items):
+            return [], value
+        rest: Sequence = row.copy()
+        rest.items, rest.sites = [], []
+        return items, w.new(rest)
+
     def _parameters(self, choice: Choice, w: World, ctx: Context, site: Site) -> Value | None:
         """What stands for the parameters of one of a few modules; None if that is not what a choice is between."""
         held = [w.get(w.resolve(value), Instance) for value in choice.alternatives]
@@ -114,6 +131,9 @@ class Python:
                 return Unknown(("element", fresh()))
             if obj.clears and obj.tail is not None:
                 self.m.witness.cleared(obj.clears, "call", w, ctx, ctx.unit.here, certain=False)
+            several = list(dict.fromkeys(one for part in parts for one in each_of(w.resolve(part))))
+            if self._are_mixed(several, w):
+                return self.m.escapes.any_of(several, w)
             joined = parts[0]
             for part in parts[1:]:
                 joined = self.m.choices.either(joined, part, w)
@@ -140,6 +160,16 @@ class Python:
         if isinstance(value, Unknown):
             return Unknown(("element", fresh(), value.key), hint, value.deps)
         return Unknown(("element", fresh()), hint)
+
+    def _are_mixed(self, values: list[Value], w: World) -> bool:
+        """Whether objects of several classes are made at several places: what they do depends on which come first.
+
+        Of those that one place makes, as by names in a configuration, any may be the one.
+        """
+        called = [value.receiver if isinstance(value, Bound) else value for value in values]
+        found = [w.get(value, Instance) for value in called if isinstance(value, Ref) and acts(value, w)]
+        classes = {obj.cls.unit for obj in found if obj is not None and obj.cls is not None}
+        return len(classes) > 1 and len({obj.made_at for obj in found if obj is not None}) > 1
 
     def renew(self, value: Value, w: World) -> Value:
         """A value like this one, but another one: the next element of an unknown number of them."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as AbstractSequence
 from functools import partial
+from itertools import zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from gradlint.static.joining import alternatives_of, join, join_results
+from gradlint.static.joining import acts, alternatives_of, join, join_results
 from gradlint.static.values import (
+    Bound,
     Choice,
     Const,
     Frame,
+    Function,
     Group,
     Instance,
+    Lambda,
     Mapping,
     Object,
     Sequence,
@@ -158,11 +162,32 @@ def _instances_differ(x: Instance, y: Instance, a: World, b: World) -> Iterator[
         yield 30, None
 
 
+def _lists_differ(x: Sequence, y: Sequence, a: World, b: World) -> Iterator[_Difference]:
+    """What is there to be called is in the one list and not in the other: together they may do what neither does."""
+    for mine, theirs in zip_longest(x.items, y.items):
+        if mine is theirs or _called(mine, a) == _called(theirs, b):
+            continue
+        if acts(mine, a) or acts(theirs, b):
+            yield 10, None
+            return
+
+
+def _called(value: Value | None, w: World) -> Hashable:
+    """What tells a value that is there to be called from others: a function is the same wherever it was made."""
+    value = w.resolve(value) if value is not None else None
+    if isinstance(value, Choice):
+        return value.alternatives
+    if isinstance(value, (Function, Lambda)):
+        return value.unit, getattr(value, "site", None)
+    return (value.receiver, value.name) if isinstance(value, Bound) else value
+
+
 _DIFFERENCES: dict[type[Object], Callable[[Any, Any, World, World], Iterator[_Difference]]] = {
     Frame: _frames_differ,
     Group: _groups_differ,
     Tensor: _tensors_differ,
     Instance: _instances_differ,
+    Sequence: _lists_differ,
     Mapping: lambda x, y, a, b: _dicts_differ(x.items, y.items, a, b),
 }
 """How an object that is the one thing in the first world and another in the second differs, as far as it matters."""

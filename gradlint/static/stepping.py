@@ -12,7 +12,7 @@ from gradlint import events
 from gradlint.static.context import Arguments, Context
 from gradlint.static.nodes import children
 from gradlint.static.ops import Op
-from gradlint.static.values import NONE, Const, Group, Instance, Left, Ref, Tensor, Unknown, Value
+from gradlint.static.values import ESCAPED, NONE, Const, Group, Instance, Left, Ref, Tensor, Unknown, Value
 from gradlint.static.world import World
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Stepping:
             self.m.witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
             if name == "step":
                 w.write(receiver.id).groups |= groups
-                if on and "<escaped>" not in obj.attrs:
+                if on and ESCAPED not in obj.attrs:
                     self.m.witness.send(events.ScalerStepped(site=site, touches=_all(groups)), w, ctx)
                 self.m.optimizers.stepped(first, w, ctx, site)
         elif name == "update":

@@ -190,6 +190,9 @@ SOME_METHOD = "some method"
 OPEN = "<open>"
 """An attribute of the object of a class that nothing builds: what it does, a subclass may do in another way."""
 
+ESCAPED = "<escaped>"
+"""An attribute of an object that code had which could not be followed: that may have set others."""
+
 WALKED = "walked"
 """With a place: what a world is bound to once a backward pass has started there."""
 

@@ -27,6 +27,7 @@ OTHERWISE = {
         "nothing calls the methods"
     ),
     "loss_keeps_graph-losses in records": "the guard looks into no objects",
+    "loss_keeps_graph-what one of some recorders keeps": "the guard looks into no objects",
     "missing_zero_grad-sharpness-aware minimisation that keeps the gradients of either step": (
         "to the guard, what climbs is no step"
     ),
