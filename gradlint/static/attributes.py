@@ -205,10 +205,7 @@ class Attributes:
             if late is not None:
                 return late
             other = self.m.definitions.attribute(obj.cls, "__getattr__", w)
-            if isinstance(other, Function) and obj.kind in (
-                "",
-                "dict",
-            ):  # what is missing here is asked of what it wraps
+            if isinstance(other, Function) and obj.kind in ("", "dict"):  # what is missing is asked of what it wraps
                 given = Arguments([Const(name)])
                 return self.m.calls.joined(self.m.calls.function(other, given, w, ctx, site, owner), w)
         return w.resolve(Unknown(("attribute", owner, name), name))

@@ -67,6 +67,8 @@ class Names:
             return Const("__main__")
         if name in _BUILTINS:
             return External(f"builtins.{name}")
+        if name == "torch" and any(isinstance(source, str) for star in stars for source in star.sources):
+            return External(name)  # whatever else a file that is not at hand brings, that is torch
         return Unknown(("name", ctx.module.path, name), name)
 
     def assign(self, name: str, value: Value, w: World, ctx: Context) -> None:
