@@ -112,14 +112,10 @@ def _unit(
         if not inline:
             unit.set_body(_units(node.body, lines, module, unit))
         return unit
-    return StatementUnit(
-        module,
-        parent,
-        rows=rows,
-        place=place,
-        is_text=all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in nodes),
-        is_main=len(nodes) == 1 and _is_main(node),
-    )
+    statement = StatementUnit(module, parent, rows=rows, place=place)
+    statement.is_text = all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in nodes)
+    statement.is_main = len(nodes) == 1 and _is_main(node)
+    return statement
 
 
 def _is_main(node: ast.stmt) -> bool:

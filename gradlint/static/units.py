@@ -235,28 +235,10 @@ class Unit:
 
 
 class StatementUnit(Unit):
-    """A statement that defines no function or class, with all that stands in it.
+    """A statement that defines no function or class, with all that stands in it."""
 
-    Args:
-        module: as of any unit, and so the others that are not told here.
-        is_text: it is nothing but a constant, as a docstring is, and does nothing.
-        is_main: it does something only where its file is the program.
-    """
-
-    def __init__(
-        self,
-        module: Module,
-        parent: Unit | None,
-        *,
-        rows: tuple[int, int] | None = None,
-        place: int = 0,
-        parsed: tuple[Tree, cst.CSTNode] | None = None,
-        is_text: bool = False,
-        is_main: bool = False,
-    ) -> None:
-        super().__init__(module, parent, rows=rows, place=place, parsed=parsed)
-        self.is_text = is_text
-        self.is_main = is_main
+    is_text = False  #: it is nothing but a constant, as a docstring is, and does nothing
+    is_main = False  #: it does something only where its file is the program
 
     @property
     def node(self) -> cst.BaseStatement:
