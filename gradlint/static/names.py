@@ -10,7 +10,7 @@ import libcst as cst
 
 from gradlint.static.context import Context
 from gradlint.static.index import named
-from gradlint.static.joining import MAX_ALTERNATIVES
+from gradlint.static.joining import MAX_DEFINITIONS
 from gradlint.static.torch_table import (
     DROPOUTS,
     FUNCTIONS,
@@ -213,7 +213,7 @@ class Imports:
         """``getattr(module, name)`` with an unknown name: one of its classes or functions, if they are few."""
         units = [unit for unit in owner.module.units if isinstance(unit, (FunctionUnit, ClassUnit))]
         values = [self.member(owner.module, unit.name, w, ctx) for unit in units]
-        if 0 < len(values) <= MAX_ALTERNATIVES:
+        if 0 < len(values) <= MAX_DEFINITIONS:
             return Choice(("member", owner.module.path), tuple(values)) if len(values) > 1 else values[0]
         return Unknown(("member", fresh()))
 
