@@ -100,13 +100,18 @@ def measure(folder: Path, tools: argparse.Namespace) -> dict[str, Cost]:
     return costs
 
 
+def _command(name: str) -> str:
+    """A command by a name that means the same in every folder."""
+    return os.path.abspath(name) if os.sep in name else name
+
+
 def main() -> None:
     """Print the ratios."""
     parser = argparse.ArgumentParser(description="cost of a check, as ratios")
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ruff", help="the command")
-    parser.add_argument("--torchfix", help="the command")
+    parser.add_argument("--ruff", type=_command, help="the command")
+    parser.add_argument("--torchfix", type=_command, help="the command")
     options = parser.parse_args()
     for folder in options.folders:
         costs = measure(folder.resolve(), options)
