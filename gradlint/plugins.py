@@ -12,7 +12,7 @@ GROUP = "gradlint.rules"
 def load() -> None:
     """Import what the installed packages declare in the group; by being defined, rules register themselves.
 
-    ``importlib.metadata`` takes as long to import as click, and is only where a package may declare something.
+    ``importlib.metadata`` takes as long to import as click; it is imported only where a package may declare something.
     """
     if not may_be_brought(sys.path):
         return

@@ -315,7 +315,8 @@ class _Analyzer:
     def _referenced(self, modules: list[Module], pending: list[DefinitionUnit]) -> dict[Unit, bool]:
         """Functions that other code mentions: of their own file, or of one that mentions theirs.
 
-        Also told is whether another function does.  Code that is not worth following sets no gradient mode.
+        Also told is whether another function does, or a statement that sets a gradient mode.  Code that is not worth
+        following sets none.
         """
         at_home: dict[tuple[Module, str], list[FunctionUnit]] = {}
         abroad: dict[str, dict[str, list[FunctionUnit]]] = {}  # by their names, and those of their files
@@ -331,7 +332,8 @@ class _Analyzer:
             for leaf in parts:
                 if isinstance(leaf, StatementUnit) and leaf.is_import:
                     continue
-                within = isinstance(leaf, FunctionUnit)
+                mode = self.reach.scope(module).mentions(leaf) & Feature.GRAD_MODE
+                within = isinstance(leaf, FunctionUnit) or bool(mode)
                 own = leaf.name if isinstance(leaf, FunctionUnit) else None
                 named = abroad.keys() & leaf.words - {own}
                 if named and isinstance(leaf, FunctionUnit) and not self.effort.steps(leaf.class_unit or leaf):
