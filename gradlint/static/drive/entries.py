@@ -15,7 +15,6 @@ from gradlint.static.knowledge.torch_table import (
     is_test,
 )
 from gradlint.static.python.budget import CLOSE, BudgetExceededError
-from gradlint.static.python.escapes import reachable
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join
 from gradlint.static.state.reducing import reduce
@@ -39,6 +38,7 @@ from gradlint.static.text.files import Module
 from gradlint.static.text.reach import reached_from
 from gradlint.static.text.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.torch.escapes import reachable
 
 if TYPE_CHECKING:
     from gradlint.static.drive.interpreter import Interpreter

@@ -19,7 +19,7 @@ from gradlint.static.python.decisions import Decisions
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.dispatch import Dispatch
-from gradlint.static.python.escapes import Escapes
+from gradlint.static.python.domain import Domain
 from gradlint.static.python.expressions import Expressions
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.images import Images
@@ -54,6 +54,8 @@ from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
+from gradlint.static.torch.domain import fill
+from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
@@ -104,6 +106,7 @@ class Interpreter:
         self.budget = Budget()
         self.reach = reach
         self.ledgers = Ledgers()
+        self.domain = Domain()
         self.hooks = Hooks(self)
         self.images = Images(self)
         self.names = Names(self)
@@ -166,6 +169,7 @@ class Interpreter:
         self.containers = Containers(self)
         self.dicts = DictObjects(self)
         self.nested = Nested(self)
+        fill(self.domain, self)
         self.called: set[Unit] = set()  #: functions that were executed
         self.applied: set[Site] = set()  #: lambdas that were executed
         self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`

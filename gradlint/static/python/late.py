@@ -69,7 +69,7 @@ class LateAttributes:
         value = scratch.resolve(value)
         made = [key for key, late in scratch.heap.items() if isinstance(late, Group) and w.find(key) is None]
         w.adopt(scratch.heap)
-        self.m.escapes.doubt(made, [], w)
+        self.m.domain.escapes.doubt(made, [], w)
         new = w.write(owner.id)
         for other, late in obj.attrs.items() if obj is not None else ():
             # One run gives them all: an optimizer holds the parameters of the model that was set beside it.
@@ -126,7 +126,7 @@ class LateAttributes:
             here = ctx.at("filling", method)
             results = self.m.calls.function(function, Arguments(open=True), scratch, here, method.here, owner)
             if results:
-                self.m.trainers.returned(owner, method.name, results, here, method.here)
+                self.m.domain.calls.returned(owner, method.name, results, here, method.here)
                 self.m.calls.joined(results, scratch)
                 end = scratch if end is None else join(end, scratch)
         return end

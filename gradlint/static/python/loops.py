@@ -46,7 +46,7 @@ class Loops:
             iterable = self.m.eval(node.iter, world, ctx)
             items = self.m.collections.iterate(iterable, world, ctx, ctx.site(node.iter))
             if items.known is not None:
-                known = self.m.parameter_names.apart(iterable, node, world) or items.known
+                known = self.m.domain.branches.apart(iterable, node, world) or items.known
                 with self.m.flow.partly(len(worlds) == 1):
                     result = self._unrolled(node, known, world, ctx)
                 out.normal += result.normal
@@ -147,7 +147,7 @@ class Loops:
         out = Outcome()
         worlds = self._each(node, values, w, ctx, out)
         if not out.breaks:
-            self.m.stepping.left((id(node), ctx.key), worlds, ctx)
+            self.m.domain.branches.left((id(node), ctx.key), worlds, ctx)
         return self._leave(node, worlds, out, ctx)
 
     def _each(self, node: cst.For, values: list[Value], w: World, ctx: Context, out: Outcome) -> list[World]:
@@ -157,7 +157,7 @@ class Loops:
         for number, value in enumerate(values):
             here = ctx.at(id(node), number).iterating((id(node), ctx.key))
             for world in worlds:
-                if self.m.tensors.several(value, world):
+                if self.m.domain.items.several(value, world):
                     self._lose_count(node, world, here)
                 self.m.flow.bind(node.target, value, world, here, node.target)
             body = self.m.flow.block(node.body.body, worlds, here)
@@ -178,7 +178,7 @@ class Loops:
 
     def _some(self, value: Value, worlds: list[World]) -> None:
         """A value that stands for several parameters: what was done to it on one way was done to some of them."""
-        for key in {key for world in worlds for key in self.m.tensors.several(value, world)}:
+        for key in {key for world in worlds for key in self.m.domain.items.several(value, world)}:
             answers = {getattr(world.find(key), "requires_grad", None) for world in worlds}
             for world in worlds if len(answers) > 1 else ():
                 world.write(key).requires_grad = None
@@ -203,7 +203,7 @@ class Loops:
         out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
         ends = reduce(ends, MAX_EXITS, self.m.liveness.again(node, ctx))
         if not out.breaks:
-            self.m.stepping.left((id(node), ctx.key), ends, ctx)
+            self.m.domain.branches.left((id(node), ctx.key), ends, ctx)
         return self._leave(node, ends, out, ctx)
 
     def _iterations(

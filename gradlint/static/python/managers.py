@@ -80,9 +80,8 @@ class Managers:
         exits = out.exits
         for world in [*out.normal, *exits] if kind in ("gradmode", "exitstack") else exits:
             world.grad = before
-        if obj is not None and kind == "hook":
-            for world in [*out.normal, *exits]:
-                self.m.hooks.removed(obj, world)
+        for world in [*out.normal, *exits] if obj is not None else ():
+            self.m.domain.escapes.left(obj, world)
         return out
 
     def entered(self, manager: Value, w: World) -> None:

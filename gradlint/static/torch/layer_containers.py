@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Layer, Op
-from gradlint.static.python.collections import Index, Items
+from gradlint.static.python.domain import Index, Items
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.values import NONE, Choice, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value

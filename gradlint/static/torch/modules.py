@@ -15,7 +15,7 @@ from gradlint.static.knowledge.torch_table import (
     heads,
     names_parameter,
 )
-from gradlint.static.python.collections import Index, Items
+from gradlint.static.python.domain import Index, Items
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.provenance import looks_like_module
