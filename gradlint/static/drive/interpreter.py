@@ -14,6 +14,7 @@ from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.containers import Containers
+from gradlint.static.python.counting import Counting
 from gradlint.static.python.coverage import Coverage
 from gradlint.static.python.decisions import Decisions
 from gradlint.static.python.definitions import Definitions
@@ -23,13 +24,15 @@ from gradlint.static.python.domain import Domain
 from gradlint.static.python.expressions import Expressions
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.images import Images
+from gradlint.static.python.imports import Imports
 from gradlint.static.python.late import LateAttributes
 from gradlint.static.python.loops import Loops
 from gradlint.static.python.managers import Managers
-from gradlint.static.python.names import Imports, Names
+from gradlint.static.python.names import Names
 from gradlint.static.python.nested import Nested
 from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.records import Records
+from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context, forget_keys
 from gradlint.static.state.joining import join
@@ -107,6 +110,8 @@ class Interpreter:
         self.reach = reach
         self.ledgers = Ledgers()
         self.domain = Domain()
+        self.counting = Counting()
+        self.whole = Wholeness()
         self.hooks = Hooks(self)
         self.images = Images(self)
         self.names = Names(self)
@@ -220,7 +225,7 @@ class Interpreter:
         self.coverage.settle()
         self.liveness.trim()
         self.ledgers.trim()
-        self.loops.trim()
+        self.counting.trim()
         if self.project.trees.trim():
             forget_keys()
             self.witness.trim()
@@ -252,7 +257,7 @@ class Interpreter:
                     out.normal = [self._bound(assigned_in(unit.text), world, here) for world in reached]
                     continue
                 self.flow.statements(unit.node, reached, here, out)
-                if self.flow.whole:
+                if self.whole.holds:
                     self.settle()
                 continue
             for world in reached:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import canonical
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import dict_of
 from gradlint.static.state.values import (
     ESCAPED,
@@ -99,7 +100,7 @@ class Attributes:
             for alternative in owner.alternatives:
                 world = w.copy()
                 results.append((world, self.get(alternative, name, world, ctx, site)))
-            return self.m.calls.joined(results, w)
+            return joined(results, w)
         if isinstance(owner, Const):
             return Bound(owner, name)
         if isinstance(owner, Function) and name == "__name__":
@@ -200,14 +201,14 @@ class Attributes:
             other = self.m.definitions.attribute(obj.cls, "__getattr__", w)
             if isinstance(other, Function) and obj.kind in ("", "dict"):  # what is missing is asked of what it wraps
                 given = Arguments([Const(name)])
-                return self.m.calls.joined(self.m.calls.function(other, given, w, ctx, site, owner), w)
+                return joined(self.m.calls.function(other, given, w, ctx, site, owner), w)
         return w.resolve(Unknown(("attribute", owner, name), name))
 
     def _bind(self, found: Value, owner: Value, cls: Class, w: World, ctx: Context, site: Site) -> Value:
         if not isinstance(found, Function):
             return found
         if found.kind == "property":
-            return self.m.calls.joined(self.m.calls.function(found, Arguments(), w, ctx, site, owner), w)
+            return joined(self.m.calls.function(found, Arguments(), w, ctx, site, owner), w)
         if found.kind == "static":
             return found
         return Bound(cls if found.kind == "class" else owner, found.unit.name, found)
@@ -240,7 +241,7 @@ class Attributes:
             obj = w.find(owner.id)
             setter = self._setter(obj, name, w) if isinstance(obj, Instance) else None
             if setter is not None:
-                self.m.calls.joined(self.m.calls.function(setter, Arguments([value]), w, ctx, site, owner), w)
+                joined(self.m.calls.function(setter, Arguments([value]), w, ctx, site, owner), w)
             elif isinstance(obj, Mapping):
                 w.write(owner.id).items[Const(name)] = value
             elif obj is not None and not isinstance(obj, Sequence):

@@ -13,6 +13,7 @@ from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, TELLING_M
 from gradlint.static.python.options import PARSER, Options
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import COPY, COUNTED, beginning
 from gradlint.static.state.values import (
     NONE,
@@ -253,7 +254,7 @@ class BuiltinCalls:
         out = []
         for number, value in enumerate(values):
             here = ctx.at(site, number)
-            out.append(self.m.calls.joined(self.m.calls.call(function, Arguments([value]), w, here, site), w))
+            out.append(joined(self.m.calls.call(function, Arguments([value]), w, here, site), w))
         if known_items is not None:
             return w.new(Sequence(out, [None] * len(out)))
         return w.new(Sequence([], [], out[0], own=self.m.domain.items.made_since(out[0], ctx.iteration, w)))
@@ -272,7 +273,7 @@ class BuiltinCalls:
         result = values[0]
         for number, value in enumerate(values[1:]):
             here = ctx.at(site, number)
-            result = self.m.calls.joined(self.m.calls.call(function, Arguments([result, value]), w, here, site), w)
+            result = joined(self.m.calls.call(function, Arguments([result, value]), w, here, site), w)
         return result
 
     def _chain(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -347,7 +348,7 @@ class BuiltinCalls:
         if isinstance(owner, Choice) and args.get(2) is not None:
             ways = [(w.copy(), [value, *args.positional[1:]]) for value in owner.alternatives]
             results = [(way, self._getattr(replace(args, positional=given), way, ctx, site)) for way, given in ways]
-            return self.m.calls.joined(results, w)
+            return joined(results, w)
         if isinstance(name, Const) and isinstance(name.value, str):
             value = w.resolve(self.m.attributes.get(owner, name.value, w, ctx, site))
             default = args.get(2)

@@ -11,7 +11,7 @@ import libcst as cst
 
 from gradlint.static.knowledge.torch_table import LOSSES, MODULE_METHODS
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.joining import join_results
+from gradlint.static.state.joining import join_results, joined
 from gradlint.static.state.outcome import MAX_EXITS, Results
 from gradlint.static.state.provenance import from_module
 from gradlint.static.state.reducing import reduce_results
@@ -57,14 +57,6 @@ class Calls:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._trainable: set[Unit] = set()  #: classes of modules that turned out to have parameters
-
-    def joined(self, results: Results, w: World) -> Value:
-        """Go on in ``w`` with the join of all the ways a call may have ended."""
-        if not results:
-            return Unknown(("never", fresh()))
-        world, value = join_results(results)
-        w.become(world)
-        return w.resolve(value)
 
     # --- from syntax
 
@@ -149,7 +141,7 @@ class Calls:
         """Call ``receiver.name(...)``."""
         receiver = self.m.choices.used(receiver, w)
         if isinstance(receiver, Choice):
-            with self.m.flow.partly():
+            with self.m.whole.partly():
                 return self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
         if isinstance(receiver, (Unknown, Const)):
             attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
@@ -175,7 +167,7 @@ class Calls:
         if isinstance(callee, Bound) and callee.function is not None:
             act = partial(self.function, callee.function, args, w, ctx, site, callee.receiver)
             return self.m.domain.calls.followed(callee, args, w, ctx, site, act)
-        with self.m.flow.partly():  # who calls functions in turn may do so several times
+        with self.m.whole.partly():  # who calls functions in turn may do so several times
             return self._indirect(callee, args, w, ctx, site)
 
     def _indirect(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -551,7 +543,7 @@ class Calls:
                 given = self.m.definitions.attribute(cls, name, w)
                 if isinstance(given, Partial) and given.function == External("dataclasses.field"):
                     made = self.call(given.args[0], Arguments(), w, ctx.at(site, name), site)
-                    given = self.joined(made, w)
+                    given = joined(made, w)
             if given is not None:
                 w.write(ref.id).attrs[name] = given
 

@@ -67,7 +67,7 @@ class Choices:
         self, value: Value, items: AbstractMapping[Value, Value], key: Value, w: World, default: Value | None = None
     ) -> Value:
         """What was looked up by a key that is not known: which value it is tells the key, and the other way round."""
-        if not isinstance(value, Choice) or not isinstance(key, Unknown) or self.m.loops.counts(key):
+        if not isinstance(value, Choice) or not isinstance(key, Unknown) or self.m.counting.counts(key):
             return value
         if not all(isinstance(each, Const) for each in items):
             return value

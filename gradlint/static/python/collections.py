@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge.torch_table import STRINGS, any_of
 from gradlint.static.python.domain import Index, Items
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.joining import MAX_ALTERNATIVES, acts
+from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
 from gradlint.static.state.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
 from gradlint.static.state.subject_names import each_optimizer, known_by
 from gradlint.static.state.values import (
@@ -299,14 +299,14 @@ class Collections:
         """An item at a place that is not known; a loop that counts the places comes to another one each time."""
         value = self._one_of(parts, w)
         some = parts[0] if len(parts) == 1 else value
-        if type(some) is not Choice or type(index) is not Unknown or not self.m.loops.counts(index):
+        if type(some) is not Choice or type(index) is not Unknown or not self.m.counting.counts(index):
             return value
         if any(w.get(one, Instance) is None for one in some.alternatives):
             return value
         place = tuple(parts), index.key
         if place not in self._chosen:
             self._chosen[place] = fresh()
-        self.m.loops.taken(index, some, w, apart=len(parts) > 1)
+        self.m.counting.taken(index, some, w, apart=len(parts) > 1)
         return w.resolve(Choice(self._chosen[place], some.alternatives))
 
     def _one_of(self, parts: list[Value], w: World) -> Value:
@@ -325,7 +325,7 @@ class Collections:
             return None
         if not isinstance(index, (Const, Unknown)) or index in obj.items or (isinstance(index, Unknown) and obj.items):
             return None
-        made = self.m.calls.joined(self.m.calls.call(obj.factory, Arguments(), w, ctx, site), w)
+        made = joined(self.m.calls.call(obj.factory, Arguments(), w, ctx, site), w)
         new: Mapping = w.write(owner.id)
         if isinstance(index, Const):
             new.items[index] = made
@@ -390,7 +390,7 @@ class Collections:
         elif (own := self.m.dicts.own(owner, w, "__setitem__")) is not None and isinstance(
             index, (Const, Unknown, Ref)
         ):
-            self.m.calls.joined(self.m.calls.function(own, Arguments([index, value]), w, ctx, site, owner), w)
+            joined(self.m.calls.function(own, Arguments([index, value]), w, ctx, site, owner), w)
         elif isinstance(obj, Instance) and isinstance(owner, Ref):
             self.m.domain.items.set_in(owner, obj, index, value, w, site)
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from gradlint.static.state.context import Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.provenance import key_of, mode_of
 from gradlint.static.state.values import (
@@ -188,8 +189,8 @@ class Expressions:
         return w.resolve(self.m.attributes.get(owner, node.attr.value, w, ctx, ctx.site(node)))
 
     def _call(self, node: cst.Call, w: World, ctx: Context) -> Value:
-        with self.m.flow.partly():
-            return self.m.calls.joined(self.m.calls.call_node(node, w, ctx), w)
+        with self.m.whole.partly():
+            return joined(self.m.calls.call_node(node, w, ctx), w)
 
     def _subscript(self, node: cst.Subscript, w: World, ctx: Context) -> Value:
         owner = w.resolve(self.m.eval(node.value, w, ctx))
@@ -271,7 +272,7 @@ class Expressions:
         return Unknown(("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
 
     def _boolean(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
-        value = self.m.calls.joined(self._short_circuit(node, w, ctx), w)
+        value = joined(self._short_circuit(node, w, ctx), w)
         return self.m.domain.branches.combined(value) if self.m.domain.branches.asked_by(node.left) else value
 
     def _short_circuit(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Results:
@@ -288,14 +289,14 @@ class Expressions:
     def _conditional(self, node: cst.IfExp, w: World, ctx: Context) -> Value:
         if self.m.domain.branches.asked_by(node.test):
             if _calls_either(node) and not self.m.domain.branches.settled_by(node.test, False):
-                return self.m.calls.joined(self._in_its_mode(node, w, ctx), w)
+                return joined(self._in_its_mode(node, w, ctx), w)
             value = w.resolve(self.m.eval(node.test, w, ctx))
             chosen = node.body if self.m.conditions.truth(value, w)[0] is not False else node.orelse
             checked, w.module_checked = w.module_checked, True
             result = w.resolve(self.m.eval(chosen, w, ctx))
             w.module_checked = checked
             return self.m.domain.branches.chosen(result)
-        return self.m.calls.joined(self._either(node, w, ctx), w)
+        return joined(self._either(node, w, ctx), w)
 
     def _in_its_mode(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
         """The result of one call where the mode is settled, and of another where it is not."""
@@ -327,7 +328,7 @@ class Expressions:
             return results
         if len(results) == 2 and self._is_given_or_made(values):
             return results
-        return [(w, self.m.calls.joined(results, w))]
+        return [(w, joined(results, w))]
 
     def _is_given_or_made(self, values: list[tuple[Value, World]]) -> bool:
         """Whether a value is either not known, or a model of the project or a loss."""

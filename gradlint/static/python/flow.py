@@ -34,7 +34,6 @@ class Flow:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self.whole = True  #: no other worlds will come to what is being executed
         self._compound: dict[type, Callable[..., Outcome]] = {
             cst.If: self._if,
             cst.With: machine.managers.run,
@@ -71,7 +70,7 @@ class Flow:
                 break
             reached, out.normal = out.normal, []
             self.statements(statement, reached, ctx, out)
-            if self.whole:
+            if self.m.whole.holds:
                 self.m.settle()
         return out
 
@@ -87,7 +86,7 @@ class Flow:
             out.normal += result.normal
             out.absorb(result)
         else:
-            with self.partly(len(worlds) == 1):
+            with self.m.whole.partly(len(worlds) == 1):
                 for world in worlds:
                     self.m.liveness.reached(node, ctx.frame)
                     self.statement(node, world, ctx, out)
@@ -113,7 +112,7 @@ class Flow:
             if len(worlds) == 1:
                 out.normal += small(node, worlds[0], ctx)
                 return
-            with self.partly():
+            with self.m.whole.partly():
                 for world in worlds:
                     out.normal += small(node, world, ctx)
             return
@@ -124,7 +123,7 @@ class Flow:
             out.absorb(result)
         elif isinstance(node, cst.Return):
             worlds = self.m.decisions.before(node, w, ctx)
-            with self.partly(len(worlds) == 1):
+            with self.m.whole.partly(len(worlds) == 1):
                 for world in worlds:
                     ends = self.value(node.value, world, ctx) if node.value else [(world, NONE)]
                     out.returns += [(end, self.m.domain.branches.returned(value, end, ctx)) for end, value in ends]
@@ -140,10 +139,6 @@ class Flow:
 
     def _line(self, node: cst.SimpleStatementLine, w: World, ctx: Context) -> Outcome:
         return self.block(node.body, [w], ctx)
-
-    def partly(self, whole: bool = False) -> _Partly:
-        """What is executed meanwhile is executed for other worlds as well, unless these are the whole."""
-        return _Partly(self, whole)
 
     def value(self, node: cst.BaseExpression, w: World, ctx: Context) -> Results:
         """Evaluate an expression at the top of a statement: a call there may fork the world, a condition as well."""
@@ -312,7 +307,7 @@ class Flow:
             out.normal = []
         out.normal = self.fewer(out.normal)
         if node.finalbody is not None:
-            with self.partly():  # those that leave otherwise come after the others
+            with self.m.whole.partly():  # those that leave otherwise come after the others
                 out = self._finally(node.finalbody, out, ctx)
         return out
 
@@ -376,21 +371,3 @@ def _exits(body: cst.BaseSuite) -> bool:
     if type(last) is cst.SimpleStatementLine:
         last = last.body[-1]
     return type(last) in (cst.Return, cst.Raise, cst.Continue, cst.Break)
-
-
-class _Partly:
-    """A context manager; one by ``contextlib`` takes a fortieth of a check more."""
-
-    __slots__ = ("_before", "_flow", "_whole")
-
-    def __init__(self, flow: Flow, whole: bool) -> None:
-        self._flow = flow
-        self._whole = whole
-
-    def __enter__(self) -> None:
-        flow = self._flow
-        self._before = flow.whole
-        flow.whole = flow.whole and self._whole
-
-    def __exit__(self, *_: object) -> None:
-        self._flow.whole = self._before
