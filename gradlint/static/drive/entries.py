@@ -15,6 +15,7 @@ from gradlint.static.knowledge.torch_table import (
     is_test,
 )
 from gradlint.static.python.budget import CLOSE, BudgetExceededError
+from gradlint.static.state.contents import reachable
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join, joined
 from gradlint.static.state.reducing import reduce
@@ -38,7 +39,6 @@ from gradlint.static.text.files import Module
 from gradlint.static.text.reach import reached_from
 from gradlint.static.text.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
-from gradlint.static.torch.escapes import reachable
 
 if TYPE_CHECKING:
     from gradlint.static.drive.interpreter import Interpreter
@@ -57,20 +57,20 @@ class Entries:
 
     def module(self, module: Module) -> None:
         """The body of a module, as an import executes it."""
-        self.m.images.enter(module, World(self.m.shared))
+        self.m.images.enter(module, World(self.m.images.shared))
 
     def main(self, module: Module) -> None:
         """The ``if __name__ == "__main__"`` parts of a module."""
         units = [u for u in module.units if isinstance(u, StatementUnit) and "__name__" in u.words]
         if not units:
             return
-        world = World(self.m.shared)
+        world = World(self.m.images.shared)
         frame = self.m.images.enter(module, world)
         if frame is None:
             return
         world.write(frame).vars["__name__"] = Const("__main__")
         ctx = Context(module, units[0], frame).at("main", module)
-        ends = self.m.run_units(list(units), [world], ctx).normal
+        ends = self.m.bodies.units(list(units), [world], ctx).normal
         self._done(ends, ctx, set())
 
     def function(self, unit: FunctionUnit, grad: bool | None) -> None:
@@ -86,17 +86,17 @@ class Entries:
             value = self.m.definitions.function(unit, ctx)
         if grad is None:
             world.grad = None
-        if unit not in self.m.called:
+        if unit not in self.m.progress.called:
             self.alone.add(unit)
         self._call(value, world, ctx, None)
 
     def lambdas(self, module: Module) -> None:
         """The lambdas that the body of a module gives a name and that nothing has called, with unknown arguments."""
-        world = World(self.m.shared)
+        world = World(self.m.images.shared)
         frame = self.m.images.enter(module, world)
         variables = world.find(frame) if frame is not None else None
         for value in list(variables.vars.values()) if isinstance(variables, Frame) else ():
-            if isinstance(value, Lambda) and value.unit.module is module and value.site not in self.m.applied:
+            if isinstance(value, Lambda) and value.unit.module is module and value.site not in self.m.progress.applied:
                 trial = world.copy()
                 trial.grad = None
                 ctx = Context(module, value.unit, value.frame).at("lambda", value.site)
@@ -108,7 +108,7 @@ class Entries:
         Some may be called once more: those of which something has not been executed.
         """
         methods = self._due(unit, again)
-        built = unit in self.m.built and (unit not in self._unbuilt or bool(again))
+        built = unit in self.m.progress.built and (unit not in self._unbuilt or bool(again))
         if built and not methods:
             return
         if not built:
@@ -144,10 +144,10 @@ class Entries:
         due: list[FunctionUnit] = []
         leading = [] if built else self._leading(unit, methods)
         for method in (*leading, *methods):
-            called = method in self.m.called and method not in again and method not in leading
+            called = method in self.m.progress.called and method not in again and method not in leading
             if called or method.name == "__init__":
                 continue
-            if method not in self.m.called:
+            if method not in self.m.progress.called:
                 self.alone.add(method)
             if method not in again:
                 due.append(method)
@@ -195,7 +195,7 @@ class Entries:
         return not around.words & CLEARING
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
-        world = World(self.m.shared)
+        world = World(self.m.images.shared)
         frame = self.m.images.enter(unit.module, world)
         if frame is None:
             return None
@@ -211,7 +211,7 @@ class Entries:
         trial = end.copy()
         if obj is not None and is_called_without_grad(obj.kind, method.name):
             trial.grad = False
-        elif method.name in self.m.unrecorded_names:  # the object may be of this class
+        elif method.name in self.m.progress.unrecorded_names:  # the object may be of this class
             trial.grad = None
         if obj is not None and obj.kind == "lightning" and method.name == TRAINING_STEP:
             self._repeat(function, trial, ctx, instance)
@@ -230,7 +230,7 @@ class Entries:
         due = [
             method
             for method in unit.methods.values()
-            if (method not in self.m.called or method in again)
+            if (method not in self.m.progress.called or method in again)
             and self.triggers.any(self.m.reach.features_of_method(method, unit) | walked)
         ]
         reached = [reached_from(unit.methods, [method.name]) - {method.name} for method in due]
@@ -243,11 +243,11 @@ class Entries:
         These are steps of their own.  What does nothing with gradients may be there only to be replaced.
         """
         steps = Feature.BACKWARD | Feature.STEP
-        left = {m.name for m in due if m not in self.m.called and self.m.reach.features_of_call(m) & steps}
+        left = {m.name for m in due if m not in self.m.progress.called and self.m.reach.features_of_call(m) & steps}
         return [
             method
             for method in unit.methods.values()
-            if method in self.m.called
+            if method in self.m.progress.called
             and not method.name.startswith("_")
             and left & reached_from(unit.methods, [method.name])
         ]
@@ -265,7 +265,7 @@ class Entries:
             features = self.m.reach.features_of_method(method, unit)
             for other in own:
                 features |= self.m.reach.features_of_call(other)
-            led_to = not waiting or any(other not in self.m.called for other in own)
+            led_to = not waiting or any(other not in self.m.progress.called for other in own)
             if own and led_to and self.triggers.any(features):
                 yield method
 
@@ -277,7 +277,7 @@ class Entries:
         """
         w = end.copy()
         freezes = any(module.may_freeze for module in self.m.project.modules_loaded)
-        w.grad = None if method in self.m.unrecorded else w.grad
+        w.grad = None if method in self.m.progress.unrecorded else w.grad
         obj = w.get(instance, Instance)
         for value in [instance, *map(w.resolve, obj.attrs.values())] if obj is not None else ():
             held = w.get(value, Instance)
@@ -378,7 +378,7 @@ class Entries:
         assert isinstance(variables, Frame)
         cls = variables.vars.get(unit.name)
         if not isinstance(cls, Class):
-            cls = self.m.seen_classes.get(unit)
+            cls = self.m.definitions.seen_classes.get(unit)
         return None if cls is None or world.find(cls.scope) is None else cls
 
     def _repeat_alone(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:

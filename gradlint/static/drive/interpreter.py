@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gradlint.source import SourceError
 from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.bodies import Bodies
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
@@ -21,6 +20,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
 from gradlint.static.python.expressions import Expressions
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.images import Images
@@ -31,24 +31,19 @@ from gradlint.static.python.managers import Managers
 from gradlint.static.python.names import Names
 from gradlint.static.python.nested import Nested
 from gradlint.static.python.patterns import Patterns
+from gradlint.static.python.progress import Progress
 from gradlint.static.python.records import Records
 from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context, forget_keys
-from gradlint.static.state.joining import join
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.liveness import Liveness
-from gradlint.static.state.outcome import Outcome
 from gradlint.static.state.values import (
-    Class,
-    Object,
-    Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
-from gradlint.static.text.chains import assigned_in
+from gradlint.static.state.world import World
 from gradlint.static.text.registrations import Registrations
-from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.torch.answers import fill
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
@@ -57,7 +52,7 @@ from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
-from gradlint.static.torch.domain import fill
+from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
@@ -65,6 +60,7 @@ from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.hooks import Hooks
+from gradlint.static.torch.inputs import Inputs
 from gradlint.static.torch.keeping import Keeping
 from gradlint.static.torch.kinds import Kinds
 from gradlint.static.torch.layer_containers import LayerContainers
@@ -73,6 +69,9 @@ from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.modes import Modes
+from gradlint.static.torch.module_attributes import ModuleAttributes
+from gradlint.static.torch.module_building import ModuleBuilding
+from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
@@ -83,6 +82,7 @@ from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.serialization import Serialization
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.stepping import Stepping
@@ -91,11 +91,8 @@ from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import libcst as cst
 
-    from gradlint.finding import Site
     from gradlint.static.text.project import Project
     from gradlint.static.text.reach import Reach
 
@@ -109,7 +106,15 @@ class Interpreter:
         self.budget = Budget()
         self.reach = reach
         self.ledgers = Ledgers()
+        self.coverage = Coverage()
+        self.liveness = Liveness()
+        self.progress = Progress(witness, self.coverage)
+        self.execution = Execution()
+        self.bodies = Bodies(self)
         self.domain = Domain()
+        self.effects = Effects()
+        self.inputs = Inputs()
+        self.scalers = Scalers(self)
         self.counting = Counting()
         self.whole = Wholeness()
         self.hooks = Hooks(self)
@@ -155,6 +160,9 @@ class Interpreter:
         self.memory = Memory(self)
         self.grouping = Grouping(self)
         self.modules = Modules(self)
+        self.module_building = ModuleBuilding(self)
+        self.module_attributes = ModuleAttributes(self)
+        self.module_calls = ModuleCalls(self)
         self.library_models = LibraryModels(self)
         self.layers = LayerContainers(self)
         self.construction = Construction(self)
@@ -175,50 +183,37 @@ class Interpreter:
         self.dicts = DictObjects(self)
         self.nested = Nested(self)
         fill(self.domain, self)
-        self.called: set[Unit] = set()  #: functions that were executed
-        self.applied: set[Site] = set()  #: lambdas that were executed
-        self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`
-        self.entered: set[Unit] = set()  #: those of them that the present entry point was the first to execute
-        self.unrecorded: set[Unit] = set()  #: functions that were called where gradients may not be enabled
-        self.unrecorded_names: set[str] = set()  #: methods of unknown objects that were called there
-        self.built: set[Unit] = set()  #: classes that were instantiated
-        self.met: set[Unit] = set()  #: the functions and classes of both kinds since it was last cleared
-        self.coverage = Coverage()
-        self.liveness = Liveness()
-        self.class_kinds: dict[Unit, str] = {}
-        self.seen_classes: dict[Unit, Class] = {}
-        self.shared: dict[int, Object] = {}  #: the objects that imported modules made
+        self.effects.cut_of = self.cuts.of
+        self.effects.carries = self.cuts.carries
+        self.effects.calls_behind = self.graphs.calls
+        self.effects.presumed_segments = self.graphs.presumed
+        self.effects.method_of_unknown = self.methods.unknown
+        self.effects.groups_of_optimizers_in = self.optimizers.held_by
+        self._close()
         self._evaluate = self.expressions.evaluate
+
+    def _close(self) -> None:
+        """Fill in the ways back into the execution."""
+        execution = self.execution
+        execution.alternatives = self.expressions.alternatives
+        execution.assign = self.names.assign
+        execution.bind = self.flow.bind
+        execution.block = self.flow.block
+        execution.build_dict = self.builtins.handlers["builtins.dict"]
+        execution.call = self.calls.call
+        execution.dict_method = self.containers.of_dict
+        execution.enter = self.images.enter
+        execution.evaluate = self.expressions.evaluate
+        execution.get_attribute = self.attributes.get
+        execution.iterate = self.collections.iterate
+        execution.run_unit = self.bodies.unit
+        execution.unpack = self.collections.unpack
+        execution.update = self.collections.update
+        execution.value = self.flow.value
 
     def eval(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
         """The value of an expression."""
         return self._evaluate(node, w, ctx)
-
-    # --- what stands whatever comes
-
-    def enters(self, unit: Unit) -> None:
-        """A function is executed."""
-        self.met.add(unit)
-        if unit not in self.called:
-            self.called.add(unit)
-            self.unsettled.add(unit)
-            self.entered.add(unit)
-
-    def start_again(self) -> None:
-        """The entry point is followed once more, from its beginning."""
-        self.called -= self.entered
-
-    def settle(self) -> None:
-        """All worlds have come so far: what was told stands, and what was executed need not be again."""
-        self.witness.settle()
-        self.unsettled.clear()
-
-    def give_up(self, *, again: bool = False) -> None:
-        """The entry point takes too long: functions that it was about to follow are followed by themselves."""
-        self.witness.give_up(again=again)
-        self.coverage.settle(whole=False)  # what it did not come to is not to be tried again
-        self.called -= self.unsettled
-        self.unsettled.clear()
 
     def trim(self) -> None:
         """An entry point is done: let go of what was noted of its values, and of trees, if there are too many."""
@@ -232,45 +227,3 @@ class Interpreter:
             self.expressions.trim()
             self.decisions.trim()
             self.modes.trim()
-
-    # --- units
-
-    def execute_unit(self, unit: Unit, w: World, ctx: Context) -> None:
-        """Execute one unit in place."""
-        ends = self.run_units([unit], [w], ctx).normal
-        if ends:
-            end = ends[0]
-            for other in ends[1:]:
-                end = join(end, other)
-            w.become(end)
-
-    def run_units(self, units: list[Unit], worlds: list[World], ctx: Context) -> Outcome:
-        """Execute units one after the other, as :meth:`Flow.block` does statements."""
-        out = Outcome(list(worlds))
-        for unit in units:
-            if isinstance(unit, StatementUnit) and unit.is_text:
-                continue
-            here = replace(ctx, unit=unit)
-            reached, out.normal = out.normal, []
-            if isinstance(unit, StatementUnit):
-                if not unit.is_readable:
-                    out.normal = [self._bound(assigned_in(unit.text), world, here) for world in reached]
-                    continue
-                self.flow.statements(unit.node, reached, here, out)
-                if self.whole.holds:
-                    self.settle()
-                continue
-            for world in reached:
-                if isinstance(unit, (FunctionUnit, ClassUnit)):
-                    try:
-                        self.definitions.define(unit, world, here)
-                    except SourceError:
-                        self._bound([unit.name], world, here)
-                out.normal.append(world)
-        return out
-
-    def _bound(self, names: Iterable[str], w: World, ctx: Context) -> World:
-        """Where a unit that cannot be parsed has bound its names."""
-        for name in names:
-            self.names.assign(name, Unknown(("unreadable", fresh()), name), w, ctx)
-        return w

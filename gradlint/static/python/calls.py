@@ -242,9 +242,9 @@ class Calls:
     ) -> Results:
         """Execute the body of a function of the project."""
         unit = fn.unit
-        self.m.enters(unit)
+        self.m.progress.enters(unit)
         if w.grad is not True:
-            self.m.unrecorded.add(unit)
+            self.m.progress.unrecorded.add(unit)
         if fn.kind == "context":
             bound = [receiver, *args.positional] if receiver is not None else args.positional
             return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
@@ -454,7 +454,7 @@ class Calls:
         return replace(here, frame=fn.frame, function=None, parent=None)
 
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        self.m.applied.add(fn.site)
+        self.m.progress.applied.add(fn.site)
         if ctx.depth >= MAX_DEPTH:
             return [(w, Unknown(("lambda", fresh())))]
         variables: dict[str, Value] = {}
@@ -489,8 +489,8 @@ class Calls:
     def instantiate(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Build an instance of a class of the project."""
         kind = self.m.definitions.kind(cls)
-        self.m.built.add(cls.unit)
-        self.m.met.add(cls.unit)
+        self.m.progress.built.add(cls.unit)
+        self.m.progress.met.add(cls.unit)
         if kind == "namedtuple":
             return [(w, self._named_tuple(cls, args, w, ctx))]
         if self.m.budget.tires(cls.unit, lambda: False):

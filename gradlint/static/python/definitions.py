@@ -75,6 +75,8 @@ class Definitions:
         self.m = machine
         self._fields: dict[ClassUnit, list[Field]] = {}
         self._records: dict[Unit, bool] = {}  #: classes of which it is known whether they hold fields
+        self._kinds: dict[Unit, str] = {}
+        self.seen_classes: dict[Unit, Class] = {}  #: as they were last defined
         self._too_long: Counter[Unit] = Counter()  #: how often decorators took too many statements
 
     # --- defining
@@ -88,7 +90,7 @@ class Definitions:
             value = self.decorate(unit, function, w, ctx)
         else:
             value = self.klass(unit, w, ctx)
-            self.m.seen_classes[unit] = value
+            self.seen_classes[unit] = value
             for decorator in reversed(unit.decorators):
                 value = self._apply(decorator, value, w, replace(ctx, unit=unit))
         self.m.names.assign(unit.name, value, w, ctx)
@@ -122,7 +124,7 @@ class Definitions:
                 method = self.decorate(part, self.function(part, ctx, value), w, replace(inside, unit=part))
                 w.write(scope.id).vars[part.name] = method
             else:
-                self.m.execute_unit(part, w, inside)
+                self.m.execution.run_unit(part, w, inside)
         self._told(value, w, here)
         return value
 
@@ -296,9 +298,9 @@ class Definitions:
 
     def kind(self, cls: Class) -> str:
         """What instances of the class are: "module", "lightning", "optimizer", "loss", "function", "" …"""
-        known = self.m.class_kinds.get(cls.unit)
+        known = self._kinds.get(cls.unit)
         if known is None:
-            known = self.m.class_kinds[cls.unit] = self._kind(cls)
+            known = self._kinds[cls.unit] = self._kind(cls)
         return known
 
     def _kind(self, cls: Class) -> str:

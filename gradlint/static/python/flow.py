@@ -71,7 +71,7 @@ class Flow:
             reached, out.normal = out.normal, []
             self.statements(statement, reached, ctx, out)
             if self.m.whole.holds:
-                self.m.settle()
+                self.m.progress.settle()
         return out
 
     def statements(self, node: cst.CSTNode, worlds: list[World], ctx: Context, out: Outcome) -> None:

@@ -49,19 +49,15 @@ class LateAttributes:
 
     def _aside(self, owner: Ref, function: Function, name: str, w: World, ctx: Context) -> Value | None:
         self._running.add((function.unit, name))
-        was_called = function.unit in self.m.called
-        muted, self.m.witness.muted = self.m.witness.muted, True
         scratch = w.copy()
         try:
-            results = self.m.calls.function(function, Arguments(open=True), scratch, ctx, ctx.unit.here, owner)
+            with self.m.progress.unseen_but_for(function.unit):
+                results = self.m.calls.function(function, Arguments(open=True), scratch, ctx, ctx.unit.here, owner)
             if not results:
                 return None
             joined(results, scratch)
         finally:
-            self.m.witness.muted = muted
             self._running.discard((function.unit, name))
-            if not was_called:
-                self.m.called.discard(function.unit)
         obj = scratch.get(owner, Instance)
         value = obj.attrs.get(name) if obj is not None else None
         if value is None:
@@ -87,14 +83,10 @@ class LateAttributes:
         fillers = self._fillers(owner, cls, method, w)
         if not fillers or len(fillers) > _MAX_FILLING:
             return None
-        called, muted = self.m.called, self.m.witness.muted
-        self.m.called, self.m.witness.muted = set(called), True
-        try:
+        with self.m.progress.unseen():
             world = self._after(owner, cls, fillers, w, ctx)
             if world is not None and len(fillers) > 1:  # some may change what others have put there
                 world = self._after(owner, cls, fillers, world, ctx)
-        finally:
-            self.m.called, self.m.witness.muted = called, muted
         if world is not None:
             world.grad = w.grad
         return world
@@ -136,7 +128,7 @@ class LateAttributes:
         obj = w.get(owner, Instance)
         if obj is not None and is_called_without_grad(obj.kind, method.name):
             return False
-        return None if method in self.m.unrecorded or method.name in ("forward", "__call__") else True
+        return None if method in self.m.progress.unrecorded or method.name in ("forward", "__call__") else True
 
 
 def _called_from(methods: Methods[str, FunctionUnit], start: str) -> set[str]:

@@ -181,7 +181,7 @@ class Managers:
             ctx.peeled,
             on_yield=lambda world, value: others.extend(inside(world, value)),
         )
-        self.m.enters(unit)
+        self.m.progress.enters(unit)
         self.m.calls.bind(fn, Arguments(list(manager.args), dict(manager.kwargs)), w, here)
         start = w.copy()
         ends = [world for world, _ in self.m.calls.body(unit, w, here)]

@@ -42,13 +42,13 @@ class Nested:
         """The function around them has ended."""
         for function in self._defined.pop(ctx.frame, ()) if results else ():
             unit = function.unit
-            if unit not in self.m.called and unit not in self._waiting and len(self._waiting) < _MAX_WAITING:
+            if unit not in self.m.progress.called and unit not in self._waiting and len(self._waiting) < _MAX_WAITING:
                 returned = any(world.resolve(value) == function for world, value in results)
                 self._waiting[unit] = Waiting(function, results[0][0].copy(), ctx, returned)
 
     def take(self) -> list[Waiting]:
         """Those that nothing has called by now."""
-        found = [waiting for unit, waiting in self._waiting.items() if unit not in self.m.called]
+        found = [waiting for unit, waiting in self._waiting.items() if unit not in self.m.progress.called]
         self.clear()
         return found
 

@@ -142,15 +142,11 @@ class Batches:
     ) -> bool:
         """Whether all that a function may give passes a test; nothing is told of what it does."""
         items: list[tuple[World, Value]] = []
-        called, muted = self.m.called, self.m.witness.muted
-        self.m.called, self.m.witness.muted = set(called), True
-        try:
+        with self.m.progress.unseen():
             ended = self.m.budget.affords(
                 lambda: items.extend(self.m.calls.call(function, Arguments(args), w.copy(), ctx, ctx.unit.here)),
                 _MAX_STEPS,
             )
-        finally:
-            self.m.called, self.m.witness.muted = called, muted
         return ended and bool(items) and all(test(item, world) for world, item in items)
 
 

@@ -49,7 +49,6 @@ class Changes:
         self.m = machine
         self.trained: set[int] = set()  #: groups of leaves that an optimizer is given
         self._derived: set[int] = set()  #: groups of leaves whose gradient is read
-        self._inputs: set[int] = set()  #: groups of leaves that a module with parameters is given
         self._read: Ledger[Hashable, Site] = machine.ledgers.open()
         """By what it gave: where ``.data`` of what may be no tensor was read."""
 
@@ -124,7 +123,7 @@ class Changes:
         view = self.m.tensors.view_of(Ref(key), w)
         if taken_at is not None and not view.requires_grad.known:  # changed, and not read
             self.m.witness.withdraw(events.DataRead, taken_at)
-        root = key if how == ".data =" else self.m.memory.root(key, w)
+        root = key if how == ".data =" else self.m.tensors.root(key, w)
         tensor = w.find(root)
         if isinstance(tensor, Tensor) and (
             tensor.is_parameter
@@ -132,7 +131,7 @@ class Changes:
             or (view.requires_grad.is_true and self._is_weight(root, tensor, w))
         ):
             view = replace(view, is_parameter=TRUE)
-        elif isinstance(tensor, Tensor) and tensor.is_parameter is None and tensor.groups & self._inputs:
+        elif isinstance(tensor, Tensor) and tensor.is_parameter is None and tensor.groups & self.m.inputs.groups:
             view = replace(view, is_parameter=FALSE)
         if self.m.tensors.is_output(Ref(key), w):
             view = replace(view, requires_grad=TRUE)
@@ -162,16 +161,16 @@ class Changes:
 
     def _is_trained(self, leaf: Tensor) -> bool:
         """Whether an optimizer trains a leaf, or the code does by its gradient: what a module is given is its input."""
-        return bool(leaf.groups & self.trained) or bool(leaf.groups & self._derived - self._inputs)
+        return bool(leaf.groups & self.trained) or bool(leaf.groups & self._derived - self.m.inputs.groups)
 
     def _is_weight(self, key: int, leaf: Tensor, w: World) -> bool:
         """Whether a module keeps a leaf, which is not what a module is given: it is a weight, if no parameter."""
-        return bool(leaf.groups) and not leaf.groups & self._inputs and self.m.plain.is_kept(Ref(key), w)
+        return bool(leaf.groups) and not leaf.groups & self.m.inputs.groups and self.m.plain.is_kept(Ref(key), w)
 
     def _is_unused(self, key: int, w: World) -> bool:
         """Whether nothing was computed from a leaf so far: what it is filled with is its first value, in any graph."""
         leaf = w.find(key)
-        if not isinstance(leaf, Tensor) or not leaf.groups or leaf.groups & self._inputs:
+        if not isinstance(leaf, Tensor) or not leaf.groups or leaf.groups & self.m.inputs.groups:
             return False
         for other, obj in w.heap.items():
             if isinstance(obj, Tensor) and other != key and obj.data_of != key and obj.deps & leaf.groups:
@@ -189,15 +188,6 @@ class Changes:
                         view = replace(event.tensor, is_parameter=TRUE)
                         self.m.witness.send(replace(event, tensor=view), w, ctx, alternative=site)
                 w.write(key).pending = ()
-
-    def fed(self, given: Iterable[Value], w: World) -> None:
-        """A module with parameters, or what looks like one, is called: what it is given first is its input.
-
-        So is what that was computed from, as noise that was added to it.
-        """
-        tensor = w.get(w.resolve(next(iter(given), NONE)), Tensor)
-        if tensor is not None and not tensor.is_parameter:
-            self._inputs |= tensor.groups or tensor.deps
 
     def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
         """What an in-place operation leaves of the facts of its target."""
@@ -323,7 +313,7 @@ class Changes:
         if isinstance(base, Tensor):
             groups = base.groups
         self._derived |= groups
-        if groups and not groups & self._inputs:
+        if groups and not groups & self.m.inputs.groups:
             self.trains(groups, w, ctx, site)
         self.m.stepping.looked(groups, w)
         return w.new(

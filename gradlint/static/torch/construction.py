@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Literal
 
 import libcst as cst
@@ -11,7 +11,8 @@ import libcst as cst
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.knowledge.torch_table import MODULE_CHANGES
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.contents import held
+from gradlint.static.state.context import Context
 from gradlint.static.state.values import (
     Class,
     External,
@@ -20,7 +21,6 @@ from gradlint.static.state.values import (
     Object,
     Ref,
     Sequence,
-    Super,
     Tensor,
     Unknown,
     Value,
@@ -31,7 +31,6 @@ from gradlint.static.state.world import World
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.drive.interpreter import Interpreter
-    from gradlint.static.state.outcome import Results
 
 _MODULES = ("module", "lightning")
 _LAYERS = ("module", "lightning", "loss")
@@ -58,19 +57,6 @@ class Construction:
         if isinstance(ref, Ref) and obj is not None and obj.kind in _MODULES:
             touches: dict[Hashable, Literal[True] | None] = {ref.id: True if certain else None}
             self.m.witness.send(events.SuperInit(site=site, touches=touches), w, ctx)
-
-    def called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        """``super().__init__(...)``: the next ``__init__`` of the project, or that of torch."""
-        obj = w.get(receiver.receiver, Instance)
-        if obj is None or obj.cls is None:
-            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
-        function, foreign = self.m.definitions.initializer(obj.cls, w, after=receiver.cls)
-        if foreign or function is None:
-            self.initialized(receiver.receiver, w, ctx, site)
-        if function is None:
-            self.m.trainers.initialized(receiver.receiver, args, w)
-            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
-        return self.m.calls.function(function, args, w, ctx, site, receiver.receiver)
 
     def named(self, named: Value, receiver: Value, owner: Class, w: World, ctx: Context, site: Site) -> None:
         """``super(Class, self)``: tell whether ``self`` is one."""
@@ -320,23 +306,3 @@ class Construction:
                 site = put_at or obj.set_at.get(name)
                 if site is not None and self._own_groups(item, ref, w) & groups:
                     self.m.witness.withdraw(events.ModuleBuilt, site)
-
-
-def held(container: Sequence | Mapping, w: World, depth: int = 2) -> Iterator[tuple[Value, Site | None]]:
-    """What a container holds, also in containers inside, each with the place where it was put in."""
-    pairs: Iterable[tuple[Value, Site | None]]
-    if isinstance(container, Mapping):
-        pairs = [(value, None) for value in container.items.values()]
-        pairs += [(container.tail, None)] if container.tail is not None else []
-    else:
-        pairs = list(zip(container.items, container.sites, strict=False))
-        pairs += [(container.tail, container.tail_site)] if container.tail is not None else []
-    for value, site in pairs:
-        value = w.resolve(value)
-        inner = w.get(value, Object)
-        if isinstance(inner, (Sequence, Mapping)) and depth:
-            yield from held(inner, w, depth - 1)
-            continue
-        if site is None:
-            site = next((s for part in each_of(value) if (s := getattr(w.get(part, Object), "made_at", None))), None)
-        yield value, site

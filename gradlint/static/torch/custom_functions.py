@@ -77,7 +77,7 @@ class CustomFunctions:
         """``MyFunction.apply(...)``: an operation whose backward the user wrote."""
         forward = self._own(cls, "forward", w)
         if forward is not None:
-            self.m.called.add(forward.unit)
+            self.m.progress.called.add(forward.unit)
         result = self.m.operations.apply(_APPLIED, args, w, ctx, site)
         tensor = w.get(result, Tensor)
         if forward is None or tensor is None:
@@ -167,16 +167,9 @@ class CustomFunctions:
         self.m.witness.send(event, w, ctx)
 
     def _call(self, method: Function, cls: Class, values: list[Value], w: World, ctx: Context) -> Results:
-        muted, self.m.witness.muted = self.m.witness.muted, True
-        was_called = method.unit in self.m.called
-        try:
-            site = method.unit.here
-            receiver = cls if method.kind == "class" else None
-            return self.m.calls.function(method, Arguments(values, open=True), w, ctx, site, receiver)
-        finally:
-            self.m.witness.muted = muted
-            if not was_called:
-                self.m.called.discard(method.unit)
+        receiver = cls if method.kind == "class" else None
+        with self.m.progress.unseen_but_for(method.unit):
+            return self.m.calls.function(method, Arguments(values, open=True), w, ctx, method.unit.here, receiver)
 
     # --- what backward returns
 
@@ -222,16 +215,12 @@ class CustomFunctions:
         unit = cls.unit
         if unit not in self._outputs:
             self._outputs[unit] = None  # of one that applies itself
-            unsettled = set(self.m.unsettled)
             try:
-                self._outputs[unit] = self._returned(cls, forward, w.copy(), ctx)
+                with self.m.progress.uncalled():
+                    self._outputs[unit] = self._returned(cls, forward, w.copy(), ctx)
             except BaseException:
                 del self._outputs[unit]
                 raise
-            finally:
-                entered = self.m.unsettled - unsettled
-                self.m.called -= entered
-                self.m.unsettled -= entered
         return self._outputs[unit]
 
     def _returned(self, cls: Class, forward: Function, w: World, ctx: Context) -> _Outputs | None:

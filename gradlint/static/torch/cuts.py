@@ -168,7 +168,7 @@ class Cuts:
         """The result of calling something unknown; one that has the name of a module or loss is presumed to be one."""
         is_module = bool(MODULE_NAME.search(name))
         if is_module:
-            self.m.changes.fed(args, w)
+            self.m.inputs.fed(args, w)
         if not (is_module or (w.grad is False and LOSS_NAME.search(name))) or not list(args):
             return result
         if w.grad is False:

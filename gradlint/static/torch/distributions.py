@@ -15,6 +15,7 @@ from gradlint.static.knowledge.torch_table import (
     builds_distribution,
 )
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.provenance import built_from
 from gradlint.static.state.values import Bound, Instance, Ref, Unknown, Value
 from gradlint.static.state.world import World
 
@@ -42,15 +43,11 @@ class Distributions:
         attrs = {f"<{key}>": value for key, value in (*enumerate(args.positional), *args.keywords.items())}
         return w.new(Instance(name=name, kind="distribution", attrs=attrs, made_at=site))
 
-    def parameters(self, obj: Instance) -> list[Value]:
-        """What a distribution was built from."""
-        return [value for key, value in obj.attrs.items() if key.startswith("<")]
-
     def method(
         self, owner: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
         """Call a method of a distribution."""
-        own = self.parameters(obj)
+        own = built_from(obj)
         if name in DISTRIBUTION_MEASURES:
             given = args if not name.startswith("rsample") else Arguments()
             return self.m.operations.apply(_COMPUTED, Arguments([*own, *given]), w, ctx, site)
@@ -69,7 +66,7 @@ class Distributions:
         if given is not None and name in DISTRIBUTION_STATISTICS:
             return w.resolve(given)
         if name in DISTRIBUTION_STATISTICS:
-            return self.m.operations.apply(_COMPUTED, Arguments(self.parameters(obj)), w, ctx, site)
+            return self.m.operations.apply(_COMPUTED, Arguments(built_from(obj)), w, ctx, site)
         if name in DISTRIBUTION_FACTS:
             return Unknown(("attribute", owner, name), name)
         return Bound(owner, name)

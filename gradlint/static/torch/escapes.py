@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
+from gradlint.static.state.contents import closed_over
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES
+from gradlint.static.state.provenance import built_from
 from gradlint.static.state.values import (
     ESCAPED,
     Bound,
     Choice,
     Const,
-    Frame,
     Function,
     Group,
     Instance,
@@ -27,7 +28,6 @@ from gradlint.static.state.values import (
     each_of,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.nodes import names_in
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -129,7 +129,7 @@ class Escapes:
         obj = w.get(value, Object)
         if isinstance(value, Unknown):
             deps |= value.deps
-            touched |= self.m.optimizers.held_by(value, w)
+            touched |= self.m.effects.groups_of_optimizers_in(value, w)
         elif isinstance(obj, Tensor):
             deps |= obj.deps
             if obj.retains is False and obj.requires_grad is not False and isinstance(value, Ref):
@@ -139,7 +139,7 @@ class Escapes:
             else:
                 touched |= obj.groups
         elif isinstance(obj, Instance) and obj.kind == "distribution":
-            for part in self.m.distributions.parameters(obj) if depth else ():
+            for part in built_from(obj) if depth else ():
                 self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
         elif isinstance(obj, Instance) and isinstance(value, Ref):
             if (held := self.m.dicts.held(value, w)) is not None:
@@ -194,44 +194,3 @@ def _one_of(key: Hashable) -> Hashable:
     while isinstance(key, tuple) and len(key) == 3 and key[0] == "element":
         key = key[2]
     return key
-
-
-def closed_over(value: Function | Lambda, w: World) -> Iterator[Value]:
-    """The variables around a function that it mentions."""
-    names = value.unit.words if isinstance(value, Function) else frozenset(names_in(value.node))
-    key: int | None = value.frame
-    while names and isinstance(frame := w.find(key) if key is not None else None, Frame):
-        yield from (w.resolve(frame.vars[name]) for name in sorted(names & frame.vars.keys()))
-        names, key = names - frame.vars.keys(), frame.parent
-
-
-def reachable(values: Iterable[Value], w: World) -> set[int]:
-    """The ids of all objects that can be reached from values."""
-    seen: set[int] = set()
-    closures: set[Value] = set()
-    queue = list(values)
-    while queue:
-        value = w.resolve(queue.pop())
-        if isinstance(value, (Function, Lambda)) and value not in closures and _is_nested(value, w):
-            closures.add(value)
-            queue += closed_over(value, w)
-        if not isinstance(value, Ref) or value.id in seen:
-            continue
-        seen.add(value.id)
-        obj: Object | None = w.find(value.id)
-        if isinstance(obj, Tensor):
-            seen |= obj.groups
-        elif isinstance(obj, Instance):
-            seen |= obj.groups
-            queue += obj.attrs.values()
-        elif isinstance(obj, Sequence):
-            queue += [*obj.items, *([obj.tail] if obj.tail is not None else [])]
-        elif isinstance(obj, Mapping):
-            queue += [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
-    return seen
-
-
-def _is_nested(value: Function | Lambda, w: World) -> bool:
-    """Whether a function was defined while another one ran."""
-    frame = w.find(value.frame)
-    return isinstance(frame, Frame) and frame.parent is not None

@@ -266,14 +266,6 @@ class Evaluation:
 
     # --- what becomes of their outputs
 
-    def calls(self, value: Value, w: World) -> frozenset[int]:
-        """The calls whose outputs a value was computed from."""
-        value = w.resolve(value)
-        tensor = w.get(value, Tensor)
-        if tensor is not None:
-            return tensor.calls
-        return self.m.graphs.calls(value.key, w) if isinstance(value, Unknown) else frozenset()
-
     def applied(self, op: Op, inputs: Iterable[Value], w: World, ctx: Context) -> None:
         """An operation was applied: those that give numbers, labels or probabilities measure an output."""
         if op.result == "array" or (op.detaches and op.result != "number"):
@@ -292,7 +284,7 @@ class Evaluation:
         if not self._calls or self.m.witness.muted or _in_forward(ctx):
             return
         here = {place for place, _ in ctx.way(NodeSite(ctx.unit))}
-        for key in sorted(frozenset[int]().union(*(self.calls(v, w) for v in values))):
+        for key in sorted(frozenset[int]().union(*(self.m.graphs.outputs_behind(v, w) for v in values))):
             call = self._calls[key]
             found = next((number for number, (place, _) in enumerate(call.way) if place in here), 0)
             number = min(found, call.mode_set_on_way, self._told.get(key, found))
@@ -317,7 +309,7 @@ class Evaluation:
 
     def trained(self, root: Value, w: World) -> None:
         """A backward pass started from a value: what it was computed from is no mere evaluation."""
-        self._withdraw(self.calls(root, w))
+        self._withdraw(self.m.graphs.outputs_behind(root, w))
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
         """Values left the code that is followed; those that carry a graph may be walked there."""
@@ -331,7 +323,7 @@ class Evaluation:
             seen.add(value)
             obj = w.get(value, Object)
             if isinstance(value, Unknown) or (isinstance(obj, Tensor) and obj.requires_grad is not False):
-                self._withdraw(k for k in self.calls(value, w) if self._calls[k].grad)
+                self._withdraw(k for k in self.m.graphs.outputs_behind(value, w) if self._calls[k].grad)
             elif isinstance(obj, Sequence):
                 queue += [w.resolve(v) for v in (*obj.items, *([obj.tail] if obj.tail is not None else []))]
             elif isinstance(obj, Mapping):

@@ -173,13 +173,13 @@ class Externals:
                 attrs = {k: v for k, v in args.keywords.items() if k == "reduction"}
                 criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
                 return w.new(criterion, (site, ctx.key, name))
-            return self.m.modules.loss(loss.name, loss, None, args, w, ctx, site)
+            return self.m.module_calls.loss(loss.name, loss, None, args, w, ctx, site)
         op = FUNCTIONS.get(name)
         if op is not None:
             return self._function(name, op, args, w, ctx, site)
         layer = LAYERS.get(name)
         if layer is not None:
-            return self.m.modules.layer(name, layer, args, w, ctx, site)
+            return self.m.module_building.layer(name, layer, args, w, ctx, site)
         return self._known(name, args, w, ctx, site)
 
     def _known(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -208,7 +208,7 @@ class Externals:
         if name in PASSED_TOGETHER:
             return self._together(PASSED_TOGETHER[name], args, w)
         if name in SCALERS:
-            return self.m.stepping.scaler(args, name, w, (site, ctx.key, name))
+            return self.m.scalers.made(args, name, w, (site, ctx.key, name))
         if name in SCHEDULERS:
             optimizer = args.get(0, "optimizer") or NONE
             self.m.optimizers.scheduled(optimizer, w, site)

@@ -70,7 +70,7 @@ class Graphs:
         """
         args = list(args)
         given = self.m.tensors.tensors_in([*args, callee], w)
-        calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in given))
+        calls = frozenset[int]().union(*(self.outputs_behind(v, w) for v in given))
         if w.grad is not False:
             before = frozenset[int]().union(*(self.reached(v, w) for v in given))
             own = self._own[result.key] = fresh()
@@ -173,6 +173,14 @@ class Graphs:
         """The calls of modules whose outputs an unknown value was computed from."""
         return self._of_key(key, w).calls
 
+    def outputs_behind(self, value: Value, w: World) -> frozenset[int]:
+        """The calls whose outputs a value was computed from."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return tensor.calls
+        return self.calls(value.key, w) if isinstance(value, Unknown) else frozenset()
+
     def callees(self, value: Value, w: World) -> frozenset[Hashable]:
         """What unknown callables made the values that one was computed from."""
         return frozenset(self._callees.get(self._whole.get(key, key)) for key in self.presumed(value, w))
@@ -191,7 +199,7 @@ class Graphs:
         if found is not None:
             return found
         if isinstance(key, Ref):
-            return _Trace(self.reached(key, w), self.m.evaluation.calls(key, w))
+            return _Trace(self.reached(key, w), self.outputs_behind(key, w))
         if not isinstance(key, tuple) or len(key) < 2:
             return _NOTHING
         if key[0] == "attribute" and key[-1] in _FACTS:

@@ -21,6 +21,23 @@ class Grouping:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
 
+    def others(self, groups: frozenset[int], opaque: bool, w: World) -> set[int]:
+        """The groups that may hold the same parameters, where it is not known what these or those hold.
+
+        A deep copy holds none of its original's, nor that any of the copy's.
+        """
+        members = [group for key in groups if isinstance(group := w.find(key), Group)]
+        apart = groups.union(*(group.beside for group in members if group.copied))
+        return {
+            key
+            for key, obj in w.heap.items()
+            if isinstance(obj, Group)
+            and key not in apart
+            and (opaque or obj.opaque)
+            and obj.touched
+            and not (obj.copied and obj.beside & groups)
+        }
+
     def parameter_inside(self, value: Unknown, w: World) -> Ref | None:
         """The parameter that an unknown value is: ``resnet.layer4[0].conv1.weight`` of a library's or a given model.
 

@@ -97,7 +97,7 @@ class Kinds:
             loss = Instance(name=name, kind="loss", loss=LOSSES[name], attrs=attrs, made_at=site)
             w.bound[value.key] = w.new(loss, place)
         elif name in SCALERS:
-            w.bound[value.key] = self.m.stepping.scaler(Arguments(), name, w, place)
+            w.bound[value.key] = self.m.scalers.made(Arguments(), name, w, place)
         elif name in SCHEDULERS:
             w.bound[value.key] = w.new(Instance(name=name, kind="scheduler"), place)
         elif FRAMEWORKS.get(name) in HANDLERS:
@@ -136,13 +136,9 @@ class Kinds:
     def _made(self, kind: Class, w: World, ctx: Context, site: Site) -> Ref | None:
         """A new object, made without anything being told of it; None if it cannot be made."""
         trial = w.copy()
-        called, built, muted = self.m.called, self.m.built, self.m.witness.muted
-        self.m.called, self.m.built, self.m.witness.muted = set(called), set(built), True
-        try:
+        with self.m.progress.unseen(built=True):
             results = self.m.calls.instantiate(kind, Arguments(open=True), trial, ctx, site)
             made = joined(results, trial) if results else None
-        finally:
-            self.m.called, self.m.built, self.m.witness.muted = called, built, muted
         if not isinstance(made, Ref):
             return None
         w.become(trial)

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_table import classifies_many, depends_on_mode, has_parameters, heads, is_part
+from gradlint.static.knowledge.torch_table import classifies_many, depends_on_mode, has_parameters, heads
 from gradlint.static.state.values import Const, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.torch.grouping import inside
+from gradlint.static.torch.library_objects import part_of
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -65,24 +66,11 @@ class LibraryModels:
 
     def is_part(self, value: Unknown, w: World) -> bool:
         """Whether an unknown value is a module of a library's model: ``resnet.layer4``, ``vgg.features[0]``."""
-        return self.part_of(value, w) is not None
-
-    def part_of(self, value: Unknown, w: World) -> tuple[Instance, str] | None:
-        """The library's model that something unknown is a part of, and the attribute under which that has it."""
-        key = value.key
-        while isinstance(key, tuple) and len(key) == 3 and (key[0] in ("item", "element") or key[2] == "_modules"):
-            key = key[2] if key[0] == "element" else key[1]
-        if isinstance(key, Ref):
-            owner = w.get(key, Instance)
-            return (owner, "") if owner is not None and owner.opaque and heads(owner.name) else None
-        if not isinstance(key, tuple) or key[0] != "attribute" or not isinstance(key[1], Ref):
-            return None
-        owner = w.get(key[1], Instance)
-        return (owner, key[2]) if owner is not None and owner.opaque and is_part(owner.name, key[2]) else None
+        return part_of(value, w) is not None
 
     def part_called(self, part: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """What a module of a library's model gives when it is called by itself; None if the value is no such module."""
-        found = self.part_of(part, w)
+        found = part_of(part, w)
         if found is None or args.open or not heads(found[0].name):
             return None
         owner, name = found

@@ -79,15 +79,6 @@ class Memory:
         self._amended: set[Site] = set()
         self._adjusted: set[Site] = set()  #: the same of a part of them
 
-    def root(self, key: int, w: World) -> int:
-        """The tensor whose storage the tensor ``key`` uses."""
-        for _ in range(8):
-            tensor = w.find(key)
-            if not isinstance(tensor, Tensor) or tensor.base is None:
-                break
-            key = tensor.base
-        return key
-
     # --- what a backward pass will need
 
     def saved(self, op: Op, inputs: list[Value], ref: Ref, parameters: bool, w: World) -> None:
@@ -100,7 +91,7 @@ class Memory:
         result = w.get(ref, Tensor)
         kept = set()
         if op.saves != "output":
-            kept |= {self.root(v.id, w) for v in self._kept(inputs, parameters, w)}
+            kept |= {self.m.tensors.root(v.id, w) for v in self._kept(inputs, parameters, w)}
         if op.saves != "input":
             kept.add(ref.id)
         for key in result.segments - before if result is not None else ():
@@ -113,13 +104,13 @@ class Memory:
         result = w.get(ref, Tensor)
         if result is None or not self.m.witness.listened(events.DataWritten):
             return
-        given = frozenset(self.root(v.id, w) for v in inputs if isinstance(v, Ref))
+        given = frozenset(self.m.tensors.root(v.id, w) for v in inputs if isinstance(v, Ref))
         for key in result.segments.difference(*(t.segments for t in (w.get(v, Tensor) for v in inputs) if t)):
             w.write(key).perhaps_saved = given | {ref.id}
 
     def is_needed(self, key: int, w: World) -> bool:
         """Whether the backward pass of a graph that is still there needs this storage, as far as is known."""
-        root = self.root(key, w)
+        root = self.m.tensors.root(key, w)
         return any(
             isinstance(segment, Segment) and segment.freed is not True and root in segment.saved | segment.perhaps_saved
             for segment in w.heap.values()
@@ -144,7 +135,7 @@ class Memory:
         tensor = w.find(key)
         if not isinstance(tensor, Tensor) or tensor.groups or (tensor.is_leaf is not False and not tensor.recorded):
             return False
-        root = self.root(key, w)
+        root = self.m.tensors.root(key, w)
         if any(isinstance(s, Segment) and root in s.saved | s.perhaps_saved for s in w.heap.values()):
             return False
         for value in _held(w, ctx):
@@ -152,7 +143,12 @@ class Memory:
                 other = w.get(one, Tensor)
                 if isinstance(one, Unknown) and one.deps & tensor.deps:
                     return False
-                if isinstance(one, Ref) and other is not None and other.data_of != key and self.root(one.id, w) == root:
+                if (
+                    isinstance(one, Ref)
+                    and other is not None
+                    and other.data_of != key
+                    and self.m.tensors.root(one.id, w) == root
+                ):
                     return False
         return True
 
@@ -172,7 +168,7 @@ class Memory:
         tensor = w.get(result, Tensor)
         if tensor is None or not isinstance(result, Ref) or not isinstance(value, Ref) or result == value:
             return
-        root = self.root(value.id, w)
+        root = self.m.tensors.root(value.id, w)
         w.write(result.id).base = root
         for key in tensor.segments:
             segment = w.find(key)
@@ -193,7 +189,7 @@ class Memory:
             return
         tensors = self.m.tensors
         tensor = w.find(key)
-        root = self.root(key, w)
+        root = self.m.tensors.root(key, w)
         owner = w.find(root)
         if not isinstance(tensor, Tensor) or not isinstance(owner, Tensor):
             return
@@ -266,7 +262,7 @@ class Memory:
         if key is not None and isinstance(tensor, Ref):
             if from_numpy:
                 self._from_numpy.add(tensor.id)
-            root = self.root(tensor.id, w)
+            root = self.m.tensors.root(tensor.id, w)
             self._arrays[key] = (*self._arrays.get(key, ()), root)
             if key in self._slices:
                 whole, place = self._slices[key]
@@ -328,7 +324,7 @@ class Memory:
             return
         for value in values:
             if isinstance(value, Ref) and isinstance(w.find(value.id), Tensor):
-                key = self.root(value.id, w)
+                key = self.m.tensors.root(value.id, w)
                 tensor = w.find(key)
                 if isinstance(tensor, Tensor) and tensor.stale_at is not None and tensor.stale_at != site:
                     self._used(key, tensor.stale_at, site, w, ctx)

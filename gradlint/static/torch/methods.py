@@ -12,6 +12,7 @@ from gradlint.static.knowledge.guesses import MODULE_NAME
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import (
     ARRAY_METHODS,
+    BACKWARD_HOOKS,
     CONVERTING,
     EXPECTING_METHODS,
     METHODS,
@@ -64,97 +65,12 @@ if TYPE_CHECKING:
 
 _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 """Methods that say of an unknown value that it is a module."""
-_BACKWARD_HOOKS = frozenset(
-    ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
-)
 _ARRAY_TO_ARRAY = frozenset(["astype", "copy", "flatten", "ravel", "reshape", "squeeze", "swapaxes", "transpose"])
 _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 
 
 class Methods:
     """Calls of methods that are not of the project."""
-
-    MODULE_METHODS = frozenset(
-        [
-            "parameters",
-            "named_parameters",
-            "modules",
-            "named_modules",
-            "children",
-            "named_children",
-            "buffers",
-            "named_buffers",
-            "state_dict",
-            "load_state_dict",
-            "train",
-            "eval",
-            "to",
-            "cuda",
-            "cpu",
-            "half",
-            "float",
-            "double",
-            "bfloat16",
-            "type",
-            "apply",
-            "zero_grad",
-            "requires_grad_",
-            "register_buffer",
-            "register_parameter",
-            "add_module",
-            "register_module",
-            "register_forward_hook",
-            "share_memory",
-            "forward",
-            "register_forward_pre_hook",
-            *_BACKWARD_HOOKS,
-            "get_submodule",
-            "get_parameter",
-            "pop",
-            "append",
-            "extend",
-            "insert",
-            "items",
-            "keys",
-            "values",
-            "manual_backward",
-            "optimizers",
-            "lr_schedulers",
-            "log",
-            "log_dict",
-            "save_hyperparameters",
-            "freeze",
-            "unfreeze",
-            "compile",
-            "toggle_optimizer",
-            "untoggle_optimizer",
-            "clip_gradients",
-            "no_sync",
-            "__init__",
-            "__call__",
-            "_get_name",
-            "extra_repr",
-            "save_pretrained",
-            "gradient_checkpointing_enable",
-        ]
-    )
-    KINDS = frozenset(
-        [
-            "optimizer",
-            "scheduler",
-            "scaler",
-            "loader",
-            "gradmode",
-            "exitstack",
-            "array",
-            "parameters",
-            "param_groups",
-            "accelerate",
-            "engine",
-            "device",
-            "trainer",
-        ]
-    )
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
@@ -165,7 +81,7 @@ class Methods:
         """``receiver.name(...)`` where the method is not of the project."""
         if name == "cuda":
             self.m.devices.moved(args, w, ctx, site)
-        if name in _BACKWARD_HOOKS:
+        if name in BACKWARD_HOOKS:
             w.bound[HOOKED] = Const(True)
         if name in CONVERTING and isinstance(receiver, (Ref, Unknown)):
             self.m.changes.converted(receiver, w, ctx)
@@ -347,7 +263,7 @@ class Methods:
         if name == "__init__":
             return self._super_init(receiver.receiver, obj, args, w, ctx, site)
         if name == "forward" and (obj.layer is not None or obj.loss is not None):
-            return joined(self.m.modules.inherited(receiver.receiver, obj, args, w, ctx, site), w)
+            return joined(self.m.module_calls.inherited(receiver.receiver, obj, args, w, ctx, site), w)
         return self._instance(receiver.receiver, obj, name, args, w, ctx, site)
 
     def _super_init(self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -368,7 +284,7 @@ class Methods:
         if obj.kind == "optimizer":
             return self.m.optimizers.optimizer(receiver, obj, name, args, w, ctx, site)
         if obj.kind == "scaler":
-            return self.m.stepping.scaler_method(receiver, obj, name, args, w, ctx, site)
+            return self.m.scalers.method(receiver, obj, name, args, w, ctx, site)
         if obj.kind == "accelerate":
             return self.m.optimizers.accelerate(name, args, w, ctx, site)
         if obj.kind == "scheduler":
@@ -416,7 +332,7 @@ class Methods:
         if made_of_none(receiver):
             return receiver
         if w.grad is not True:
-            self.m.unrecorded_names.add(name)
+            self.m.progress.unrecorded_names.add(name)
         cls = class_of(receiver)
         if cls is not None:
             given = self.m.calls.call(External(f"{cls}.{name}"), args, w, ctx, site)
@@ -431,8 +347,8 @@ class Methods:
             obj = w.get(owner, Instance)
             if obj is not None and not obj.opaque:
                 return self.m.module_methods.registered(owner, obj, name, w, ctx)
-        if self.m.stepping.looks_like_scaler(receiver, name):
-            scaler = self.m.stepping.scaler(Arguments(), receiver.hint, w, ("scaler", receiver.key))
+        if self.m.scalers.looks_like_one(receiver, name):
+            scaler = self.m.scalers.made(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler
             return self.call(scaler, name, args, w, ctx, site)
         if looks_like_handler(receiver.hint, name) and args.positional:

@@ -7,6 +7,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import MODE_METHOD_NAME
+from gradlint.static.knowledge.torch_table import METHODS_OF_MODULES
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (
@@ -109,11 +110,11 @@ class ModuleMethods:
             return self.m.containers.of_dict(receiver, self.m.layers.named(obj, w), name, args, w, ctx, site)
         if container and name == "pop":
             index = w.resolve(args.get(0, "key") or Const(-1))
-            popped = self.m.modules.get_item(receiver, obj, index, w, ctx, site)
+            popped = self.m.module_attributes.get_item(receiver, obj, index, w, ctx, site)
             self.m.layers.remove(receiver, index, w)
             return popped
         if name in ("forward", "__call__"):
-            return joined(self.m.modules.call(receiver, args, w, ctx, site), w)
+            return joined(self.m.module_calls.call(receiver, args, w, ctx, site), w)
         if name == "_conv_forward" and obj.layer is not None:  # with weights that it is given
             return self.m.operations.apply(obj.layer.op, args, w, ctx, site)
         if name == "register_forward_hook":
@@ -127,12 +128,12 @@ class ModuleMethods:
             return NONE
         if name == "optimizers":
             return self.m.optimizers.configured(receiver, obj, w, ctx, site)
-        if name in self.m.methods.MODULE_METHODS:
+        if name in METHODS_OF_MODULES:
             return Unknown(("module method", fresh()))
         if obj.opaque or obj.cls is not None:
             if MODE_METHOD_NAME.search(name):
                 self.m.evaluation.may_switch(receiver, w, ctx, site)
-            return self.m.methods.unknown(
+            return self.m.effects.method_of_unknown(
                 Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site
             )
         return self.m.escapes.call(receiver, args, w, ctx, site)

@@ -219,7 +219,7 @@ class Operations:
                 new.results = tuple(v for v in inputs if isinstance(v, Unknown) and carries_graph(v))
         new.scaled = any(t.scaled for t in tensors)
         new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
-        new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))
+        new.calls = frozenset[int]().union(*(self.m.graphs.outputs_behind(v, w) for v in inputs))
         self.m.cuts.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
         if integers:
@@ -236,7 +236,7 @@ class Operations:
         new.gradient_of = self.m.tensors.gradient_of(inputs, w)
         if op.view and first is not None:
             if isinstance(inputs[0], Ref):
-                new.base = self.m.memory.root(inputs[0].id, w)
+                new.base = self.m.tensors.root(inputs[0].id, w)
             new.data_of, new.data_at = first.data_of, first.data_at
             new.is_gradient = first.is_gradient
             if first.groups and w.grad is False:

@@ -48,30 +48,13 @@ class Optimizers:
         self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site, owner: str = "zero_grad"
     ) -> None:
         """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
-        others = self.others(groups, opaque, w)
+        others = self.m.grouping.others(groups, opaque, w)
         self.m.stepping.before_clearing(groups, others, w, ctx, site)
         self.m.witness.cleared(groups, owner, w, ctx, site)
         if others:
             self.m.witness.cleared(others, owner, w, ctx, site, certain=False)
         if self._holds_more(groups, w):  # these are not to be applied, and the others are
             self.m.stepping.refilled(groups, w, ctx, site)
-
-    def others(self, groups: frozenset[int], opaque: bool, w: World) -> set[int]:
-        """The groups that may hold the same parameters, where it is not known what these or those hold.
-
-        A deep copy holds none of its original's, nor that any of the copy's.
-        """
-        members = [group for key in groups if isinstance(group := w.find(key), Group)]
-        apart = groups.union(*(group.beside for group in members if group.copied))
-        return {
-            key
-            for key, obj in w.heap.items()
-            if isinstance(obj, Group)
-            and key not in apart
-            and (opaque or obj.opaque)
-            and obj.touched
-            and not (obj.copied and obj.beside & groups)
-        }
 
     def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
         """``Optimizer.__init__(params, …)`` ran."""

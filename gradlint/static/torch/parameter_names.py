@@ -82,10 +82,3 @@ class ParameterNames:
         yield ref
         for child in self.m.modules.children(obj, w):
             yield from self._in_order(child, w, seen)
-
-
-def names_several(name: Value) -> bool:
-    """Whether a name of a parameter stands for several."""
-    if isinstance(name, Choice):
-        return all(isinstance(each, Const) and isinstance(each.value, str) for each in name.alternatives)
-    return isinstance(name, Unknown) and isinstance(name.key, tuple) and name.key[0] in ("name", "string")

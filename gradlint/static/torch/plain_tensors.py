@@ -9,11 +9,12 @@ from gradlint import events
 from gradlint.facts import known
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import BATCH_STEPS, RANDOM, RANDOM_FILLS
+from gradlint.static.state.contents import held
 from gradlint.static.state.context import Context
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
-from gradlint.static.torch.construction import held
+from gradlint.static.torch.tensors import handed_on
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -143,13 +144,7 @@ class PlainTensors:
         new: Tensor = w.write(result.id)
         new.kept_as, new.kept_at = tensor.kept_as, tensor.kept_at
         new.random, new.constant, new.placed = tensor.random, tensor.constant, tensor.placed
-        self.handed_on(new, tensor, new.made_at)
-
-    def handed_on(self, result: Tensor, tensor: Tensor, site: Site | None) -> None:
-        """``result`` is a part of a tensor: where that was made elsewhere, both come from outside."""
-        made_at, here = getattr(tensor.made_at, "unit", None), getattr(site, "unit", None)
-        if here is not None and made_at is not here:
-            result.constant = False
+        handed_on(new, tensor, new.made_at)
 
     def combined(self, op: Op, inputs: list[Value], result: Value, parameters: bool, w: World, ctx: Context) -> None:
         """An operation was applied: tell where a plain attribute meets another tensor, else hand on what is known."""

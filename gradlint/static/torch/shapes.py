@@ -243,3 +243,9 @@ def _spans_two(part: slice) -> bool:
 
 
 __all__ = ["Shapes"]
+
+
+def is_wide(layer: Instance) -> bool:
+    """Whether a layer is known to return, and to have biases for, more than one feature."""
+    width = layer.attrs.get("<width>")
+    return isinstance(width, Const) and width.value > 1

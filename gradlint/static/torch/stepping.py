@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint import events
-from gradlint.static.knowledge.guesses import SCALER_NAME
-from gradlint.static.knowledge.ops import Op
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.values import ESCAPED, NONE, Const, Group, Instance, Left, Ref, Tensor, Unknown, Value
+from gradlint.static.state.context import Context
+from gradlint.static.state.values import Group, Instance, Left, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import children
 
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.ledger import Ledger
-
-_SCALE = Op(saves="other", size="keeps", activation="keeps")
-_SCALER_METHODS = frozenset(["scale", "unscale_", "step", "update"])
 
 
 class Stepping:
@@ -125,7 +120,7 @@ class Stepping:
         """The groups that may hold the same parameters as these: of an optimizer and a model that were given."""
         groups = frozenset(groups)
         opaque = any(isinstance(group := w.find(key), Group) and group.opaque for key in groups)
-        return self.m.optimizers.others(groups, opaque, w) if groups else set()
+        return self.m.grouping.others(groups, opaque, w) if groups else set()
 
     # --- clipping
 
@@ -139,49 +134,6 @@ class Stepping:
         given = w.get(w.resolve(parameters), Instance)
         device = given.device if given is not None else None
         return w.new(Tensor(requires_grad=False, is_leaf=True, device=device, size="one", open=False, made_at=site))
-
-    # --- scalers
-
-    def looks_like_scaler(self, value: Value, name: str) -> bool:
-        """Whether a method is called on something that has the name of a gradient scaler."""
-        return isinstance(value, Unknown) and name in _SCALER_METHODS and bool(SCALER_NAME.search(value.hint.lower()))
-
-    def scaler(self, args: Arguments, name: str, w: World, place: Hashable) -> Ref:
-        """A new ``GradScaler``, or something that has the name of one."""
-        enabled = w.resolve(args.keywords.get("enabled", Const(True)))
-        return w.new(Instance(name=name, kind="scaler", attrs={"enabled": enabled}), place)
-
-    def scaler_method(
-        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Value:
-        """``scaler.scale(loss)``, ``unscale_(optimizer)``, ``step(optimizer)``, ``update()``."""
-        first = w.resolve(args.get(0, "optimizer") or NONE)
-        on = obj.attrs.get("enabled") not in (Const(False), Const(None))
-        if name == "scale":
-            return self._scaled(w.resolve(args.get(0, "outputs") or NONE), on, w, ctx, site)
-        if name in ("unscale_", "step"):
-            groups = self.m.optimizers.groups_of(first, w, site)
-            touches = self.m.witness.presumed(groups, w)
-            # Whether the parameters of a model are those of an optimizer is not always known.
-            others = [key for key, other in w.heap.items() if isinstance(other, Group) and other.tokens]
-            touches = {**dict.fromkeys(others, None), **touches}
-            self.m.witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
-            if name == "step":
-                w.write(receiver.id).groups |= groups
-                if on and ESCAPED not in obj.attrs:
-                    self.m.witness.send(events.ScalerStepped(site=site, touches=_all(groups)), w, ctx)
-                self.m.optimizers.stepped(first, w, ctx, site)
-        elif name == "update":
-            self.m.witness.send(events.ScalerUpdated(site=site, touches=_all(obj.groups)), w, ctx)
-        return NONE
-
-    def _scaled(self, value: Value, on: bool, w: World, ctx: Context, site: Site) -> Value:
-        if isinstance(value, Unknown):
-            value = self.m.tensors.from_unknown(value, w)
-        result = self.m.operations.apply(_SCALE, Arguments([value]), w, ctx, site)
-        if on and isinstance(result, Ref) and w.get(result, Tensor) is not None:
-            w.write(result.id).scaled = True
-        return result
 
     # --- every k-th iteration
 

@@ -23,6 +23,7 @@ from gradlint.static.state.values import (
     Object,
     Ref,
     Sequence,
+    Super,
     Tensor,
     Unknown,
     Value,
@@ -101,7 +102,7 @@ class _Attributes:
             return None
         if obj.kind == "distribution":
             return self.m.distributions.attribute(owner, obj, name, w, ctx, site)
-        return self.m.modules.attribute(owner, obj, name, w, ctx, site)
+        return self.m.module_attributes.attribute(owner, obj, name, w, ctx, site)
 
     def get_of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         if name in ("data", "grad"):
@@ -120,7 +121,7 @@ class _Attributes:
         if isinstance(obj, Tensor):
             self.m.changes.set_attribute(owner, name, value, w, ctx, site)
         elif isinstance(obj, Instance):
-            self.m.modules.set_attribute(owner, name, value, w, ctx, site)
+            self.m.module_attributes.set_attribute(owner, name, value, w, ctx, site)
 
     def set_of_unknown(self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site) -> bool:
         special = name in ("data", "grad", "_grad", "requires_grad")
@@ -130,7 +131,7 @@ class _Attributes:
 class _Items:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self.iterate = machine.modules.iterate
+        self.iterate = machine.module_attributes.iterate
         self.set_in = machine.layers.set_item
         self.remove = machine.layers.remove
         self.read_out = machine.construction.read_out
@@ -148,14 +149,14 @@ class _Items:
             if obj.kind == "loader" and isinstance(value, Ref):
                 return self.m.batches.batch(value)
             if obj.cls is not None:
-                return self.m.modules.iterated(value, obj, w, ctx)
+                return self.m.module_attributes.iterated(value, obj, w, ctx)
         return None
 
     def get(self, owner: Value, obj: Object, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
         if isinstance(obj, Instance):
             if obj.kind == "array" and isinstance(index, Const) and self.m.memory.shares(owner):
                 return self.m.memory.part(owner, obj, w)
-            return self.m.modules.get_item(owner, obj, index, w, ctx, site)
+            return self.m.module_attributes.get_item(owner, obj, index, w, ctx, site)
         if not isinstance(obj, Tensor):
             return None
         if self.m.legacy.indexed(obj, index, w, ctx, site):
@@ -222,7 +223,7 @@ class _Calls:
         self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Results | None:
         if obj.kind in _CALLED:
-            return self.m.modules.call(callee, args, w, ctx, site)
+            return self.m.module_calls.call(callee, args, w, ctx, site)
         if obj.kind == "function" and obj.cls is not None:
             self.m.functions.used(obj.cls, "instance", w, ctx, site)
             return [(w, self.m.functions.applied(obj.cls, args, w, ctx, site))]
@@ -247,14 +248,26 @@ class _Calls:
 class _Building:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self.super_called = machine.construction.called
+
+    def super_called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """``super().__init__(...)``: the next ``__init__`` of the project, or that of torch."""
+        obj = w.get(receiver.receiver, Instance)
+        if obj is None or obj.cls is None:
+            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
+        function, foreign = self.m.definitions.initializer(obj.cls, w, after=receiver.cls)
+        if foreign or function is None:
+            self.m.construction.initialized(receiver.receiver, w, ctx, site)
+        if function is None:
+            self.m.trainers.initialized(receiver.receiver, args, w)
+            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
+        return self.m.calls.function(function, args, w, ctx, site, receiver.receiver)
 
     def opaque(self, cls: Class, w: World, place: Hashable) -> Value:
         site = place[0] if isinstance(place, tuple) else None
         return self.m.modules.opaque(w, cls.unit.name, site, True, place=place)
 
     def begun(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        self.m.modules.prepare(ref, cls, args, w, ctx, site)
+        self.m.module_building.prepare(ref, cls, args, w, ctx, site)
         obj = w.get(ref, Instance)
         if obj is not None and obj.kind == "module":
             self.m.construction.made(ref, w, ctx)

@@ -1,0 +1,180 @@
+"""Attributes and items of modules, optimizers and the other objects that torch makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.static.knowledge.torch_layers import names_parameter
+from gradlint.static.knowledge.torch_training import METHODS_OF_MODULES
+from gradlint.static.python.domain import Index, Items
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
+from gradlint.static.state.values import (
+    NONE,
+    Bound,
+    Const,
+    External,
+    Function,
+    Instance,
+    Mapping,
+    Ref,
+    Sequence,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.modules import MODULES
+from gradlint.static.torch.shapes import is_wide
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.drive.interpreter import Interpreter
+
+
+_WITH_METHODS = frozenset(
+    [
+        "optimizer",
+        "scheduler",
+        "scaler",
+        "loader",
+        "gradmode",
+        "exitstack",
+        "array",
+        "parameters",
+        "param_groups",
+        "accelerate",
+        "engine",
+        "device",
+        "trainer",
+    ]
+)
+"""The kinds of objects that have methods and nothing else."""
+
+
+class ModuleAttributes:
+    """Reads and writes what torch gives to its objects."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
+        """An attribute that torch gives to a module, optimizer or other known object; None if it gives none."""
+        if obj.kind in MODULES:
+            if name == "_forward_hooks":
+                self.m.hooks.forgotten(owner, w)
+            if name == "training":
+                if obj.training is None:
+                    return Unknown(("training", owner), "training")
+                return Const(obj.training, asked=obj.mode_asked)
+            if names_parameter(name) and obj.groups and (obj.layer is not None or obj.opaque):
+                parameter = self.m.tensors.parameter(self.m.grouping.rest(obj, w), w, obj.made_at, obj.device)
+                if is_wide(obj):
+                    w.write(parameter.id).size = "many"
+                self.m.shapes.of_parameter(name, parameter, obj.attrs.get("<width>"), obj.attrs.get("<depth>"), w)
+                w.write(owner.id).attrs[name] = parameter
+                return parameter
+            if name == "module" and (obj.opaque or obj.cls is None):
+                return owner
+            if name == "device":
+                return Const(obj.device) if obj.device == "cuda" else Unknown(("device", owner), "device")
+            if name in METHODS_OF_MODULES:
+                return Bound(owner, name)
+            if obj.opaque:
+                return w.resolve(Unknown(("attribute", owner, name), name, obj.groups))
+            return None
+        if name == "__class__":
+            return obj.cls or External(obj.name)
+        if obj.kind == "optimizer" and name == "param_groups":
+            return w.new(Instance(kind="param_groups", groups=obj.groups))
+        if obj.kind == "optimizer" and name == "base_optimizer":
+            return owner
+        if obj.kind == "scheduler" and name == "optimizer" and obj.args:
+            return w.resolve(obj.args[0])
+        if obj.kind in _WITH_METHODS and obj.cls is None:
+            return Bound(owner, name)
+        if obj.kind == "optimizer" and name in (
+            "step",
+            "zero_grad",
+            "state_dict",
+            "load_state_dict",
+            "add_param_group",
+            "register_step_post_hook",
+        ):
+            return Bound(owner, name)
+        return None
+
+    def set_attribute(self, owner: Ref, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """``object.name = value``."""
+        obj = w.write(owner.id)
+        value = w.resolve(value)
+        if name == "requires_grad" and obj.kind in MODULES and not (obj.opaque and obj.made_at is None):
+            own = ctx.receiver == owner and not (obj.layer is not None and obj.groups and value == Const(False))
+            self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=obj.name, own=own), w, ctx)
+        if name == "training" and obj.kind in MODULES:
+            obj.training = value.value if isinstance(value, Const) else None
+            obj.mode_at = site
+            return
+        if obj.kind == "dict" and name == "__dict__":
+            self.m.dicts.forgotten(owner, w)
+        if obj.kind == "optimizer" and name == "param_groups":
+            obj.groups |= self.m.modules.groups_in(value, w)
+            return
+        if obj.kind in MODULES:
+            self.m.ownership.placed(owner, value, w, site)
+            if not self.m.construction.builds(owner, ctx):
+                self.m.plain.set_again(obj, name, value, w)
+        obj.attrs[name] = value
+        obj.optional -= {name}
+        if obj.opaque:
+            for inside in [key for key in obj.attrs if key.startswith(f"{name}.")]:
+                del obj.attrs[inside]
+        if name not in obj.buffers:
+            obj.set_at[name] = site
+        if obj.kind in MODULES:
+            self.m.construction.attribute_set(owner, obj, name, value, w, ctx, site)
+
+    def iterate(self, value: Value, obj: Instance, w: World, ctx: Context, site: Site) -> Items | None:
+        """Iterating over modules, parameters and optimizers' groups."""
+        never = self.m.collections.never
+        if obj.kind == "parameters":
+            groups = obj.groups
+            if not groups:
+                return Items([], never)
+            parameter: Value = self.m.tensors.parameter(groups, w, obj.made_at, obj.device)
+            if obj.attrs.get("named"):
+                name = Unknown(("name", fresh()), "name")
+                parameter = w.new(Sequence([name, parameter], [None, None], None, None, False))
+            return Items([parameter], never)
+        if obj.kind == "param_groups":
+            parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
+            return Items([w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))], never)
+        return self.m.layers.iterate(obj, w)
+
+    def iterated(self, value: Value, obj: Instance, w: World, ctx: Context) -> Value | None:
+        """One item of an instance of a project's class, by its ``__getitem__`` or ``__iter__``; unknown data."""
+        return Unknown(("batch", fresh()), "batch") if obj.kind == "dataset" else None
+
+    def get_item(self, owner: Value, obj: Instance, index: Index, w: World, ctx: Context, site: Site) -> Value:
+        """``module[0]``, ``module_dict["head"]``, ``param_groups[0]``."""
+        if obj.kind == "param_groups":
+            parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
+            return w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))
+        if obj.kind == "parameters":
+            items = self.iterate(owner, obj, w, ctx, site)
+            if items is None or not items.known:
+                return NONE
+            some = self.m.tensors.picked(items.known[0], w)
+            single = isinstance(index, (Const, Unknown))
+            return some if single else w.new(Sequence([], [], some))
+        if obj.layer is not None and obj.layer.container:
+            held = self.m.layers.get_item(obj, index, w, site)
+            if held is not None:
+                return held
+        if obj.cls is not None and isinstance(owner, Ref):
+            method = self.m.definitions.attribute(obj.cls, "__getitem__", w)
+            if isinstance(method, Function) and obj.kind != "dataset":
+                given = index if isinstance(index, (Const, Unknown, Ref)) else Unknown(("index", fresh()))
+                results = self.m.calls.function(method, Arguments([given]), w, ctx, site, owner)
+                return joined(results, w)
+        return Unknown(("item", fresh()), "", obj.groups)
