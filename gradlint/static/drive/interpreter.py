@@ -30,6 +30,7 @@ from gradlint.static.python.loops import Loops
 from gradlint.static.python.managers import Managers
 from gradlint.static.python.names import Names
 from gradlint.static.python.nested import Nested
+from gradlint.static.python.options import Options
 from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.progress import Progress
 from gradlint.static.python.records import Records
@@ -43,7 +44,16 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.registrations import Registrations
-from gradlint.static.torch.answers import fill
+from gradlint.static.torch.answers import (
+    TorchAttributes,
+    TorchBranches,
+    TorchBuilding,
+    TorchCalls,
+    TorchItems,
+    TorchMutations,
+    TorchOperators,
+    TorchValues,
+)
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
@@ -177,12 +187,21 @@ class Interpreter:
         self.module_methods = ModuleMethods(self)
         self.externals = Externals(self)
         self.records = Records(self)
+        self.options = Options(self)
         self.builtins = BuiltinCalls(self)
         self.parameter_names = ParameterNames(self)
         self.containers = Containers(self)
         self.dicts = DictObjects(self)
         self.nested = Nested(self)
-        fill(self.domain, self)
+        self.domain.values = TorchValues(self)
+        self.domain.attributes = TorchAttributes(self)
+        self.domain.items = TorchItems(self)
+        self.domain.calls = TorchCalls(self)
+        self.domain.building = TorchBuilding(self)
+        self.domain.operators = TorchOperators(self)
+        self.domain.mutations = TorchMutations(self)
+        self.domain.escapes = self.escapes
+        self.domain.branches = TorchBranches(self)
         self.effects.cut_of = self.cuts.of
         self.effects.carries = self.cuts.carries
         self.effects.calls_behind = self.graphs.calls
@@ -201,6 +220,10 @@ class Interpreter:
         execution.block = self.flow.block
         execution.build_dict = self.builtins.handlers["builtins.dict"]
         execution.call = self.calls.call
+        execution.dict_in = self.collections.dict_in
+        execution.loop_over = self.loops.over
+        execution.loop_while = self.loops.while_
+        execution.manage = self.managers.run
         execution.dict_method = self.containers.of_dict
         execution.enter = self.images.enter
         execution.evaluate = self.expressions.evaluate

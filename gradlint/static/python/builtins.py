@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, TELLING_METHODS, any_of, begins_parameter
-from gradlint.static.python.options import PARSER, Options
+from gradlint.static.python.options import PARSER
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
@@ -47,7 +47,6 @@ class BuiltinCalls:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        options = Options(machine)
         self.handlers: dict[str, Handler] = {
             "builtins.range": self._range,
             "builtins.enumerate": self._enumerate,
@@ -72,8 +71,8 @@ class BuiltinCalls:
             "collections.OrderedDict": self._dict,
             "collections.defaultdict": lambda a, w, c, s: w.new(Mapping(factory=w.resolve(a.get(0) or NONE))),
             "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
-            f"{PARSER}.add_argument": options.declared,
-            f"{PARSER}.parse_args": options.parsed,
+            f"{PARSER}.add_argument": machine.options.declared,
+            f"{PARSER}.parse_args": machine.options.parsed,
             "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
             "builtins.sum": self._sum,
             "builtins.max": partial(self._extreme, max),

@@ -33,7 +33,7 @@ class DictObjects:
         """``dict.__init__`` ran: what it was given is in the object."""
         held = self.held(ref, w)
         if held is not None:
-            given = self.m.builtins.handlers["builtins.dict"](args, w, ctx, site)
+            given = self.m.execution.build_dict(args, w, ctx, site)
             self.m.collections.update(held, given if given is not None else ref, w, ctx)
 
     def held(self, value: Value, w: World, method: str = "") -> Ref | None:

@@ -30,11 +30,15 @@ class Execution:
         "block",
         "build_dict",
         "call",
+        "dict_in",
         "dict_method",
         "enter",
         "evaluate",
         "get_attribute",
         "iterate",
+        "loop_over",
+        "loop_while",
+        "manage",
         "run_unit",
         "unpack",
         "update",
@@ -48,6 +52,12 @@ class Execution:
     """An expression that chooses, whose values may be worth keeping apart."""
     block: Callable[[AbstractSequence[cst.CSTNode], list[World], Context], Outcome]
     """Statements, one after the other, in every world that reaches them."""
+    manage: Callable[[cst.With, World, Context], Outcome]
+    """``with``."""
+    loop_over: Callable[[cst.For, list[World], Context], Outcome]
+    """``for``, in every world that reaches it."""
+    loop_while: Callable[[cst.While, list[World], Context], Outcome]
+    """``while``, in every world that reaches it."""
     assign: Callable[[str, Value, World, Context], None]
     """``name = value``."""
     bind: Callable[[cst.CSTNode, Value, World, Context, cst.CSTNode], None]
@@ -62,6 +72,8 @@ class Execution:
     """The values for so many targets, of which some are starred."""
     update: Callable[[Ref, Value, World, Context], None]
     """``ref.update(other)`` for a dict."""
+    dict_in: Callable[[Value, World], Value]
+    """The dict that stands for a value where it is used as one; what is none stands for itself."""
     dict_method: Callable[[Ref, Mapping, str, Arguments, World, Context, Site], Value]
     """Call a method of a dict."""
     build_dict: Callable[[Arguments, World, Context, Site], Value | None]

@@ -36,7 +36,7 @@ class Flow:
         self.m = machine
         self._compound: dict[type, Callable[..., Outcome]] = {
             cst.If: self._if,
-            cst.With: machine.managers.run,
+            cst.With: self._with,
             cst.Try: self._try,
             cst.TryStar: self._try,
             cst.Match: self._match,
@@ -46,7 +46,7 @@ class Flow:
             cst.SimpleStatementSuite: self._line,
             cst.IndentedBlock: self._line,
         }
-        self._loops: dict[type, Callable[..., Outcome]] = {cst.For: machine.loops.over, cst.While: machine.loops.while_}
+        self._loops: dict[type, Callable[..., Outcome]] = {cst.For: self._for, cst.While: self._while}
         self._small: dict[type, Callable[..., list[World]]] = {
             cst.Expr: self._expression,
             cst.Assign: self._assign,
@@ -59,6 +59,15 @@ class Flow:
             cst.Nonlocal: self._global,
             cst.Assert: self._assert,
         }
+
+    def _with(self, node: cst.With, w: World, ctx: Context) -> Outcome:
+        return self.m.execution.manage(node, w, ctx)
+
+    def _for(self, node: cst.For, worlds: list[World], ctx: Context) -> Outcome:
+        return self.m.execution.loop_over(node, worlds, ctx)
+
+    def _while(self, node: cst.While, worlds: list[World], ctx: Context) -> Outcome:
+        return self.m.execution.loop_while(node, worlds, ctx)
 
     # --- blocks
 

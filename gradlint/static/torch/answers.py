@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.python.domain import Domain, Index
+from gradlint.static.python.domain import Index
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join_tensors
 from gradlint.static.state.outcome import Results
@@ -41,7 +41,9 @@ _CALLED = ("module", "lightning", "loss")
 """The kinds of objects that are called as modules are."""
 
 
-class _Values:
+class TorchValues:
+    """What tensors and modules are, alone and together."""
+
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self.settled = machine.tensors.settled
@@ -91,7 +93,9 @@ class _Values:
         return self.m.tensors.picked(self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)
 
 
-class _Attributes:
+class TorchAttributes:
+    """Attributes of tensors, modules and optimizers."""
+
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
 
@@ -128,7 +132,9 @@ class _Attributes:
         return special and self.m.changes.set_attribute_of_unknown(owner, name, value, w, ctx, site)
 
 
-class _Items:
+class TorchItems:
+    """Items of tensors and modules, and tensors as items of lists."""
+
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self.iterate = machine.module_attributes.iterate
@@ -204,7 +210,9 @@ class _Items:
         return self.m.cuts.of(one, w) == self.m.cuts.of(other, w)
 
 
-class _Calls:
+class TorchCalls:
+    """Calls of modules, of functions of torch, and of methods by name."""
+
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self.prepared = machine.modules.called_for
@@ -245,7 +253,9 @@ class _Calls:
         return results
 
 
-class _Building:
+class TorchBuilding:
+    """The building of modules and optimizers of the project."""
+
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
 
@@ -292,7 +302,9 @@ class _Building:
             self.m.layers.fill(ref, obj.layer, args, w, ctx, site)
 
 
-class _Operators:
+class TorchOperators:
+    """Operators on tensors and arrays."""
+
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self.arithmetic = machine.operations.arithmetic
@@ -320,7 +332,9 @@ class _Operators:
         return Unknown(("sum", fresh(), *(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
 
 
-class _Mutations:
+class TorchMutations:
+    """Statements that change tensors, or add to them."""
+
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self.statement = machine.discards.statement
@@ -352,7 +366,9 @@ class _Mutations:
         return True
 
 
-class _Branches:
+class TorchBranches:
+    """Conditions on the mode of a module, periodic ones, and loops."""
+
     def __init__(self, machine: Interpreter) -> None:
         self.asked_by = machine.modes.asked_by
         self.settled_by = machine.modes.settled_by
@@ -363,19 +379,6 @@ class _Branches:
         self.is_periodic = machine.stepping.is_periodic
         self.left = machine.stepping.left
         self.apart = machine.parameter_names.apart
-
-
-def fill(domain: Domain, machine: Interpreter) -> None:
-    """Let the domain be that of torch."""
-    domain.values = _Values(machine)
-    domain.attributes = _Attributes(machine)
-    domain.items = _Items(machine)
-    domain.calls = _Calls(machine)
-    domain.building = _Building(machine)
-    domain.operators = _Operators(machine)
-    domain.mutations = _Mutations(machine)
-    domain.escapes = machine.escapes
-    domain.branches = _Branches(machine)
 
 
 def _in_mode(function: Value, grad: bool) -> Value | None:
