@@ -17,7 +17,6 @@ from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
 from gradlint.static.drive.effort import Effort
-from gradlint.static.drive.entries import Entries
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
 from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError
@@ -98,7 +97,7 @@ class _Analyzer:
         self.triggers = Triggers(rules)
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
-        self.entries = Entries(self.machine, self.triggers)
+        self.entries = self.machine.entries(self.triggers)
         self.effort = Effort(self.reach, self.triggers.begin)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}

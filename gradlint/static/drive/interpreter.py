@@ -1,9 +1,11 @@
-"""The abstract interpreter: ties its parts together."""
+"""The abstract interpreter: makes its parts, each of which is given what it uses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
+from gradlint.static.drive.entries import Entries
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.bodies import Bodies
 from gradlint.static.python.budget import Budget
@@ -36,13 +38,9 @@ from gradlint.static.python.progress import Progress
 from gradlint.static.python.records import Records
 from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Context, forget_keys
+from gradlint.static.state.context import forget_keys
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.liveness import Liveness
-from gradlint.static.state.values import (
-    Value,
-)
-from gradlint.static.state.world import World
 from gradlint.static.text.registrations import Registrations
 from gradlint.static.torch.answers import (
     TorchAttributes,
@@ -101,10 +99,11 @@ from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from gradlint.static.text.project import Project
     from gradlint.static.text.reach import Reach
+    from gradlint.static.text.triggers import Triggers
+
+_PartT = TypeVar("_PartT")
 
 
 class Interpreter:
@@ -113,106 +112,123 @@ class Interpreter:
     def __init__(self, project: Project, witness: Witness, reach: Reach) -> None:
         self.project = project
         self.witness = witness
-        self.budget = Budget()
         self.reach = reach
+        self.budget = Budget()
         self.ledgers = Ledgers()
         self.coverage = Coverage()
         self.liveness = Liveness()
         self.progress = Progress(witness, self.coverage)
+        self.counting = Counting()
+        self.whole = Wholeness()
+        self.registrations = Registrations(project, reach)
         self.execution = Execution()
-        self.bodies = Bodies(self)
         self.domain = Domain()
         self.effects = Effects()
         self.inputs = Inputs()
-        self.scalers = Scalers(self)
-        self.counting = Counting()
-        self.whole = Wholeness()
-        self.hooks = Hooks(self)
-        self.images = Images(self)
-        self.names = Names(self)
-        self.imports = Imports(self)
-        self.registrations = Registrations(project, reach)
-        self.definitions = Definitions(self)
-        self.conditions = Conditions(self)
-        self.patterns = Patterns(self)
-        self.expressions = Expressions(self)
-        self.modes = Modes(self)
-        self.loops = Loops(self)
-        self.managers = Managers(self)
-        self.flow = Flow(self)
-        self.attributes = Attributes(self)
-        self.late = LateAttributes(self)
-        self.kinds = Kinds(self)
-        self.choices = Choices(self)
-        self.decisions = Decisions(self)
-        self.dispatch = Dispatch(self)
-        self.escapes = Escapes(self)
-        self.collections = Collections(self)
-        self.batches = Batches(self)
-        self.calls = Calls(self)
-        self.tensors = Tensors(self)
-        self.operations = Operations(self)
-        self.changes = Changes(self)
-        self.proofs = Proofs(self)
-        self.graphs = Graphs(self)
-        self.keeping = Keeping(self)
-        self.evaluation = Evaluation(self)
-        self.uses = Uses(self)
-        self.stepping = Stepping(self)
-        self.ownership = Ownership(self)
-        self.cuts = Cuts(self)
-        self.devices = Devices(self)
-        self.placement = Placement(self)
-        self.discards = Discards(self)
-        self.trainers = Trainers(self)
-        self.distributions = Distributions(self)
-        self.shapes = Shapes(self)
-        self.memory = Memory(self)
-        self.grouping = Grouping(self)
-        self.modules = Modules(self)
-        self.module_building = ModuleBuilding(self)
-        self.module_attributes = ModuleAttributes(self)
-        self.module_calls = ModuleCalls(self)
-        self.library_models = LibraryModels(self)
-        self.layers = LayerContainers(self)
-        self.construction = Construction(self)
-        self.functions = CustomFunctions(self)
-        self.functional = Functional(self)
-        self.legacy = Legacy(self)
-        self.plain = PlainTensors(self)
-        self.serialization = Serialization(self)
-        self.methods = Methods(self)
-        self.passes = Passes(self)
-        self.optimizers = Optimizers(self)
-        self.module_methods = ModuleMethods(self)
-        self.externals = Externals(self)
-        self.records = Records(self)
-        self.options = Options(self)
-        self.builtins = BuiltinCalls(self)
-        self.parameter_names = ParameterNames(self)
-        self.containers = Containers(self)
-        self.dicts = DictObjects(self)
-        self.nested = Nested(self)
-        self.domain.values = TorchValues(self)
-        self.domain.attributes = TorchAttributes(self)
-        self.domain.items = TorchItems(self)
-        self.domain.calls = TorchCalls(self)
-        self.domain.building = TorchBuilding(self)
-        self.domain.operators = TorchOperators(self)
-        self.domain.mutations = TorchMutations(self)
-        self.domain.escapes = self.escapes
-        self.domain.branches = TorchBranches(self)
-        self.effects.cut_of = self.cuts.of
-        self.effects.carries = self.cuts.carries
-        self.effects.calls_behind = self.graphs.calls
-        self.effects.presumed_segments = self.graphs.presumed
-        self.effects.method_of_unknown = self.methods.unknown
-        self.effects.groups_of_optimizers_in = self.optimizers.held_by
+        self._execute_python()
+        self._execute_statements()
+        self._follow_tensors()
+        self._follow_training()
+        self._follow_calls()
+        self._answer()
         self._close()
-        self._evaluate = self.expressions.evaluate
+
+    def _execute_python(self) -> None:
+        """The execution of Python."""
+        self.nested = self._make(Nested)
+        self.definitions = self._make(Definitions)
+        self.imports = self._make(Imports)
+        self.names = self._make(Names)
+        self.dispatch = self._make(Dispatch)
+        self.choices = self._make(Choices)
+        self.decisions = self._make(Decisions)
+        self.dicts = self._make(DictObjects)
+        self.calls = self._make(Calls)
+        self.late = self._make(LateAttributes)
+        self.attributes = self._make(Attributes)
+        self.collections = self._make(Collections)
+
+    def _execute_statements(self) -> None:
+        """Its statements, and what is built of them."""
+        self.conditions = self._make(Conditions)
+        self.options = self._make(Options)
+        self.records = self._make(Records)
+        self.containers = self._make(Containers)
+        self.builtins = self._make(BuiltinCalls)
+        self.patterns = self._make(Patterns)
+        self.expressions = self._make(Expressions)
+        self.flow = self._make(Flow)
+        self.managers = self._make(Managers)
+        self.loops = self._make(Loops)
+        self.bodies = self._make(Bodies)
+        self.images = self._make(Images)
+
+    def _follow_tensors(self) -> None:
+        """Tensors: their graphs, their storage, and what becomes of them."""
+        self.tensors = self._make(Tensors)
+        self.modules = self._make(Modules)
+        self.ownership = self._make(Ownership)
+        self.cuts = self._make(Cuts)
+        self.graphs = self._make(Graphs)
+        self.proofs = self._make(Proofs)
+        self.evaluation = self._make(Evaluation)
+        self.legacy = self._make(Legacy)
+        self.keeping = self._make(Keeping)
+        self.memory = self._make(Memory)
+        self.plain = self._make(PlainTensors)
+        self.uses = self._make(Uses)
+        self.shapes = self._make(Shapes)
+        self.serialization = self._make(Serialization)
+        self.placement = self._make(Placement)
+        self.operations = self._make(Operations)
+        self.hooks = self._make(Hooks)
+        self.grouping = self._make(Grouping)
+
+    def _follow_training(self) -> None:
+        """Modules and optimizers, and how they change tensors."""
+        self.stepping = self._make(Stepping)
+        self.construction = self._make(Construction)
+        self.escapes = self._make(Escapes)
+        self.passes = self._make(Passes)
+        self.layers = self._make(LayerContainers)
+        self.module_building = self._make(ModuleBuilding)
+        self.batches = self._make(Batches)
+        self.devices = self._make(Devices)
+        self.optimizers = self._make(Optimizers)
+        self.scalers = self._make(Scalers)
+        self.library_models = self._make(LibraryModels)
+        self.module_attributes = self._make(ModuleAttributes)
+        self.discards = self._make(Discards)
+        self.modes = self._make(Modes)
+        self.changes = self._make(Changes)
+        self.distributions = self._make(Distributions)
+
+    def _follow_calls(self) -> None:
+        """Calls of modules, and of all that is known by name."""
+        self.module_calls = self._make(ModuleCalls)
+        self.trainers = self._make(Trainers)
+        self.functions = self._make(CustomFunctions)
+        self.module_methods = self._make(ModuleMethods)
+        self.parameter_names = self._make(ParameterNames)
+        self.kinds = self._make(Kinds)
+        self.methods = self._make(Methods)
+        self.functional = self._make(Functional)
+        self.externals = self._make(Externals)
+
+    def _answer(self) -> None:
+        """What the domain of torch answers to the execution of Python."""
+        self.domain.attributes = self._make(TorchAttributes)
+        self.domain.operators = self._make(TorchOperators)
+        self.domain.branches = self._make(TorchBranches)
+        self.domain.values = self._make(TorchValues)
+        self.domain.items = self._make(TorchItems)
+        self.domain.mutations = self._make(TorchMutations)
+        self.domain.building = self._make(TorchBuilding)
+        self.domain.calls = self._make(TorchCalls)
+        self.domain.escapes = self.escapes
 
     def _close(self) -> None:
-        """Fill in the ways back into the execution."""
+        """Fill in the ways from earlier parts to later ones."""
         execution = self.execution
         execution.alternatives = self.expressions.alternatives
         execution.assign = self.names.assign
@@ -233,10 +249,24 @@ class Interpreter:
         execution.unpack = self.collections.unpack
         execution.update = self.collections.update
         execution.value = self.flow.value
+        effects = self.effects
+        effects.calls_behind = self.graphs.calls
+        effects.carries = self.cuts.carries
+        effects.cut_of = self.cuts.of
+        effects.groups_of_optimizers_in = self.optimizers.held_by
+        effects.method_of_unknown = self.methods.unknown
+        effects.presumed_segments = self.graphs.presumed
 
-    def eval(self, node: cst.CSTNode, w: World, ctx: Context) -> Value:
-        """The value of an expression."""
-        return self._evaluate(node, w, ctx)
+    def entries(self, triggers: Triggers) -> Entries:
+        """What is executed because nothing in the project calls it."""
+        self.triggers = triggers
+        return self._make(Entries)
+
+    def _make(self, part: Callable[..., _PartT]) -> _PartT:
+        """Make a part: it is given those after which its parameters are named."""
+        code = part.__init__.__code__  # type: ignore[misc]
+        names = code.co_varnames[1 : code.co_argcount]
+        return part(**{name: getattr(self, name) for name in names})
 
     def trim(self) -> None:
         """An entry point is done: let go of what was noted of its values, and of trees, if there are too many."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gradlint.source import SourceError
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.flow import Flow
+from gradlint.static.python.names import Names
+from gradlint.static.python.progress import Progress
+from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.state.context import Context
 from gradlint.static.state.joining import join
 from gradlint.static.state.outcome import Outcome
@@ -15,15 +19,18 @@ from gradlint.static.state.world import World, fresh
 from gradlint.static.text.chains import assigned_in
 from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
-
 
 class Bodies:
     """Executes units, which are parsed for that."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    def __init__(
+        self, progress: Progress, whole: Wholeness, definitions: Definitions, names: Names, flow: Flow
+    ) -> None:
+        self._progress = progress
+        self._whole = whole
+        self._definitions = definitions
+        self._names = names
+        self._flow = flow
 
     def unit(self, unit: Unit, w: World, ctx: Context) -> None:
         """Execute one unit in place."""
@@ -46,14 +53,14 @@ class Bodies:
                 if not unit.is_readable:
                     out.normal = [self._bound(assigned_in(unit.text), world, here) for world in reached]
                     continue
-                self.m.flow.statements(unit.node, reached, here, out)
-                if self.m.whole.holds:
-                    self.m.progress.settle()
+                self._flow.statements(unit.node, reached, here, out)
+                if self._whole.holds:
+                    self._progress.settle()
                 continue
             for world in reached:
                 if isinstance(unit, (FunctionUnit, ClassUnit)):
                     try:
-                        self.m.definitions.define(unit, world, here)
+                        self._definitions.define(unit, world, here)
                     except SourceError:
                         self._bound([unit.name], world, here)
                 out.normal.append(world)
@@ -62,5 +69,5 @@ class Bodies:
     def _bound(self, names: Iterable[str], w: World, ctx: Context) -> World:
         """Where a unit that cannot be parsed has bound its names."""
         for name in names:
-            self.m.names.assign(name, Unknown(("unreadable", fresh()), name), w, ctx)
+            self._names.assign(name, Unknown(("unreadable", fresh()), name), w, ctx)
         return w

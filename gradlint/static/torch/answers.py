@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Index
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join_tensors
@@ -30,12 +33,44 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.slices import Place, place_of
+from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.changes import Changes
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.custom_functions import CustomFunctions
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.discards import Discards
+from gradlint.static.torch.distributions import Distributions
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.externals import Externals
+from gradlint.static.torch.functional import Functional
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.grouping import Grouping
+from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.kinds import Kinds
+from gradlint.static.torch.layer_containers import LayerContainers
+from gradlint.static.torch.legacy import Legacy
+from gradlint.static.torch.library_models import LibraryModels
+from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.methods import Methods
+from gradlint.static.torch.modes import Modes
+from gradlint.static.torch.module_attributes import ModuleAttributes
+from gradlint.static.torch.module_building import ModuleBuilding
+from gradlint.static.torch.module_calls import ModuleCalls
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.parameter_names import ParameterNames
+from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.trainers import Trainers
+from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _CALLED = ("module", "lightning", "loss")
 """The kinds of objects that are called as modules are."""
@@ -44,24 +79,37 @@ _CALLED = ("module", "lightning", "loss")
 class TorchValues:
     """What tensors and modules are, alone and together."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self.settled = machine.tensors.settled
-        self.annotated = machine.kinds.annotated
-        self.checked = machine.kinds.checked
-        self.one_that = machine.tensors.one_that
-        self.copied = machine.ownership.copied
+    def __init__(
+        self,
+        tensors: Tensors,
+        modules: Modules,
+        ownership: Ownership,
+        cuts: Cuts,
+        evaluation: Evaluation,
+        uses: Uses,
+        kinds: Kinds,
+    ) -> None:
+        self._tensors = tensors
+        self._modules = modules
+        self._cuts = cuts
+        self._evaluation = evaluation
+        self._uses = uses
+        self.settled = tensors.settled
+        self.annotated = kinds.annotated
+        self.checked = kinds.checked
+        self.one_that = tensors.one_that
+        self.copied = ownership.copied
 
     def either(self, a: Value, b: Value, w: World) -> Value | None:
         left, right = w.get(a, Tensor), w.get(b, Tensor)
         if left is not None and right is not None:
             joined = join_tensors(left, right)
-            answer = self.m.tensors.requires_grad(a, w)
-            joined.requires_grad = answer if answer is self.m.tensors.requires_grad(b, w) else None
+            answer = self._tensors.requires_grad(a, w)
+            joined.requires_grad = answer if answer is self._tensors.requires_grad(b, w) else None
             return w.new(joined)
         if isinstance(a, Unknown) or isinstance(b, Unknown):
-            deps = self.m.tensors.deps(a, w) | self.m.tensors.deps(b, w)
-            return self.m.cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
+            deps = self._tensors.deps(a, w) | self._tensors.deps(b, w)
+            return self._cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
         return None
 
     def decided(self, choice: Choice, taken: Value, w: World) -> None:
@@ -69,108 +117,142 @@ class TorchValues:
         module = w.get(taken, Instance)
         if module is None or module.kind != "module" or module.made_at is None:
             return
-        own = self.m.modules.groups(taken, w) if isinstance(taken, Ref) else frozenset()
+        own = self._modules.groups(taken, w) if isinstance(taken, Ref) else frozenset()
         for value in choice.alternatives:
             other = w.get(value, Instance)
             if other is None or other.made_at != module.made_at:
                 continue
             if other.cls == module.cls and not (other.opaque and module.opaque):
                 continue
-            for key in self.m.modules.groups(value, w) - own if isinstance(value, Ref) else ():
+            for key in self._modules.groups(value, w) - own if isinstance(value, Ref) else ():
                 w.write(key).tokens = {}
 
     def number(self, value: Value, w: World, ctx: Context, site: Site) -> Value:
-        if isinstance(value, Const) or (isinstance(value, Unknown) and not self.m.cuts.carries(value, w, True)):
+        if isinstance(value, Const) or (isinstance(value, Unknown) and not self._cuts.carries(value, w, True)):
             return value
-        self.m.evaluation.measured([value], False, w, ctx)
-        self.m.uses.escaped([value], w)
-        return self.m.cuts.note(self.m.tensors.figure([value], w), [value], "number", w, site)
+        self._evaluation.measured([value], False, w, ctx)
+        self._uses.escaped([value], w)
+        return self._cuts.note(self._tensors.figure([value], w), [value], "number", w, site)
 
     def shown(self, value: Value, w: World) -> None:
-        self.m.uses.escaped([value], w)
+        self._uses.escaped([value], w)
 
     def some_part(self, obj: Instance, w: World) -> Value:
-        return self.m.tensors.picked(self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)
+        return self._tensors.picked(self._tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)
 
 
 class TorchAttributes:
     """Attributes of tensors, modules and optimizers."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    def __init__(
+        self,
+        attributes: Attributes,
+        grouping: Grouping,
+        optimizers: Optimizers,
+        module_attributes: ModuleAttributes,
+        changes: Changes,
+        distributions: Distributions,
+    ) -> None:
+        self._attributes = attributes
+        self._grouping = grouping
+        self._optimizers = optimizers
+        self._module_attributes = module_attributes
+        self._changes = changes
+        self._distributions = distributions
 
     def get(self, owner: Ref, obj: Object, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         if isinstance(obj, Tensor):
-            return self.m.changes.attribute(owner, obj, name, w, ctx, site)
+            return self._changes.attribute(owner, obj, name, w, ctx, site)
         if not isinstance(obj, Instance):
             return None
         if obj.kind == "distribution":
-            return self.m.distributions.attribute(owner, obj, name, w, ctx, site)
-        return self.m.module_attributes.attribute(owner, obj, name, w, ctx, site)
+            return self._distributions.attribute(owner, obj, name, w, ctx, site)
+        return self._module_attributes.attribute(owner, obj, name, w, ctx, site)
 
     def get_of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         if name in ("data", "grad"):
-            return self.m.changes.attribute_of_unknown(owner, name, w, ctx, site)
+            return self._changes.attribute_of_unknown(owner, name, w, ctx, site)
         groups = (
             w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps)) if name == "param_groups" else None
         )
         if groups is not None and not isinstance(groups, Ref):  # only optimizers have them
-            return self.m.attributes.get(self.m.optimizers.opaque_optimizer(owner, w, site), name, w, ctx, site)
+            return self._attributes.get(self._optimizers.opaque_optimizer(owner, w, site), name, w, ctx, site)
         return None
 
     def part_of_unknown(self, value: Unknown, w: World) -> Value | None:
-        return self.m.grouping.parameter_inside(value, w)
+        return self._grouping.parameter_inside(value, w)
 
     def set(self, owner: Ref, obj: Object, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
         if isinstance(obj, Tensor):
-            self.m.changes.set_attribute(owner, name, value, w, ctx, site)
+            self._changes.set_attribute(owner, name, value, w, ctx, site)
         elif isinstance(obj, Instance):
-            self.m.module_attributes.set_attribute(owner, name, value, w, ctx, site)
+            self._module_attributes.set_attribute(owner, name, value, w, ctx, site)
 
     def set_of_unknown(self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site) -> bool:
         special = name in ("data", "grad", "_grad", "requires_grad")
-        return special and self.m.changes.set_attribute_of_unknown(owner, name, value, w, ctx, site)
+        return special and self._changes.set_attribute_of_unknown(owner, name, value, w, ctx, site)
 
 
 class TorchItems:
     """Items of tensors and modules, and tensors as items of lists."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self.iterate = machine.module_attributes.iterate
-        self.set_in = machine.layers.set_item
-        self.remove = machine.layers.remove
-        self.read_out = machine.construction.read_out
-        self.collected = machine.keeping.collected
-        self.several = machine.tensors.several
-        self.picked = machine.tensors.picked
-        self.another = machine.batches.another
-        self.made_since = machine.graphs.made_since
-        self.one_of = machine.graphs.one_of
+    def __init__(
+        self,
+        tensors: Tensors,
+        cuts: Cuts,
+        graphs: Graphs,
+        legacy: Legacy,
+        keeping: Keeping,
+        memory: Memory,
+        shapes: Shapes,
+        construction: Construction,
+        layers: LayerContainers,
+        batches: Batches,
+        module_attributes: ModuleAttributes,
+        changes: Changes,
+    ) -> None:
+        self._tensors = tensors
+        self._cuts = cuts
+        self._legacy = legacy
+        self._memory = memory
+        self._shapes = shapes
+        self._batches = batches
+        self._module_attributes = module_attributes
+        self._changes = changes
+        self.iterate = module_attributes.iterate
+        self.set_in = layers.set_item
+        self.remove = layers.remove
+        self.read_out = construction.read_out
+        self.collected = keeping.collected
+        self.several = tensors.several
+        self.picked = tensors.picked
+        self.another = batches.another
+        self.made_since = graphs.made_since
+        self.one_of = graphs.one_of
 
     def element(self, value: Value, obj: Object, w: World, ctx: Context) -> Value | None:
         if isinstance(obj, Tensor):
-            return self.m.tensors.view(value, w)
+            return self._tensors.view(value, w)
         if isinstance(obj, Instance):
             if obj.kind == "loader" and isinstance(value, Ref):
-                return self.m.batches.batch(value)
+                return self._batches.batch(value)
             if obj.cls is not None:
-                return self.m.module_attributes.iterated(value, obj, w, ctx)
+                return self._module_attributes.iterated(value, obj, w, ctx)
         return None
 
     def get(self, owner: Value, obj: Object, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
         if isinstance(obj, Instance):
-            if obj.kind == "array" and isinstance(index, Const) and self.m.memory.shares(owner):
-                return self.m.memory.part(owner, obj, w)
-            return self.m.module_attributes.get_item(owner, obj, index, w, ctx, site)
+            if obj.kind == "array" and isinstance(index, Const) and self._memory.shares(owner):
+                return self._memory.part(owner, obj, w)
+            return self._module_attributes.get_item(owner, obj, index, w, ctx, site)
         if not isinstance(obj, Tensor):
             return None
-        if self.m.legacy.indexed(obj, index, w, ctx, site):
-            return self.m.cuts.note(self.m.tensors.figure([owner], w), [owner], "number", w, site)
+        if self._legacy.indexed(obj, index, w, ctx, site):
+            return self._cuts.note(self._tensors.figure([owner], w), [owner], "number", w, site)
         name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
-        part = self.m.tensors.view(owner, w, site, name)
-        self.m.shapes.taken(obj, index, part, w)
-        self.m.legacy.part(obj, index, part, w)
+        part = self._tensors.view(owner, w, site, name)
+        self._shapes.taken(obj, index, part, w)
+        self._legacy.part(obj, index, part, w)
         return part
 
     def set(
@@ -187,56 +269,74 @@ class TorchItems:
     ) -> bool:
         if isinstance(obj, Tensor):
             how = "[:]=" if index in (slice(None), Const(...)) else "[]="
-            self.m.changes.in_place(how, owner, [value], w, ctx, site)
+            self._changes.in_place(how, owner, [value], w, ctx, site)
             return True
-        if not self.m.memory.shares(owner):
+        if not self._memory.shares(owner):
             return False
-        self.m.memory.array_changed(owner, w, ctx, site, at=place)
+        self._memory.array_changed(owner, w, ctx, site, at=place)
         return True
 
     def subscripted(self, part: Value, owner: Value, parts: Iterable[Index], node: cst.Subscript, w: World) -> None:
         parts = list(parts)
         if isinstance(part, Unknown):
-            self.m.memory.sliced(part, owner, node, w)
+            self._memory.sliced(part, owner, node, w)
         elif isinstance(part, Ref) and w.get(owner, Tensor) is not None:
             if len(parts) > 1:
-                self.m.tensors.taken_from(owner, part, w)
+                self._tensors.taken_from(owner, part, w)
             if not all(map(_is_basic, parts)):
-                self.m.memory.copied(part, w)
+                self._memory.copied(part, w)
 
     def alike(self, one: Value, other: Value, w: World) -> bool:
-        if self.m.memory.shares(one) or self.m.memory.shares(other):
+        if self._memory.shares(one) or self._memory.shares(other):
             return False
-        return self.m.cuts.of(one, w) == self.m.cuts.of(other, w)
+        return self._cuts.of(one, w) == self._cuts.of(other, w)
 
 
 class TorchCalls:
     """Calls of modules, of functions of torch, and of methods by name."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self.prepared = machine.modules.called_for
-        self.recognised = machine.modules.recognised
-        self.named = machine.construction.named
-        self.method = machine.methods.call
-        self.part = machine.library_models.part_called
-        self.external = machine.externals.call
-        self.returned = machine.trainers.returned
+    def __init__(
+        self,
+        modules: Modules,
+        evaluation: Evaluation,
+        construction: Construction,
+        optimizers: Optimizers,
+        library_models: LibraryModels,
+        module_calls: ModuleCalls,
+        trainers: Trainers,
+        functions: CustomFunctions,
+        methods: Methods,
+        functional: Functional,
+        externals: Externals,
+    ) -> None:
+        self._evaluation = evaluation
+        self._construction = construction
+        self._optimizers = optimizers
+        self._module_calls = module_calls
+        self._functions = functions
+        self._functional = functional
+        self.prepared = modules.called_for
+        self.recognised = modules.recognised
+        self.named = construction.named
+        self.method = methods.call
+        self.part = library_models.part_called
+        self.external = externals.call
+        self.returned = trainers.returned
 
     def forward(self, receiver: Value, by: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        self.m.construction.forward_called(receiver, by, w, ctx, site)
-        self.m.functions.forward_called(receiver, args, w, ctx, site)
+        self._construction.forward_called(receiver, by, w, ctx, site)
+        self._functions.forward_called(receiver, args, w, ctx, site)
 
     def instance(
         self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Results | None:
         if obj.kind in _CALLED:
-            return self.m.module_calls.call(callee, args, w, ctx, site)
+            return self._module_calls.call(callee, args, w, ctx, site)
         if obj.kind == "function" and obj.cls is not None:
-            self.m.functions.used(obj.cls, "instance", w, ctx, site)
-            return [(w, self.m.functions.applied(obj.cls, args, w, ctx, site))]
+            self._functions.used(obj.cls, "instance", w, ctx, site)
+            return [(w, self._functions.applied(obj.cls, args, w, ctx, site))]
         if obj.cls is None and obj.kind == "transformed":
-            return self.m.functional.over(obj, args, w, ctx, site)
+            return self._functional.over(obj, args, w, ctx, site)
         if obj.cls is None and obj.kind == "gradmode" and obj.grad is not None:
             within = _in_mode(w.resolve(args.get(0) or NONE), obj.grad)
             return None if within is None else [(w, within)]
@@ -245,89 +345,111 @@ class TorchCalls:
     def followed(
         self, callee: Bound, args: Arguments, w: World, ctx: Context, site: Site, act: Callable[[], Results]
     ) -> Results:
-        grad, passes = w.grad, self.m.evaluation.passes
-        with self.m.optimizers.own_step(callee, w, ctx, site):
+        grad, passes = w.grad, self._evaluation.passes
+        with self._optimizers.own_step(callee, w, ctx, site):
             results = act()
-        if passes == self.m.evaluation.passes:
-            self.m.evaluation.method_called(callee, args, results, grad, ctx, site)
+        if passes == self._evaluation.passes:
+            self._evaluation.method_called(callee, args, results, grad, ctx, site)
         return results
 
 
 class TorchBuilding:
     """The building of modules and optimizers of the project."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    def __init__(
+        self,
+        definitions: Definitions,
+        calls: Calls,
+        modules: Modules,
+        construction: Construction,
+        layers: LayerContainers,
+        module_building: ModuleBuilding,
+        optimizers: Optimizers,
+        trainers: Trainers,
+        methods: Methods,
+    ) -> None:
+        self._definitions = definitions
+        self._calls = calls
+        self._modules = modules
+        self._construction = construction
+        self._layers = layers
+        self._module_building = module_building
+        self._optimizers = optimizers
+        self._trainers = trainers
+        self._methods = methods
 
     def super_called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``super().__init__(...)``: the next ``__init__`` of the project, or that of torch."""
         obj = w.get(receiver.receiver, Instance)
         if obj is None or obj.cls is None:
-            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
-        function, foreign = self.m.definitions.initializer(obj.cls, w, after=receiver.cls)
+            return [(w, self._methods.call(receiver, "__init__", args, w, ctx, site))]
+        function, foreign = self._definitions.initializer(obj.cls, w, after=receiver.cls)
         if foreign or function is None:
-            self.m.construction.initialized(receiver.receiver, w, ctx, site)
+            self._construction.initialized(receiver.receiver, w, ctx, site)
         if function is None:
-            self.m.trainers.initialized(receiver.receiver, args, w)
-            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
-        return self.m.calls.function(function, args, w, ctx, site, receiver.receiver)
+            self._trainers.initialized(receiver.receiver, args, w)
+            return [(w, self._methods.call(receiver, "__init__", args, w, ctx, site))]
+        return self._calls.function(function, args, w, ctx, site, receiver.receiver)
 
     def opaque(self, cls: Class, w: World, place: Hashable) -> Value:
         site = place[0] if isinstance(place, tuple) else None
-        return self.m.modules.opaque(w, cls.unit.name, site, True, place=place)
+        return self._modules.opaque(w, cls.unit.name, site, True, place=place)
 
     def begun(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        self.m.module_building.prepare(ref, cls, args, w, ctx, site)
+        self._module_building.prepare(ref, cls, args, w, ctx, site)
         obj = w.get(ref, Instance)
         if obj is not None and obj.kind == "module":
-            self.m.construction.made(ref, w, ctx)
+            self._construction.made(ref, w, ctx)
 
     def done(self, ref: Ref, w: World, ctx: Context) -> None:
-        self.m.construction.built(ref, w, ctx)
+        self._construction.built(ref, w, ctx)
 
     def is_trainable(self, ref: Ref, w: World) -> bool:
-        return bool(self.m.modules.groups(ref, w))
+        return bool(self._modules.groups(ref, w))
 
     def initialized(self, ref: Value, w: World, ctx: Context, site: Site) -> None:
-        self.m.construction.initialized(ref, w, ctx, site)
+        self._construction.initialized(ref, w, ctx, site)
 
     def filled(self, ref: Ref, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         if kind == "optimizer":
-            self.m.optimizers.initialized(ref, args, w)
+            self._optimizers.initialized(ref, args, w)
             return
-        self.m.construction.initialized(ref, w, ctx, site)
-        self.m.trainers.initialized(ref, args, w)
+        self._construction.initialized(ref, w, ctx, site)
+        self._trainers.initialized(ref, args, w)
         obj = w.get(ref, Instance)
         if obj is not None and obj.layer is not None and obj.layer.container:
-            self.m.layers.fill(ref, obj.layer, args, w, ctx, site)
+            self._layers.fill(ref, obj.layer, args, w, ctx, site)
 
 
 class TorchOperators:
     """Operators on tensors and arrays."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self.arithmetic = machine.operations.arithmetic
-        self.compare = machine.operations.compare
-        self.spelled = machine.legacy.multiplied
+    def __init__(self, tensors: Tensors, modules: Modules, cuts: Cuts, legacy: Legacy, operations: Operations) -> None:
+        self._tensors = tensors
+        self._modules = modules
+        self._cuts = cuts
+        self._operations = operations
+        self.arithmetic = operations.arithmetic
+        self.compare = operations.compare
+        self.spelled = legacy.multiplied
 
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
         kinds = {obj.kind for value in (left, right) if (obj := w.get(value, Instance)) is not None}
         if symbol == "+" and "parameters" in kinds:
-            groups = self.m.modules.groups_in(left, w) | self.m.modules.groups_in(right, w)
+            groups = self._modules.groups_in(left, w) | self._modules.groups_in(right, w)
             return w.new(Instance(kind="parameters", device=None, groups=groups))
         if "array" in kinds and not any(w.get(value, Sequence) for value in (left, right)):
             array = w.new(Instance(name="numpy.ndarray", kind="array"))
-            return self.m.cuts.inherit(array, [left, right], w)
+            return self._cuts.inherit(array, [left, right], w)
         return None
 
     def total(self, values: list[Value], known: bool, w: World, ctx: Context, site: Site) -> Value:
-        tensors = self.m.tensors.tensors_in(values, w)
+        tensors = self._tensors.tensors_in(values, w)
         if any(w.get(v, Tensor) is not None for v in tensors):
             if len(values) == 1 and known:
                 return w.resolve(values[0])
             total = Op(saves="", size="broadcast", activation="combines")
-            return self.m.operations.apply(total, Arguments(list(tensors)), w, ctx, site)
+            return self._operations.apply(total, Arguments(list(tensors)), w, ctx, site)
         deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
         return Unknown(("sum", fresh(), *(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
 
@@ -335,50 +457,54 @@ class TorchOperators:
 class TorchMutations:
     """Statements that change tensors, or add to them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self.statement = machine.discards.statement
-        self.summed = machine.keeping.summed
-        self.totalled = machine.keeping.totalled
-        self.puts_back = machine.construction.puts_back
+    def __init__(
+        self, keeping: Keeping, memory: Memory, construction: Construction, discards: Discards, changes: Changes
+    ) -> None:
+        self._keeping = keeping
+        self._memory = memory
+        self._changes = changes
+        self.statement = discards.statement
+        self.summed = keeping.summed
+        self.totalled = keeping.totalled
+        self.puts_back = construction.puts_back
 
     def augmented_item(
         self, symbol: str, owner: Value, value: Value, node: cst.AugAssign, w: World, ctx: Context
     ) -> bool:
         if w.get(owner, Tensor) is not None:
-            self.m.changes.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
+            self._changes.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
             return True
-        if not self.m.memory.shares(owner):
+        if not self._memory.shares(owner):
             return False
         place = place_of(node.target)
-        self.m.memory.array_changed(owner, w, ctx, ctx.site(node), amended=True, at=place)
+        self._memory.array_changed(owner, w, ctx, ctx.site(node), amended=True, at=place)
         return True
 
     def augmented(self, symbol: str, current: Value, value: Value, node: cst.AugAssign, w: World, ctx: Context) -> bool:
         if symbol in ("+", "-"):
-            self.m.keeping.summed(node.target, current, value, w, ctx, ctx.site(node))
+            self._keeping.summed(node.target, current, value, w, ctx, ctx.site(node))
         if w.get(current, Tensor) is not None:
-            self.m.changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
+            self._changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
             return True
-        if not self.m.memory.is_array(current, w):
+        if not self._memory.is_array(current, w):
             return False
-        self.m.memory.array_changed(current, w, ctx, ctx.site(node), amended=True)
+        self._memory.array_changed(current, w, ctx, ctx.site(node), amended=True)
         return True
 
 
 class TorchBranches:
     """Conditions on the mode of a module, periodic ones, and loops."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.asked_by = machine.modes.asked_by
-        self.settled_by = machine.modes.settled_by
-        self.chosen = machine.modes.chosen
-        self.combined = machine.modes.combined
-        self.returned = machine.modes.returned
-        self.branched = machine.modes.branched
-        self.is_periodic = machine.stepping.is_periodic
-        self.left = machine.stepping.left
-        self.apart = machine.parameter_names.apart
+    def __init__(self, stepping: Stepping, modes: Modes, parameter_names: ParameterNames) -> None:
+        self.asked_by = modes.asked_by
+        self.settled_by = modes.settled_by
+        self.chosen = modes.chosen
+        self.combined = modes.combined
+        self.returned = modes.returned
+        self.branched = modes.branched
+        self.is_periodic = stepping.is_periodic
+        self.left = stepping.left
+        self.apart = parameter_names.apart
 
 
 def _in_mode(function: Value, grad: bool) -> Value | None:

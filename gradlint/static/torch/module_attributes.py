@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.static.knowledge.torch_layers import names_parameter
 from gradlint.static.knowledge.torch_training import METHODS_OF_MODULES
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.collections import Collections
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.domain import Index, Items
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (
@@ -24,12 +29,18 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.torch.modules import MODULES
-from gradlint.static.torch.shapes import is_wide
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.grouping import Grouping
+from gradlint.static.torch.hooks import Hooks
+from gradlint.static.torch.layer_containers import LayerContainers
+from gradlint.static.torch.modules import MODULES, Modules
+from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.plain_tensors import PlainTensors
+from gradlint.static.torch.shapes import Shapes, is_wide
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 
 _WITH_METHODS = frozenset(
@@ -55,23 +66,52 @@ _WITH_METHODS = frozenset(
 class ModuleAttributes:
     """Reads and writes what torch gives to its objects."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    def __init__(
+        self,
+        witness: Witness,
+        definitions: Definitions,
+        dicts: DictObjects,
+        calls: Calls,
+        collections: Collections,
+        tensors: Tensors,
+        modules: Modules,
+        ownership: Ownership,
+        plain: PlainTensors,
+        shapes: Shapes,
+        hooks: Hooks,
+        grouping: Grouping,
+        construction: Construction,
+        layers: LayerContainers,
+    ) -> None:
+        self._witness = witness
+        self._definitions = definitions
+        self._dicts = dicts
+        self._calls = calls
+        self._collections = collections
+        self._tensors = tensors
+        self._modules = modules
+        self._ownership = ownership
+        self._plain = plain
+        self._shapes = shapes
+        self._hooks = hooks
+        self._grouping = grouping
+        self._construction = construction
+        self._layers = layers
 
     def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         """An attribute that torch gives to a module, optimizer or other known object; None if it gives none."""
         if obj.kind in MODULES:
             if name == "_forward_hooks":
-                self.m.hooks.forgotten(owner, w)
+                self._hooks.forgotten(owner, w)
             if name == "training":
                 if obj.training is None:
                     return Unknown(("training", owner), "training")
                 return Const(obj.training, asked=obj.mode_asked)
             if names_parameter(name) and obj.groups and (obj.layer is not None or obj.opaque):
-                parameter = self.m.tensors.parameter(self.m.grouping.rest(obj, w), w, obj.made_at, obj.device)
+                parameter = self._tensors.parameter(self._grouping.rest(obj, w), w, obj.made_at, obj.device)
                 if is_wide(obj):
                     w.write(parameter.id).size = "many"
-                self.m.shapes.of_parameter(name, parameter, obj.attrs.get("<width>"), obj.attrs.get("<depth>"), w)
+                self._shapes.of_parameter(name, parameter, obj.attrs.get("<width>"), obj.attrs.get("<depth>"), w)
                 w.write(owner.id).attrs[name] = parameter
                 return parameter
             if name == "module" and (obj.opaque or obj.cls is None):
@@ -110,20 +150,20 @@ class ModuleAttributes:
         value = w.resolve(value)
         if name == "requires_grad" and obj.kind in MODULES and not (obj.opaque and obj.made_at is None):
             own = ctx.receiver == owner and not (obj.layer is not None and obj.groups and value == Const(False))
-            self.m.witness.send(events.ModuleRequiresGradSet(site=site, module=obj.name, own=own), w, ctx)
+            self._witness.send(events.ModuleRequiresGradSet(site=site, module=obj.name, own=own), w, ctx)
         if name == "training" and obj.kind in MODULES:
             obj.training = value.value if isinstance(value, Const) else None
             obj.mode_at = site
             return
         if obj.kind == "dict" and name == "__dict__":
-            self.m.dicts.forgotten(owner, w)
+            self._dicts.forgotten(owner, w)
         if obj.kind == "optimizer" and name == "param_groups":
-            obj.groups |= self.m.modules.groups_in(value, w)
+            obj.groups |= self._modules.groups_in(value, w)
             return
         if obj.kind in MODULES:
-            self.m.ownership.placed(owner, value, w, site)
-            if not self.m.construction.builds(owner, ctx):
-                self.m.plain.set_again(obj, name, value, w)
+            self._ownership.placed(owner, value, w, site)
+            if not self._construction.builds(owner, ctx):
+                self._plain.set_again(obj, name, value, w)
         obj.attrs[name] = value
         obj.optional -= {name}
         if obj.opaque:
@@ -132,16 +172,16 @@ class ModuleAttributes:
         if name not in obj.buffers:
             obj.set_at[name] = site
         if obj.kind in MODULES:
-            self.m.construction.attribute_set(owner, obj, name, value, w, ctx, site)
+            self._construction.attribute_set(owner, obj, name, value, w, ctx, site)
 
     def iterate(self, value: Value, obj: Instance, w: World, ctx: Context, site: Site) -> Items | None:
         """Iterating over modules, parameters and optimizers' groups."""
-        never = self.m.collections.never
+        never = self._collections.never
         if obj.kind == "parameters":
             groups = obj.groups
             if not groups:
                 return Items([], never)
-            parameter: Value = self.m.tensors.parameter(groups, w, obj.made_at, obj.device)
+            parameter: Value = self._tensors.parameter(groups, w, obj.made_at, obj.device)
             if obj.attrs.get("named"):
                 name = Unknown(("name", fresh()), "name")
                 parameter = w.new(Sequence([name, parameter], [None, None], None, None, False))
@@ -149,7 +189,7 @@ class ModuleAttributes:
         if obj.kind == "param_groups":
             parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
             return Items([w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))], never)
-        return self.m.layers.iterate(obj, w)
+        return self._layers.iterate(obj, w)
 
     def iterated(self, value: Value, obj: Instance, w: World, ctx: Context) -> Value | None:
         """One item of an instance of a project's class, by its ``__getitem__`` or ``__iter__``; unknown data."""
@@ -164,17 +204,17 @@ class ModuleAttributes:
             items = self.iterate(owner, obj, w, ctx, site)
             if items is None or not items.known:
                 return NONE
-            some = self.m.tensors.picked(items.known[0], w)
+            some = self._tensors.picked(items.known[0], w)
             single = isinstance(index, (Const, Unknown))
             return some if single else w.new(Sequence([], [], some))
         if obj.layer is not None and obj.layer.container:
-            held = self.m.layers.get_item(obj, index, w, site)
+            held = self._layers.get_item(obj, index, w, site)
             if held is not None:
                 return held
         if obj.cls is not None and isinstance(owner, Ref):
-            method = self.m.definitions.attribute(obj.cls, "__getitem__", w)
+            method = self._definitions.attribute(obj.cls, "__getitem__", w)
             if isinstance(method, Function) and obj.kind != "dataset":
                 given = index if isinstance(index, (Const, Unknown, Ref)) else Unknown(("index", fresh()))
-                results = self.m.calls.function(method, Arguments([given]), w, ctx, site, owner)
+                results = self._calls.function(method, Arguments([given]), w, ctx, site, owner)
                 return joined(results, w)
         return Unknown(("item", fresh()), "", obj.groups)

@@ -7,21 +7,29 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Layer
 from gradlint.static.knowledge.torch_layers import LAYERS, LOSSES
+from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Class, Const, Group, Instance, Mapping, Object, Ref, Sequence
 from gradlint.static.state.world import World
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.layer_containers import LayerContainers
+from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.tensors import device_of
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 
 class ModuleBuilding:
     """Makes instances of classes of ``torch.nn``, and what instances of the project inherit from them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    def __init__(
+        self, definitions: Definitions, shapes: Shapes, construction: Construction, layers: LayerContainers
+    ) -> None:
+        self._definitions = definitions
+        self._shapes = shapes
+        self._construction = construction
+        self._layers = layers
 
     def layer(self, name: str, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:
         """An instance of a class of ``torch.nn``."""
@@ -33,16 +41,16 @@ class ModuleBuilding:
         if inplace == Const(True):
             obj.attrs["<inplace>"] = inplace
         obj.mode_dependent = self._drops(layer, args, w)
-        width = self.m.shapes.width(name, args, w)
+        width = self._shapes.width(name, args, w)
         if width is not None:
             obj.attrs["<width>"] = Const(width)
-        depth = self.m.shapes.depth(name, args, w)
+        depth = self._shapes.depth(name, args, w)
         if depth is not None:
             obj.attrs["<depth>"] = Const(depth)
         ref = w.new(obj, place)
-        self.m.construction.made(ref, w, ctx)
+        self._construction.made(ref, w, ctx)
         if layer.container:
-            self.m.layers.fill(ref, layer, args, w, ctx, site)
+            self._layers.fill(ref, layer, args, w, ctx, site)
         elif layer.dropout:
             probability = args.get(0, "p")
             obj.attrs["p"] = probability if probability is not None else Const(0.5)
@@ -75,7 +83,7 @@ class ModuleBuilding:
 
     def prepare(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Before ``__init__``: what an instance inherits from a layer or loss of torch."""
-        for base in self.m.definitions.external_bases(cls):
+        for base in self._definitions.external_bases(cls):
             layer, loss = LAYERS.get(base), LOSSES.get(base)
             obj = w.write(ref.id)
             if loss is not None and obj.loss is None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import looks_like_module
 from gradlint.static.state.values import (
     Choice,
@@ -26,10 +28,10 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
 from gradlint.static.torch.library_objects import part_of
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.ledger import Ledger
 
 MODULES = ("module", "lightning", "loss")
@@ -40,9 +42,10 @@ MOVED = "moved"
 class Modules:
     """Knows ``torch.nn`` objects and the project's subclasses of them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self._taken: Ledger[int, Unknown] = machine.ledgers.open()
+    def __init__(self, ledgers: Ledgers, definitions: Definitions, tensors: Tensors) -> None:
+        self._definitions = definitions
+        self._tensors = tensors
+        self._taken: Ledger[int, Unknown] = ledgers.open()
         """By what is taken for a tensor, what it was before: the same, if it is a module after all."""
 
     def opaque(
@@ -83,7 +86,7 @@ class Modules:
 
     def _called(self, cls: Class) -> frozenset[str]:
         """The attributes of its objects that a class calls: ``self.encoder(x)``."""
-        texts = (method.text for method in self.m.definitions.methods(cls).values())
+        texts = (method.text for method in self._definitions.methods(cls).values())
         chains = (chain for text in texts for chain in chains_in(text) if chain.called and len(chain.parts) == 2)
         return frozenset(chain.parts[1] for chain in chains if chain.parts[0] == "self")
 
@@ -202,7 +205,7 @@ class Modules:
         if not isinstance(layer, Ref) or obj is None or obj.layer is None or not obj.groups or name != Const(usual):
             return
         for half in halves:
-            parameter = self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device)
+            parameter = self._tensors.parameter(obj.groups, w, obj.made_at, obj.device)
             w.write(layer.id).attrs[half] = parameter
 
     def spelled(self, w: World, ctx: Context) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.knowledge.torch_table import names_integers, names_predictions
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.state.provenance import (
     FIGURE,
     carries_graph,
@@ -36,10 +38,10 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.effects import Effects
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 
 def fact(value: bool | str | None) -> Fact[object]:
@@ -50,8 +52,10 @@ def fact(value: bool | str | None) -> Fact[object]:
 class Tensors:
     """Makes tensors, and tells what is known of them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    def __init__(self, effects: Effects, definitions: Definitions, dicts: DictObjects) -> None:
+        self._effects = effects
+        self._definitions = definitions
+        self._dicts = dicts
 
     # --- making
 
@@ -155,15 +159,15 @@ class Tensors:
                 open=carries_graph(value),
                 presumed=from_module(value),
                 is_parameter=False if from_module(value) or is_computed(value) else None,
-                cut=self.m.effects.cut_of(value, w),
-                vague=self.m.effects.carries(value, w),
-                calls=self.m.effects.calls_behind(value.key, w),
+                cut=self._effects.cut_of(value, w),
+                vague=self._effects.carries(value, w),
+                calls=self._effects.calls_behind(value.key, w),
             )
         )
         tensor = w.write(ref.id)
         if is_data(value):
             tensor.requires_grad, tensor.is_leaf, tensor.is_parameter, tensor.open = False, True, False, False
-        tensor.reaches = self.m.effects.presumed_segments(value, w)
+        tensor.reaches = self._effects.presumed_segments(value, w)
         for name, content in facts.items():
             setattr(tensor, name, content)
         w.bound[value.key] = ref
@@ -367,7 +371,7 @@ class Tensors:
                 inner = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
                 found += self.tensors_in([*inner, *([obj.tail] if obj.tail is not None else [])], w, depth - 1)
             elif isinstance(obj, Instance) and depth and self.has_parts(obj):
-                held = self.m.dicts.held(value, w)
+                held = self._dicts.held(value, w)
                 found += self.tensors_in([held] if held is not None else (), w, depth)
                 found += self.tensors_in((part for part in obj.attrs.values() if part != held), w, depth - 1)
         return found
@@ -375,7 +379,7 @@ class Tensors:
     def has_parts(self, obj: Object | None) -> bool:
         """Whether an object holds others as its items or fields: a list, tuple, dict or record."""
         if isinstance(obj, Instance):
-            return obj.kind in ("distribution", "dict") or self.m.definitions.is_record(obj)
+            return obj.kind in ("distribution", "dict") or self._definitions.is_record(obj)
         return isinstance(obj, (Sequence, Mapping))
 
     def deps(self, value: Value, w: World) -> frozenset[int]:
