@@ -65,51 +65,29 @@ if TYPE_CHECKING:
 class Entries:
     """Executes bodies of modules, functions that nothing calls, and the methods of classes."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        progress: Progress,
-        project: Project,
-        reach: Reach,
-        whole: Wholeness,
-        witness: Witness,
-        nested: Nested,
-        definitions: Definitions,
-        calls: Calls,
-        late: LateAttributes,
-        bodies: Bodies,
-        images: Images,
-        modules: Modules,
-        evaluation: Evaluation,
-        keeping: Keeping,
-        memory: Memory,
-        uses: Uses,
-        escapes: Escapes,
-        trainers: Trainers,
-        functions: CustomFunctions,
-        triggers: Triggers,
-    ) -> None:
-        self._budget = budget
-        self._progress = progress
-        self._project = project
-        self._reach = reach
-        self._whole = whole
-        self._witness = witness
-        self._nested = nested
-        self._definitions = definitions
-        self._calls = calls
-        self._late = late
-        self._bodies = bodies
-        self._images = images
-        self._modules = modules
-        self._evaluation = evaluation
-        self._keeping = keeping
-        self._memory = memory
-        self._uses = uses
-        self._escapes = escapes
-        self._trainers = trainers
-        self._functions = functions
-        self.triggers = triggers
+    _budget: Budget
+    _progress: Progress
+    _project: Project
+    _reach: Reach
+    _whole: Wholeness
+    _witness: Witness
+    _nested: Nested
+    _definitions: Definitions
+    _calls: Calls
+    _late: LateAttributes
+    _bodies: Bodies
+    _images: Images
+    _modules: Modules
+    _evaluation: Evaluation
+    _keeping: Keeping
+    _memory: Memory
+    _uses: Uses
+    _escapes: Escapes
+    _trainers: Trainers
+    _functions: CustomFunctions
+    triggers: Triggers
+
+    def __init__(self) -> None:
         self._idle = False  #: the object whose methods are executed was put into evaluation mode when it was built
         self._unbuilt: set[ClassUnit] = set()  #: classes that nothing had built when their methods were first executed
         self.alone: set[FunctionUnit] = set()  #: functions and methods that were executed because nothing called them

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.static.drive.entries import Entries
@@ -262,11 +261,13 @@ class Interpreter:
         self.triggers = triggers
         return self._make(Entries)
 
-    def _make(self, part: Callable[..., _PartT]) -> _PartT:
-        """Make a part: it is given those after which its parameters are named."""
-        code = part.__init__.__code__  # type: ignore[misc]
-        names = code.co_varnames[1 : code.co_argcount]
-        return part(**{name: getattr(self, name) for name in names})
+    def _make(self, part: type[_PartT]) -> _PartT:
+        """Make a part: before it begins it is given the others that its class names, each under its name."""
+        made = part.__new__(part)
+        for name in part.__annotations__:
+            setattr(made, name, getattr(self, name.removeprefix("_")))
+        made.__init__()  # type: ignore[misc]
+        return made
 
     def trim(self) -> None:
         """An entry point is done: let go of what was noted of its values, and of trees, if there are too many."""

@@ -81,23 +81,13 @@ _CONTAINER_METHODS = frozenset(
 class Attributes:
     """Reads and writes attributes."""
 
-    def __init__(
-        self,
-        domain: Domain,
-        execution: Execution,
-        definitions: Definitions,
-        imports: Imports,
-        choices: Choices,
-        calls: Calls,
-        late: LateAttributes,
-    ) -> None:
-        self._domain = domain
-        self._execution = execution
-        self._definitions = definitions
-        self._imports = imports
-        self._choices = choices
-        self._calls = calls
-        self._late = late
+    _domain: Domain
+    _execution: Execution
+    _definitions: Definitions
+    _imports: Imports
+    _choices: Choices
+    _calls: Calls
+    _late: LateAttributes
 
     def get(self, owner: Value, name: str, w: World, ctx: Context, site: Site) -> Value:
         """The value of ``owner.name``."""

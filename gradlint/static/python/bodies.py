@@ -23,14 +23,11 @@ from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, U
 class Bodies:
     """Executes units, which are parsed for that."""
 
-    def __init__(
-        self, progress: Progress, whole: Wholeness, definitions: Definitions, names: Names, flow: Flow
-    ) -> None:
-        self._progress = progress
-        self._whole = whole
-        self._definitions = definitions
-        self._names = names
-        self._flow = flow
+    _progress: Progress
+    _whole: Wholeness
+    _definitions: Definitions
+    _names: Names
+    _flow: Flow
 
     def unit(self, unit: Unit, w: World, ctx: Context) -> None:
         """Execute one unit in place."""

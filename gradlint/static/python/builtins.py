@@ -54,29 +54,19 @@ Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
 class BuiltinCalls:
     """Knows what the functions of the language and its library return."""
 
-    def __init__(
-        self,
-        domain: Domain,
-        definitions: Definitions,
-        imports: Imports,
-        dispatch: Dispatch,
-        choices: Choices,
-        calls: Calls,
-        attributes: Attributes,
-        collections: Collections,
-        conditions: Conditions,
-        options: Options,
-        records: Records,
-    ) -> None:
-        self._domain = domain
-        self._definitions = definitions
-        self._imports = imports
-        self._dispatch = dispatch
-        self._choices = choices
-        self._calls = calls
-        self._attributes = attributes
-        self._collections = collections
-        self._conditions = conditions
+    _domain: Domain
+    _definitions: Definitions
+    _imports: Imports
+    _dispatch: Dispatch
+    _choices: Choices
+    _calls: Calls
+    _attributes: Attributes
+    _collections: Collections
+    _conditions: Conditions
+    _options: Options
+    _records: Records
+
+    def __init__(self) -> None:
         self.handlers: dict[str, Handler] = {
             "builtins.range": self._range,
             "builtins.enumerate": self._enumerate,
@@ -101,8 +91,8 @@ class BuiltinCalls:
             "collections.OrderedDict": self._dict,
             "collections.defaultdict": lambda a, w, c, s: w.new(Mapping(factory=w.resolve(a.get(0) or NONE))),
             "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
-            f"{PARSER}.add_argument": options.declared,
-            f"{PARSER}.parse_args": options.parsed,
+            f"{PARSER}.add_argument": self._options.declared,
+            f"{PARSER}.parse_args": self._options.parsed,
             "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
             "builtins.sum": self._sum,
             "builtins.max": partial(self._extreme, max),
@@ -122,12 +112,12 @@ class BuiltinCalls:
             "functools.wraps": lambda a, w, c, s: w.new(Instance(kind="decorator")),
             "builtins.globals": lambda a, w, c, s: Namespace(c.module, "globals()"),
             "dataclasses.field": self._field,
-            "dataclasses.replace": records.replaced,
-            "dataclasses.asdict": records.as_dict,
+            "dataclasses.replace": self._records.replaced,
+            "dataclasses.asdict": self._records.as_dict,
             "copy.deepcopy": self._deepcopy,
             "torch.is_tensor": self._is_tensor,
             "copy.copy": self._first,
-            "copy.replace": records.replaced,
+            "copy.replace": self._records.replaced,
             "collections.namedtuple": self._namedtuple,
             "enum.auto": self._unique,
             "builtins.object": self._unique,

@@ -67,37 +67,22 @@ MAX_RECURSION = 2
 class Calls:
     """Binds arguments and executes bodies."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        coverage: Coverage,
-        domain: Domain,
-        execution: Execution,
-        progress: Progress,
-        reach: Reach,
-        whole: Wholeness,
-        witness: Witness,
-        nested: Nested,
-        definitions: Definitions,
-        dispatch: Dispatch,
-        choices: Choices,
-        decisions: Decisions,
-        dicts: DictObjects,
-    ) -> None:
-        self._budget = budget
-        self._coverage = coverage
-        self._domain = domain
-        self._execution = execution
-        self._progress = progress
-        self._reach = reach
-        self._whole = whole
-        self._witness = witness
-        self._nested = nested
-        self._definitions = definitions
-        self._dispatch = dispatch
-        self._choices = choices
-        self._decisions = decisions
-        self._dicts = dicts
+    _budget: Budget
+    _coverage: Coverage
+    _domain: Domain
+    _execution: Execution
+    _progress: Progress
+    _reach: Reach
+    _whole: Wholeness
+    _witness: Witness
+    _nested: Nested
+    _definitions: Definitions
+    _dispatch: Dispatch
+    _choices: Choices
+    _decisions: Decisions
+    _dicts: DictObjects
+
+    def __init__(self) -> None:
         self._trainable: set[Unit] = set()  #: classes of modules that turned out to have parameters
 
     # --- from syntax

@@ -25,9 +25,8 @@ from gradlint.static.state.world import World, fresh
 class Choices:
     """Brings values of one world together."""
 
-    def __init__(self, counting: Counting, domain: Domain) -> None:
-        self._counting = counting
-        self._domain = domain
+    _counting: Counting
+    _domain: Domain
 
     def either(self, a: Value, b: Value, w: World, *, repeated: bool = False) -> Value:
         """A value that is one of two, in the same world; of dicts that a loop makes repeatedly, one stands for all."""

@@ -50,27 +50,19 @@ MAX_KNOWN = 64  #: items of a list or dict that are told apart, where they are a
 class Collections:
     """Knows the containers of the language."""
 
-    def __init__(
-        self,
-        counting: Counting,
-        domain: Domain,
-        ledgers: Ledgers,
-        witness: Witness,
-        choices: Choices,
-        dicts: DictObjects,
-        calls: Calls,
-        attributes: Attributes,
-    ) -> None:
-        self._counting = counting
-        self._domain = domain
-        self._witness = witness
-        self._choices = choices
-        self._dicts = dicts
-        self._calls = calls
-        self._attributes = attributes
-        self._chosen: Ledger[Hashable, int] = ledgers.open()
+    _counting: Counting
+    _domain: Domain
+    _ledgers: Ledgers
+    _witness: Witness
+    _choices: Choices
+    _dicts: DictObjects
+    _calls: Calls
+    _attributes: Attributes
+
+    def __init__(self) -> None:
+        self._chosen: Ledger[Hashable, int] = self._ledgers.open()
         """By items and the index of a loop, which of them that is."""
-        self._standing: Ledger[int, None] = ledgers.open()
+        self._standing: Ledger[int, None] = self._ledgers.open()
         """What a dict made for a key that is not known: one list stands for those of all keys."""
 
     def dict_in(self, value: Value, w: World, method: str = "keys") -> Value:

@@ -58,11 +58,10 @@ _KNOWN = {"torch", "numpy", *sys.stdlib_module_names}
 class Conditions:
     """Tells what conditions are worth, and parts the worlds in which they turn out differently."""
 
-    def __init__(self, domain: Domain, execution: Execution, names: Names, collections: Collections) -> None:
-        self._domain = domain
-        self._execution = execution
-        self._names = names
-        self._collections = collections
+    _domain: Domain
+    _execution: Execution
+    _names: Names
+    _collections: Collections
 
     # --- truth
 

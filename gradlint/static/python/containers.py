@@ -43,14 +43,11 @@ _STRING_METHODS = frozenset(
 class Containers:
     """Calls methods of lists, dicts and strings."""
 
-    def __init__(
-        self, domain: Domain, choices: Choices, dicts: DictObjects, collections: Collections, records: Records
-    ) -> None:
-        self._domain = domain
-        self._choices = choices
-        self._dicts = dicts
-        self._collections = collections
-        self._records = records
+    _domain: Domain
+    _choices: Choices
+    _dicts: DictObjects
+    _collections: Collections
+    _records: Records
 
     def of_list(
         self, receiver: Ref, obj: Sequence, name: str, args: Arguments, w: World, ctx: Context, site: Site

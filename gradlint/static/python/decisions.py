@@ -34,8 +34,9 @@ class Decisions:
     they do to themselves would be apart from it.
     """
 
-    def __init__(self, domain: Domain) -> None:
-        self._domain = domain
+    _domain: Domain
+
+    def __init__(self) -> None:
         self._used: dict[cst.CSTNode, tuple[_Chain, ...]] = {}
         self._built: dict[Site, ClassUnit] = {}  #: which class of modules was first built at a place
         self._differ = False  #: another one was, at some place: nothing is to be decided before

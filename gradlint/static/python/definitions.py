@@ -73,10 +73,11 @@ class Field(NamedTuple):
 class Definitions:
     """Turns definitions into values."""
 
-    def __init__(self, budget: Budget, execution: Execution, nested: Nested) -> None:
-        self._budget = budget
-        self._execution = execution
-        self._nested = nested
+    _budget: Budget
+    _execution: Execution
+    _nested: Nested
+
+    def __init__(self) -> None:
         self._fields: dict[ClassUnit, list[Field]] = {}
         self._records: dict[Unit, bool] = {}  #: classes of which it is known whether they hold fields
         self._kinds: dict[Unit, str] = {}

@@ -22,9 +22,8 @@ _STORING = ("__setattr__", "__getattribute__", "__dict__")
 class DictObjects:
     """Finds the dict that such an object is."""
 
-    def __init__(self, execution: Execution, definitions: Definitions) -> None:
-        self._execution = execution
-        self._definitions = definitions
+    _execution: Execution
+    _definitions: Definitions
 
     def begun(self, ref: Ref, cls: Class, place: Hashable, w: World) -> None:
         """An object of a class derived from dict is about to be built: nothing is in it yet."""

@@ -20,8 +20,9 @@ MAX_METHODS = 8  #: methods that one name may mean, at most
 class Dispatch:
     """Tells which methods of an object an unknown name may mean."""
 
-    def __init__(self, definitions: Definitions) -> None:
-        self._definitions = definitions
+    _definitions: Definitions
+
+    def __init__(self) -> None:
         self._named: dict[Module, frozenset[str]] = {}
 
     def attribute(self, owner: Value, name: Value, w: World) -> Unknown:

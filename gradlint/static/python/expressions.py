@@ -80,27 +80,17 @@ _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
 class Expressions:
     """Evaluates expressions.  Worlds that a nested call forks are joined again before evaluation goes on."""
 
-    def __init__(
-        self,
-        domain: Domain,
-        execution: Execution,
-        whole: Wholeness,
-        names: Names,
-        choices: Choices,
-        calls: Calls,
-        attributes: Attributes,
-        collections: Collections,
-        conditions: Conditions,
-    ) -> None:
-        self._domain = domain
-        self._execution = execution
-        self._whole = whole
-        self._names = names
-        self._choices = choices
-        self._calls = calls
-        self._attributes = attributes
-        self._collections = collections
-        self._conditions = conditions
+    _domain: Domain
+    _execution: Execution
+    _whole: Wholeness
+    _names: Names
+    _choices: Choices
+    _calls: Calls
+    _attributes: Attributes
+    _collections: Collections
+    _conditions: Conditions
+
+    def __init__(self) -> None:
         self._literals: dict[cst.CSTNode, Value] = {}
         self._table: dict[type, Callable[[Any, World, Context], Value]] = {
             cst.Name: self._name,
@@ -116,7 +106,7 @@ class Expressions:
             cst.BinaryOperation: self._binary,
             cst.UnaryOperation: self._unary,
             cst.BooleanOperation: self._boolean,
-            cst.Comparison: conditions.comparison,
+            cst.Comparison: self._conditions.comparison,
             cst.IfExp: self._conditional,
             cst.Tuple: self._sequence,
             cst.List: self._sequence,

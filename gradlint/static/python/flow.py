@@ -46,47 +46,27 @@ from gradlint.static.text.totals import adds_to, running_total
 class Flow:
     """Executes statements.  Every method takes a world it may change and tells how execution may go on."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        coverage: Coverage,
-        domain: Domain,
-        execution: Execution,
-        liveness: Liveness,
-        progress: Progress,
-        whole: Wholeness,
-        witness: Witness,
-        definitions: Definitions,
-        imports: Imports,
-        names: Names,
-        decisions: Decisions,
-        calls: Calls,
-        attributes: Attributes,
-        collections: Collections,
-        conditions: Conditions,
-        containers: Containers,
-        patterns: Patterns,
-        expressions: Expressions,
-    ) -> None:
-        self._budget = budget
-        self._coverage = coverage
-        self._domain = domain
-        self._execution = execution
-        self._liveness = liveness
-        self._progress = progress
-        self._whole = whole
-        self._witness = witness
-        self._definitions = definitions
-        self._imports = imports
-        self._names = names
-        self._decisions = decisions
-        self._calls = calls
-        self._attributes = attributes
-        self._collections = collections
-        self._conditions = conditions
-        self._containers = containers
-        self._patterns = patterns
-        self._expressions = expressions
+    _budget: Budget
+    _coverage: Coverage
+    _domain: Domain
+    _execution: Execution
+    _liveness: Liveness
+    _progress: Progress
+    _whole: Wholeness
+    _witness: Witness
+    _definitions: Definitions
+    _imports: Imports
+    _names: Names
+    _decisions: Decisions
+    _calls: Calls
+    _attributes: Attributes
+    _collections: Collections
+    _conditions: Conditions
+    _containers: Containers
+    _patterns: Patterns
+    _expressions: Expressions
+
+    def __init__(self) -> None:
         self._compound: dict[type, Callable[..., Outcome]] = {
             cst.If: self._if,
             cst.With: self._with,

@@ -28,15 +28,14 @@ MAX_UNIT_STEPS = 3_000  #: statements executed for one definition or import of a
 class Images:
     """Executes the bodies of modules where they are imported."""
 
-    def __init__(
-        self, budget: Budget, ledgers: Ledgers, progress: Progress, whole: Wholeness, witness: Witness, bodies: Bodies
-    ) -> None:
-        self._budget = budget
-        self._ledgers = ledgers
-        self._progress = progress
-        self._whole = whole
-        self._witness = witness
-        self._bodies = bodies
+    _budget: Budget
+    _ledgers: Ledgers
+    _progress: Progress
+    _whole: Wholeness
+    _witness: Witness
+    _bodies: Bodies
+
+    def __init__(self) -> None:
         self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
         self.optimizers: set[int] = set()  #: those that modules have left behind
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made

@@ -47,13 +47,12 @@ def exports(module: str, name: str) -> bool:
 class Imports:
     """Executes import statements: into the project's files where they are there, otherwise by name."""
 
-    def __init__(
-        self, execution: Execution, project: Project, registrations: Registrations, definitions: Definitions
-    ) -> None:
-        self._execution = execution
-        self._project = project
-        self._registrations = registrations
-        self._definitions = definitions
+    _execution: Execution
+    _project: Project
+    _registrations: Registrations
+    _definitions: Definitions
+
+    def __init__(self) -> None:
         self._arriving: list[Imported] = []
 
     def execute(self, node: cst.Import | cst.ImportFrom, w: World, ctx: Context) -> None:

@@ -27,11 +27,12 @@ _MAX_FILLING = 6  #: methods that fill what another one reads
 class LateAttributes:
     """Runs methods aside, to learn what they would set."""
 
-    def __init__(self, domain: Domain, progress: Progress, definitions: Definitions, calls: Calls) -> None:
-        self._domain = domain
-        self._progress = progress
-        self._definitions = definitions
-        self._calls = calls
+    _domain: Domain
+    _progress: Progress
+    _definitions: Definitions
+    _calls: Calls
+
+    def __init__(self) -> None:
         self._running: set[tuple[Unit, str]] = set()
 
     @property

@@ -35,31 +35,19 @@ if TYPE_CHECKING:
 class Loops:
     """Executes loops.  Every method takes worlds it may change and tells how execution may go on."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        counting: Counting,
-        domain: Domain,
-        execution: Execution,
-        liveness: Liveness,
-        whole: Wholeness,
-        witness: Witness,
-        names: Names,
-        collections: Collections,
-        conditions: Conditions,
-        flow: Flow,
-    ) -> None:
-        self._budget = budget
-        self._counting = counting
-        self._domain = domain
-        self._execution = execution
-        self._liveness = liveness
-        self._whole = whole
-        self._witness = witness
-        self._names = names
-        self._collections = collections
-        self._conditions = conditions
-        self._flow = flow
+    _budget: Budget
+    _counting: Counting
+    _domain: Domain
+    _execution: Execution
+    _liveness: Liveness
+    _whole: Wholeness
+    _witness: Witness
+    _names: Names
+    _collections: Collections
+    _conditions: Conditions
+    _flow: Flow
+
+    def __init__(self) -> None:
         self._outer: _Outer | None = None
 
     def over(self, node: cst.For, worlds: list[World], ctx: Context) -> Outcome:

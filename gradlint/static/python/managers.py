@@ -37,25 +37,14 @@ _Manage = Callable[[_Inside, World, Context], list[World]]
 class Managers:
     """Executes ``with`` statements."""
 
-    def __init__(
-        self,
-        domain: Domain,
-        execution: Execution,
-        progress: Progress,
-        whole: Wholeness,
-        witness: Witness,
-        definitions: Definitions,
-        calls: Calls,
-        flow: Flow,
-    ) -> None:
-        self._domain = domain
-        self._execution = execution
-        self._progress = progress
-        self._whole = whole
-        self._witness = witness
-        self._definitions = definitions
-        self._calls = calls
-        self._flow = flow
+    _domain: Domain
+    _execution: Execution
+    _progress: Progress
+    _whole: Wholeness
+    _witness: Witness
+    _definitions: Definitions
+    _calls: Calls
+    _flow: Flow
 
     def run(self, node: cst.With, w: World, ctx: Context) -> Outcome:
         """A whole statement."""
@@ -104,8 +93,9 @@ class Managers:
         exits = out.exits
         for world in [*out.normal, *exits] if kind in ("gradmode", "exitstack") else exits:
             world.grad = before
-        for world in [*out.normal, *exits] if obj is not None else ():
-            self._domain.escapes.left(obj, world)
+        if obj is not None:
+            for world in [*out.normal, *exits]:
+                self._domain.escapes.left(obj, world)
         return out
 
     def entered(self, manager: Value, w: World) -> None:

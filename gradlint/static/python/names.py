@@ -18,9 +18,8 @@ _STAR = "import *"
 class Names:
     """Looks variables up and assigns them."""
 
-    def __init__(self, definitions: Definitions, imports: Imports) -> None:
-        self._definitions = definitions
-        self._imports = imports
+    _definitions: Definitions
+    _imports: Imports
 
     def lookup(self, name: str, w: World, ctx: Context) -> Value:
         """The value of a variable, by Python's scoping; unknown if it cannot be found."""

@@ -29,9 +29,10 @@ class Waiting(NamedTuple):
 class Nested:
     """Keeps them until their entry point is done."""
 
-    def __init__(self, progress: Progress, witness: Witness) -> None:
-        self._progress = progress
-        self._witness = witness
+    _progress: Progress
+    _witness: Witness
+
+    def __init__(self) -> None:
         self._defined: dict[int, list[Function]] = {}  #: by the frame of the function around them
         self._waiting: dict[FunctionUnit, Waiting] = {}
 

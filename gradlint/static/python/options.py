@@ -20,8 +20,7 @@ _UNLIKE = frozenset(["action", "nargs"])  #: arguments with which an option is s
 class Options:
     """Knows the choices that options have: in a world in which a parser was given them."""
 
-    def __init__(self, collections: Collections) -> None:
-        self._collections = collections
+    _collections: Collections
 
     def declared(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``parser.add_argument("--model", choices=["a", "b"], default="a")``."""

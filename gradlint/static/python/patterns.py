@@ -27,23 +27,13 @@ _PLAIN = frozenset(f"builtins.{name}" for name in ("bool", "bytes", "dict", "flo
 class Patterns:
     """Compares values with patterns, and parts the worlds in which they turn out differently."""
 
-    def __init__(
-        self,
-        domain: Domain,
-        execution: Execution,
-        definitions: Definitions,
-        names: Names,
-        attributes: Attributes,
-        conditions: Conditions,
-        builtins: BuiltinCalls,
-    ) -> None:
-        self._domain = domain
-        self._execution = execution
-        self._definitions = definitions
-        self._names = names
-        self._attributes = attributes
-        self._conditions = conditions
-        self._builtins = builtins
+    _domain: Domain
+    _execution: Execution
+    _definitions: Definitions
+    _names: Names
+    _attributes: Attributes
+    _conditions: Conditions
+    _builtins: BuiltinCalls
 
     def decide(self, case: cst.MatchCase, subject: Value, w: World, ctx: Context) -> Ways:
         """The ways a case may turn out for a value that is matched; where it is taken, its names are bound."""

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 class Records:
     """Knows what the functions and methods for records return; nothing where it is not known what they are given."""
 
-    def __init__(self, definitions: Definitions, calls: Calls) -> None:
-        self._definitions = definitions
-        self._calls = calls
+    _definitions: Definitions
+    _calls: Calls
 
     def replaced(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """``dataclasses.replace(record, **changes)``: a new one is built of what the other holds now."""

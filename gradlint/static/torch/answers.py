@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
@@ -68,8 +70,6 @@ from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from gradlint.finding import Site
 
 _CALLED = ("module", "lightning", "loss")
@@ -79,26 +79,20 @@ _CALLED = ("module", "lightning", "loss")
 class TorchValues:
     """What tensors and modules are, alone and together."""
 
-    def __init__(
-        self,
-        tensors: Tensors,
-        modules: Modules,
-        ownership: Ownership,
-        cuts: Cuts,
-        evaluation: Evaluation,
-        uses: Uses,
-        kinds: Kinds,
-    ) -> None:
-        self._tensors = tensors
-        self._modules = modules
-        self._cuts = cuts
-        self._evaluation = evaluation
-        self._uses = uses
-        self.settled = tensors.settled
-        self.annotated = kinds.annotated
-        self.checked = kinds.checked
-        self.one_that = tensors.one_that
-        self.copied = ownership.copied
+    _tensors: Tensors
+    _modules: Modules
+    _ownership: Ownership
+    _cuts: Cuts
+    _evaluation: Evaluation
+    _uses: Uses
+    _kinds: Kinds
+
+    def __init__(self) -> None:
+        self.settled = self._tensors.settled
+        self.annotated = self._kinds.annotated
+        self.checked = self._kinds.checked
+        self.one_that = self._tensors.one_that
+        self.copied = self._ownership.copied
 
     def either(self, a: Value, b: Value, w: World) -> Value | None:
         left, right = w.get(a, Tensor), w.get(b, Tensor)
@@ -144,21 +138,12 @@ class TorchValues:
 class TorchAttributes:
     """Attributes of tensors, modules and optimizers."""
 
-    def __init__(
-        self,
-        attributes: Attributes,
-        grouping: Grouping,
-        optimizers: Optimizers,
-        module_attributes: ModuleAttributes,
-        changes: Changes,
-        distributions: Distributions,
-    ) -> None:
-        self._attributes = attributes
-        self._grouping = grouping
-        self._optimizers = optimizers
-        self._module_attributes = module_attributes
-        self._changes = changes
-        self._distributions = distributions
+    _attributes: Attributes
+    _grouping: Grouping
+    _optimizers: Optimizers
+    _module_attributes: ModuleAttributes
+    _changes: Changes
+    _distributions: Distributions
 
     def get(self, owner: Ref, obj: Object, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         if isinstance(obj, Tensor):
@@ -196,39 +181,30 @@ class TorchAttributes:
 class TorchItems:
     """Items of tensors and modules, and tensors as items of lists."""
 
-    def __init__(
-        self,
-        tensors: Tensors,
-        cuts: Cuts,
-        graphs: Graphs,
-        legacy: Legacy,
-        keeping: Keeping,
-        memory: Memory,
-        shapes: Shapes,
-        construction: Construction,
-        layers: LayerContainers,
-        batches: Batches,
-        module_attributes: ModuleAttributes,
-        changes: Changes,
-    ) -> None:
-        self._tensors = tensors
-        self._cuts = cuts
-        self._legacy = legacy
-        self._memory = memory
-        self._shapes = shapes
-        self._batches = batches
-        self._module_attributes = module_attributes
-        self._changes = changes
-        self.iterate = module_attributes.iterate
-        self.set_in = layers.set_item
-        self.remove = layers.remove
-        self.read_out = construction.read_out
-        self.collected = keeping.collected
-        self.several = tensors.several
-        self.picked = tensors.picked
-        self.another = batches.another
-        self.made_since = graphs.made_since
-        self.one_of = graphs.one_of
+    _tensors: Tensors
+    _cuts: Cuts
+    _graphs: Graphs
+    _legacy: Legacy
+    _keeping: Keeping
+    _memory: Memory
+    _shapes: Shapes
+    _construction: Construction
+    _layers: LayerContainers
+    _batches: Batches
+    _module_attributes: ModuleAttributes
+    _changes: Changes
+
+    def __init__(self) -> None:
+        self.iterate = self._module_attributes.iterate
+        self.set_in = self._layers.set_item
+        self.remove = self._layers.remove
+        self.read_out = self._construction.read_out
+        self.collected = self._keeping.collected
+        self.several = self._tensors.several
+        self.picked = self._tensors.picked
+        self.another = self._batches.another
+        self.made_since = self._graphs.made_since
+        self.one_of = self._graphs.one_of
 
     def element(self, value: Value, obj: Object, w: World, ctx: Context) -> Value | None:
         if isinstance(obj, Tensor):
@@ -295,33 +271,26 @@ class TorchItems:
 class TorchCalls:
     """Calls of modules, of functions of torch, and of methods by name."""
 
-    def __init__(
-        self,
-        modules: Modules,
-        evaluation: Evaluation,
-        construction: Construction,
-        optimizers: Optimizers,
-        library_models: LibraryModels,
-        module_calls: ModuleCalls,
-        trainers: Trainers,
-        functions: CustomFunctions,
-        methods: Methods,
-        functional: Functional,
-        externals: Externals,
-    ) -> None:
-        self._evaluation = evaluation
-        self._construction = construction
-        self._optimizers = optimizers
-        self._module_calls = module_calls
-        self._functions = functions
-        self._functional = functional
-        self.prepared = modules.called_for
-        self.recognised = modules.recognised
-        self.named = construction.named
-        self.method = methods.call
-        self.part = library_models.part_called
-        self.external = externals.call
-        self.returned = trainers.returned
+    _modules: Modules
+    _evaluation: Evaluation
+    _construction: Construction
+    _optimizers: Optimizers
+    _library_models: LibraryModels
+    _module_calls: ModuleCalls
+    _trainers: Trainers
+    _functions: CustomFunctions
+    _methods: Methods
+    _functional: Functional
+    _externals: Externals
+
+    def __init__(self) -> None:
+        self.prepared = self._modules.called_for
+        self.recognised = self._modules.recognised
+        self.named = self._construction.named
+        self.method = self._methods.call
+        self.part = self._library_models.part_called
+        self.external = self._externals.call
+        self.returned = self._trainers.returned
 
     def forward(self, receiver: Value, by: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         self._construction.forward_called(receiver, by, w, ctx, site)
@@ -356,27 +325,15 @@ class TorchCalls:
 class TorchBuilding:
     """The building of modules and optimizers of the project."""
 
-    def __init__(
-        self,
-        definitions: Definitions,
-        calls: Calls,
-        modules: Modules,
-        construction: Construction,
-        layers: LayerContainers,
-        module_building: ModuleBuilding,
-        optimizers: Optimizers,
-        trainers: Trainers,
-        methods: Methods,
-    ) -> None:
-        self._definitions = definitions
-        self._calls = calls
-        self._modules = modules
-        self._construction = construction
-        self._layers = layers
-        self._module_building = module_building
-        self._optimizers = optimizers
-        self._trainers = trainers
-        self._methods = methods
+    _definitions: Definitions
+    _calls: Calls
+    _modules: Modules
+    _construction: Construction
+    _layers: LayerContainers
+    _module_building: ModuleBuilding
+    _optimizers: Optimizers
+    _trainers: Trainers
+    _methods: Methods
 
     def super_called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``super().__init__(...)``: the next ``__init__`` of the project, or that of torch."""
@@ -424,14 +381,16 @@ class TorchBuilding:
 class TorchOperators:
     """Operators on tensors and arrays."""
 
-    def __init__(self, tensors: Tensors, modules: Modules, cuts: Cuts, legacy: Legacy, operations: Operations) -> None:
-        self._tensors = tensors
-        self._modules = modules
-        self._cuts = cuts
-        self._operations = operations
-        self.arithmetic = operations.arithmetic
-        self.compare = operations.compare
-        self.spelled = legacy.multiplied
+    _tensors: Tensors
+    _modules: Modules
+    _cuts: Cuts
+    _legacy: Legacy
+    _operations: Operations
+
+    def __init__(self) -> None:
+        self.arithmetic = self._operations.arithmetic
+        self.compare = self._operations.compare
+        self.spelled = self._legacy.multiplied
 
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
         kinds = {obj.kind for value in (left, right) if (obj := w.get(value, Instance)) is not None}
@@ -457,16 +416,17 @@ class TorchOperators:
 class TorchMutations:
     """Statements that change tensors, or add to them."""
 
-    def __init__(
-        self, keeping: Keeping, memory: Memory, construction: Construction, discards: Discards, changes: Changes
-    ) -> None:
-        self._keeping = keeping
-        self._memory = memory
-        self._changes = changes
-        self.statement = discards.statement
-        self.summed = keeping.summed
-        self.totalled = keeping.totalled
-        self.puts_back = construction.puts_back
+    _keeping: Keeping
+    _memory: Memory
+    _construction: Construction
+    _discards: Discards
+    _changes: Changes
+
+    def __init__(self) -> None:
+        self.statement = self._discards.statement
+        self.summed = self._keeping.summed
+        self.totalled = self._keeping.totalled
+        self.puts_back = self._construction.puts_back
 
     def augmented_item(
         self, symbol: str, owner: Value, value: Value, node: cst.AugAssign, w: World, ctx: Context
@@ -476,7 +436,7 @@ class TorchMutations:
             return True
         if not self._memory.shares(owner):
             return False
-        place = place_of(node.target)
+        place = place_of(node.target) if isinstance(node.target, cst.Subscript) else None
         self._memory.array_changed(owner, w, ctx, ctx.site(node), amended=True, at=place)
         return True
 
@@ -495,16 +455,20 @@ class TorchMutations:
 class TorchBranches:
     """Conditions on the mode of a module, periodic ones, and loops."""
 
-    def __init__(self, stepping: Stepping, modes: Modes, parameter_names: ParameterNames) -> None:
-        self.asked_by = modes.asked_by
-        self.settled_by = modes.settled_by
-        self.chosen = modes.chosen
-        self.combined = modes.combined
-        self.returned = modes.returned
-        self.branched = modes.branched
-        self.is_periodic = stepping.is_periodic
-        self.left = stepping.left
-        self.apart = parameter_names.apart
+    _stepping: Stepping
+    _modes: Modes
+    _parameter_names: ParameterNames
+
+    def __init__(self) -> None:
+        self.asked_by = self._modes.asked_by
+        self.settled_by = self._modes.settled_by
+        self.chosen = self._modes.chosen
+        self.combined = self._modes.combined
+        self.returned = self._modes.returned
+        self.branched = self._modes.branched
+        self.is_periodic = self._stepping.is_periodic
+        self.left = self._stepping.left
+        self.apart = self._parameter_names.apart
 
 
 def _in_mode(function: Value, grad: bool) -> Value | None:

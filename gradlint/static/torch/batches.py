@@ -47,11 +47,10 @@ _MAX_STEPS = 300  #: statements executed to make an item of a data set, at most
 class Batches:
     """Tells what is a tensor of that which a loader gives."""
 
-    def __init__(self, budget: Budget, progress: Progress, definitions: Definitions, calls: Calls) -> None:
-        self._budget = budget
-        self._progress = progress
-        self._definitions = definitions
-        self._calls = calls
+    _budget: Budget
+    _progress: Progress
+    _definitions: Definitions
+    _calls: Calls
 
     # --- what is built
 

@@ -57,41 +57,26 @@ _RESHAPING = frozenset(
 class Changes:
     """Changes tensors, and tells the rules."""
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        ledgers: Ledgers,
-        witness: Witness,
-        attributes: Attributes,
-        tensors: Tensors,
-        ownership: Ownership,
-        cuts: Cuts,
-        proofs: Proofs,
-        memory: Memory,
-        plain: PlainTensors,
-        operations: Operations,
-        stepping: Stepping,
-        escapes: Escapes,
-        optimizers: Optimizers,
-        library_models: LibraryModels,
-    ) -> None:
-        self._inputs = inputs
-        self._witness = witness
-        self._attributes = attributes
-        self._tensors = tensors
-        self._ownership = ownership
-        self._cuts = cuts
-        self._proofs = proofs
-        self._memory = memory
-        self._plain = plain
-        self._operations = operations
-        self._stepping = stepping
-        self._escapes = escapes
-        self._optimizers = optimizers
-        self._library_models = library_models
+    _inputs: Inputs
+    _ledgers: Ledgers
+    _witness: Witness
+    _attributes: Attributes
+    _tensors: Tensors
+    _ownership: Ownership
+    _cuts: Cuts
+    _proofs: Proofs
+    _memory: Memory
+    _plain: PlainTensors
+    _operations: Operations
+    _stepping: Stepping
+    _escapes: Escapes
+    _optimizers: Optimizers
+    _library_models: LibraryModels
+
+    def __init__(self) -> None:
         self.trained: set[int] = set()  #: groups of leaves that an optimizer is given
         self._derived: set[int] = set()  #: groups of leaves whose gradient is read
-        self._read: Ledger[Hashable, Site] = ledgers.open()
+        self._read: Ledger[Hashable, Site] = self._ledgers.open()
         """By what it gave: where ``.data`` of what may be no tensor was read."""
 
     def in_place(self, how: str, target: Value, values: list[Value], w: World, ctx: Context, site: Site) -> None:

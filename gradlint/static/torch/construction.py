@@ -49,21 +49,14 @@ _OWN_LISTS = ("parameters", "named_parameters", "_apply")
 class Construction:
     """Watches modules of the project while they are built."""
 
-    def __init__(
-        self,
-        execution: Execution,
-        witness: Witness,
-        definitions: Definitions,
-        expressions: Expressions,
-        modules: Modules,
-        plain: PlainTensors,
-    ) -> None:
-        self._execution = execution
-        self._witness = witness
-        self._definitions = definitions
-        self._expressions = expressions
-        self._modules = modules
-        self._plain = plain
+    _execution: Execution
+    _witness: Witness
+    _definitions: Definitions
+    _expressions: Expressions
+    _modules: Modules
+    _plain: PlainTensors
+
+    def __init__(self) -> None:
         self._read_out: Counter[int] = Counter()
         """How often the parameter groups of layers were read out of a container, and not put back."""
 

@@ -72,21 +72,14 @@ class _Outputs:
 class CustomFunctions:
     """Executes the forward and the backward of custom functions to learn what they return and keep."""
 
-    def __init__(
-        self,
-        progress: Progress,
-        witness: Witness,
-        definitions: Definitions,
-        calls: Calls,
-        operations: Operations,
-        escapes: Escapes,
-    ) -> None:
-        self._progress = progress
-        self._witness = witness
-        self._definitions = definitions
-        self._calls = calls
-        self._operations = operations
-        self._escapes = escapes
+    _progress: Progress
+    _witness: Witness
+    _definitions: Definitions
+    _calls: Calls
+    _operations: Operations
+    _escapes: Escapes
+
+    def __init__(self) -> None:
         self._outputs: dict[ClassUnit, _Outputs | None] = {}
 
     # --- their use

@@ -35,10 +35,12 @@ _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 class Cuts:
     """Remembers where the graphs of values were cut."""
 
-    def __init__(self, inputs: Inputs, ledgers: Ledgers, tensors: Tensors) -> None:
-        self._inputs = inputs
-        self._tensors = tensors
-        self._cuts: Ledger[Hashable, Cut] = ledgers.open()
+    _inputs: Inputs
+    _ledgers: Ledgers
+    _tensors: Tensors
+
+    def __init__(self) -> None:
+        self._cuts: Ledger[Hashable, Cut] = self._ledgers.open()
         """By the key of an unknown value, or the id of an array."""
 
     # --- asking

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 class Devices:
     """Knows which device is at hand."""
 
-    def __init__(self, witness: Witness) -> None:
-        self._witness = witness
+    _witness: Witness
 
     def moved(self, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``.cuda()`` of anything; one that is told which GPU is not hard-coded."""

@@ -20,11 +20,10 @@ _PLACES = (cst.Name, cst.Integer, cst.SimpleString, cst.Ellipsis)
 class Discards:
     """Notices calls whose result is all they do, made for nothing."""
 
-    def __init__(self, execution: Execution, witness: Witness, tensors: Tensors, batches: Batches) -> None:
-        self._execution = execution
-        self._witness = witness
-        self._tensors = tensors
-        self._batches = batches
+    _execution: Execution
+    _witness: Witness
+    _tensors: Tensors
+    _batches: Batches
 
     def statement(self, node: cst.Expr, w: World, ctx: Context) -> None:
         """An expression is a statement of its own, and about to be executed."""

@@ -32,9 +32,8 @@ _DRAWN_INDEX: Final = Op(grad="never", saves="", integral=True, copies=True)
 class Distributions:
     """Follows parameters of distributions to what is computed from them."""
 
-    def __init__(self, operations: Operations, escapes: Escapes) -> None:
-        self._operations = operations
-        self._escapes = escapes
+    _operations: Operations
+    _escapes: Escapes
 
     def built(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """What ``name(…)`` of ``torch.distributions`` gives; None if it is no distribution."""

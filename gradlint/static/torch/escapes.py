@@ -54,35 +54,19 @@ _KEPT = "kept by"
 class Escapes:
     """Forgets what unknown code may have changed."""
 
-    def __init__(
-        self,
-        effects: Effects,
-        witness: Witness,
-        dicts: DictObjects,
-        tensors: Tensors,
-        modules: Modules,
-        cuts: Cuts,
-        graphs: Graphs,
-        keeping: Keeping,
-        memory: Memory,
-        uses: Uses,
-        placement: Placement,
-        hooks: Hooks,
-        construction: Construction,
-    ) -> None:
-        self._effects = effects
-        self._witness = witness
-        self._dicts = dicts
-        self._tensors = tensors
-        self._modules = modules
-        self._cuts = cuts
-        self._graphs = graphs
-        self._keeping = keeping
-        self._memory = memory
-        self._uses = uses
-        self._placement = placement
-        self._hooks = hooks
-        self._construction = construction
+    _effects: Effects
+    _witness: Witness
+    _dicts: DictObjects
+    _tensors: Tensors
+    _modules: Modules
+    _cuts: Cuts
+    _graphs: Graphs
+    _keeping: Keeping
+    _memory: Memory
+    _uses: Uses
+    _placement: Placement
+    _hooks: Hooks
+    _construction: Construction
 
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site, method: str = "") -> Value:
         """Call something that cannot be followed: it may do anything to the objects it is given."""

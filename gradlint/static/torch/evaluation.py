@@ -70,24 +70,18 @@ class _Call:
 class Evaluation:
     """Watches modes, and the outputs of modules that are called to be measured."""
 
-    def __init__(
-        self,
-        ledgers: Ledgers,
-        witness: Witness,
-        definitions: Definitions,
-        tensors: Tensors,
-        modules: Modules,
-        graphs: Graphs,
-    ) -> None:
-        self._witness = witness
-        self._definitions = definitions
-        self._tensors = tensors
-        self._modules = modules
-        self._graphs = graphs
-        self._calls: Ledger[int, _Call] = ledgers.open()
-        self._told: Ledger[int, int] = ledgers.open()
+    _ledgers: Ledgers
+    _witness: Witness
+    _definitions: Definitions
+    _tensors: Tensors
+    _modules: Modules
+    _graphs: Graphs
+
+    def __init__(self) -> None:
+        self._calls: Ledger[int, _Call] = self._ledgers.open()
+        self._told: Ledger[int, int] = self._ledgers.open()
         """By call, the number of the function on the way to it that looked at its output first, and so evaluates."""
-        self._likely: Ledger[int, int] = ledgers.open()
+        self._likely: Ledger[int, int] = self._ledgers.open()
         """The same of functions that made probabilities or a total of it: they may do so for others that evaluate."""
         self._asking: dict[Unit, bool] = {}  #: by class, whether the forward pass of its objects asks for their mode
         self.passes = 0  #: how many backward passes were made

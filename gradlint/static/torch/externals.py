@@ -110,78 +110,43 @@ Handler = Callable[[Arguments, World, Context, "Site"], Value]
 class Externals:
     """Knows what is outside the project."""
 
-    def __init__(
-        self,
-        witness: Witness,
-        calls: Calls,
-        collections: Collections,
-        conditions: Conditions,
-        builtins: BuiltinCalls,
-        tensors: Tensors,
-        modules: Modules,
-        cuts: Cuts,
-        graphs: Graphs,
-        proofs: Proofs,
-        evaluation: Evaluation,
-        legacy: Legacy,
-        keeping: Keeping,
-        memory: Memory,
-        plain: PlainTensors,
-        uses: Uses,
-        shapes: Shapes,
-        serialization: Serialization,
-        placement: Placement,
-        operations: Operations,
-        grouping: Grouping,
-        stepping: Stepping,
-        construction: Construction,
-        escapes: Escapes,
-        passes: Passes,
-        module_building: ModuleBuilding,
-        batches: Batches,
-        optimizers: Optimizers,
-        scalers: Scalers,
-        library_models: LibraryModels,
-        changes: Changes,
-        distributions: Distributions,
-        module_calls: ModuleCalls,
-        methods: Methods,
-        functional: Functional,
-    ) -> None:
-        self._witness = witness
-        self._calls = calls
-        self._collections = collections
-        self._conditions = conditions
-        self._builtins = builtins
-        self._tensors = tensors
-        self._modules = modules
-        self._cuts = cuts
-        self._graphs = graphs
-        self._proofs = proofs
-        self._evaluation = evaluation
-        self._legacy = legacy
-        self._keeping = keeping
-        self._memory = memory
-        self._plain = plain
-        self._uses = uses
-        self._shapes = shapes
-        self._serialization = serialization
-        self._placement = placement
-        self._operations = operations
-        self._grouping = grouping
-        self._stepping = stepping
-        self._construction = construction
-        self._escapes = escapes
-        self._passes = passes
-        self._module_building = module_building
-        self._batches = batches
-        self._optimizers = optimizers
-        self._scalers = scalers
-        self._library_models = library_models
-        self._changes = changes
-        self._distributions = distributions
-        self._module_calls = module_calls
-        self._methods = methods
+    _witness: Witness
+    _calls: Calls
+    _collections: Collections
+    _conditions: Conditions
+    _builtins: BuiltinCalls
+    _tensors: Tensors
+    _modules: Modules
+    _cuts: Cuts
+    _graphs: Graphs
+    _proofs: Proofs
+    _evaluation: Evaluation
+    _legacy: Legacy
+    _keeping: Keeping
+    _memory: Memory
+    _plain: PlainTensors
+    _uses: Uses
+    _shapes: Shapes
+    _serialization: Serialization
+    _placement: Placement
+    _operations: Operations
+    _grouping: Grouping
+    _stepping: Stepping
+    _construction: Construction
+    _escapes: Escapes
+    _passes: Passes
+    _module_building: ModuleBuilding
+    _batches: Batches
+    _optimizers: Optimizers
+    _scalers: Scalers
+    _library_models: LibraryModels
+    _changes: Changes
+    _distributions: Distributions
+    _module_calls: ModuleCalls
+    _methods: Methods
+    _functional: Functional
+
+    def __init__(self) -> None:
         self._torch: dict[str, Handler] = {
             "torch.device": lambda a, w, c, s: w.resolve(a.get(0, "type") or NONE),
             "torch.autograd.Variable": self._variable,
@@ -199,10 +164,10 @@ class Externals:
             "torch.nn.utils.rnn.pack_padded_sequence": self._pack,
             "torch.nn.utils.rnn.pack_sequence": self._pack,
             "torch.nn.utils.rnn.PackedSequence": self._pack,
-            "torch.func.functional_call": functional.called,
-            "torch.nn.utils.stateless.functional_call": functional.called,
-            "torch.func.stack_module_state": functional.stacked,
-            **{name: partial(functional.transformed, name) for name in FUNCTION_TRANSFORMS},
+            "torch.func.functional_call": self._functional.called,
+            "torch.nn.utils.stateless.functional_call": self._functional.called,
+            "torch.func.stack_module_state": self._functional.stacked,
+            **{name: partial(self._functional.transformed, name) for name in FUNCTION_TRANSFORMS},
             "contextlib.ExitStack": self._exit_stack,
             "contextlib.AsyncExitStack": self._exit_stack,
         }

@@ -42,15 +42,12 @@ _DERIVE = Op(saves="", copies=True)
 class Functional:
     """Calls what ``torch.func`` is given."""
 
-    def __init__(
-        self, calls: Calls, tensors: Tensors, modules: Modules, graphs: Graphs, operations: Operations, escapes: Escapes
-    ) -> None:
-        self._calls = calls
-        self._tensors = tensors
-        self._modules = modules
-        self._graphs = graphs
-        self._operations = operations
-        self._escapes = escapes
+    _calls: Calls
+    _tensors: Tensors
+    _modules: Modules
+    _graphs: Graphs
+    _operations: Operations
+    _escapes: Escapes
 
     def called(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``functional_call(module, parameters, args)``: the module's forward pass with other parameters."""

@@ -43,24 +43,26 @@ _FACTS = frozenset(
 class Graphs:
     """Follows graphs through values that are not known, and learns which of them are sure to be there."""
 
-    def __init__(self, ledgers: Ledgers, tensors: Tensors, cuts: Cuts) -> None:
-        self._tensors = tensors
-        self._cuts = cuts
-        self._traces: Ledger[Hashable, _Trace] = ledgers.open()  #: by the key of an unknown value
-        self._own: Ledger[Hashable, int] = ledgers.open()
+    _ledgers: Ledgers
+    _tensors: Tensors
+    _cuts: Cuts
+
+    def __init__(self) -> None:
+        self._traces: Ledger[Hashable, _Trace] = self._ledgers.open()  #: by the key of an unknown value
+        self._own: Ledger[Hashable, int] = self._ledgers.open()
         """By the key of the result of an unknown call, or of an item of it: its own presumed segment."""
-        self._whole: Ledger[int, int] = ledgers.open()
+        self._whole: Ledger[int, int] = self._ledgers.open()
         """By the segment of an item: that of the result it is an item of."""
-        self._presumed: Ledger[int, None] = ledgers.open()  #: all of those
-        self._callees: Ledger[int, Hashable] = ledgers.open()  #: by the segment of a result: what was called
-        self._losses: Ledger[int, None] = ledgers.open()  #: segments of results of losses, by their names
-        self._by_weights: Ledger[int, None] = ledgers.open()
+        self._presumed: Ledger[int, None] = self._ledgers.open()  #: all of those
+        self._callees: Ledger[int, Hashable] = self._ledgers.open()  #: by the segment of a result: what was called
+        self._losses: Ledger[int, None] = self._ledgers.open()  #: segments of results of losses, by their names
+        self._by_weights: Ledger[int, None] = self._ledgers.open()
         """By the segment of a result: if it is there, it is because of the weights of what was called."""
-        self._trained: Ledger[Hashable, None] = ledgers.open()
+        self._trained: Ledger[Hashable, None] = self._ledgers.open()
         """What was called and turned out to have weights that are trained."""
-        self._proven: Ledger[int, None] = ledgers.open()
+        self._proven: Ledger[int, None] = self._ledgers.open()
         """Presumed segments of what was walked, or came from a module by its name."""
-        self._ones: Ledger[int, None] = ledgers.open()
+        self._ones: Ledger[int, None] = self._ledgers.open()
         """Segments that stand for those of several values, each of which has one."""
 
     # --- following

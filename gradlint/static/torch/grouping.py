@@ -18,8 +18,7 @@ _HOLDERS = ("optimizer", "parameters")
 class Grouping:
     """Takes parameters out of the groups of their layers."""
 
-    def __init__(self, tensors: Tensors) -> None:
-        self._tensors = tensors
+    _tensors: Tensors
 
     def others(self, groups: frozenset[int], opaque: bool, w: World) -> set[int]:
         """The groups that may hold the same parameters, where it is not known what these or those hold.

@@ -40,11 +40,10 @@ _MAX_ENDS = 3
 class Hooks:
     """Remembers the forward hooks of modules, and calls them."""
 
-    def __init__(self, whole: Wholeness, calls: Calls, modules: Modules, operations: Operations) -> None:
-        self._whole = whole
-        self._calls = calls
-        self._modules = modules
-        self._operations = operations
+    _whole: Wholeness
+    _calls: Calls
+    _modules: Modules
+    _operations: Operations
 
     def registered(self, receiver: Value, args: Arguments, w: World, site: Site) -> Value:
         """``module.register_forward_hook(hook)``; a part of a module whose inside is not known is called with it."""

@@ -30,21 +30,21 @@ _GIVEN = 0  #: stands for the segments of a value of which none are known
 class Keeping:
     """Tells where a graph is kept that is spent, or that nothing walks."""
 
-    def __init__(
-        self, ledgers: Ledgers, witness: Witness, tensors: Tensors, graphs: Graphs, evaluation: Evaluation
-    ) -> None:
-        self._witness = witness
-        self._tensors = tensors
-        self._graphs = graphs
-        self._evaluation = evaluation
-        self._retained: Ledger[int, set[Site]] = ledgers.open()  #: where backward passes retained a segment
-        self._kept_in: Ledger[int, tuple[Site, int]] = ledgers.open()
+    _ledgers: Ledgers
+    _witness: Witness
+    _tensors: Tensors
+    _graphs: Graphs
+    _evaluation: Evaluation
+
+    def __init__(self) -> None:
+        self._retained: Ledger[int, set[Site]] = self._ledgers.open()  #: where backward passes retained a segment
+        self._kept_in: Ledger[int, tuple[Site, int]] = self._ledgers.open()
         """By a segment, where its graph was kept, and when."""
-        self._kept_whole: Ledger[int, set[Site]] = ledgers.open()
+        self._kept_whole: Ledger[int, set[Site]] = self._ledgers.open()
         """By a segment that was walked and retained, where it was kept as if nothing would walk it again."""
-        self._idle: Ledger[int, set[Site]] = ledgers.open()
+        self._idle: Ledger[int, set[Site]] = self._ledgers.open()
         """By a segment that nothing has walked, where it was kept."""
-        self._behind: Ledger[int, frozenset[int]] = ledgers.open()
+        self._behind: Ledger[int, frozenset[int]] = self._ledgers.open()
         """By a segment of a gradient: those of what was derived."""
 
     # --- retaining

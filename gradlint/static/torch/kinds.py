@@ -37,25 +37,16 @@ if TYPE_CHECKING:
 class Kinds:
     """Takes a value for what it is said to be: the module, loss or optimizer that a caller is asked for."""
 
-    def __init__(
-        self,
-        execution: Execution,
-        progress: Progress,
-        definitions: Definitions,
-        calls: Calls,
-        tensors: Tensors,
-        modules: Modules,
-        optimizers: Optimizers,
-        scalers: Scalers,
-    ) -> None:
-        self._execution = execution
-        self._progress = progress
-        self._definitions = definitions
-        self._calls = calls
-        self._tensors = tensors
-        self._modules = modules
-        self._optimizers = optimizers
-        self._scalers = scalers
+    _execution: Execution
+    _progress: Progress
+    _definitions: Definitions
+    _calls: Calls
+    _tensors: Tensors
+    _modules: Modules
+    _optimizers: Optimizers
+    _scalers: Scalers
+
+    def __init__(self) -> None:
         self._building: set[Class] = set()
 
     def annotated(self, value: Value, annotation: cst.Annotation | None, w: World, ctx: Context) -> None:

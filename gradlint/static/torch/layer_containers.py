@@ -32,23 +32,13 @@ _UNKNOWN_LAYERS = Op(activation="unknown", saves="other")
 class LayerContainers:
     """Knows what containers of layers hold, and hands through them what they are called with."""
 
-    def __init__(
-        self,
-        choices: Choices,
-        calls: Calls,
-        collections: Collections,
-        modules: Modules,
-        ownership: Ownership,
-        operations: Operations,
-        construction: Construction,
-    ) -> None:
-        self._choices = choices
-        self._calls = calls
-        self._collections = collections
-        self._modules = modules
-        self._ownership = ownership
-        self._operations = operations
-        self._construction = construction
+    _choices: Choices
+    _calls: Calls
+    _collections: Collections
+    _modules: Modules
+    _ownership: Ownership
+    _operations: Operations
+    _construction: Construction
 
     # --- what they hold
 

@@ -26,10 +26,11 @@ _SMALL = 0.1
 class Legacy:
     """Tells of calls of torch that are written in a way that should be another."""
 
-    def __init__(self, witness: Witness, tensors: Tensors, evaluation: Evaluation) -> None:
-        self._witness = witness
-        self._tensors = tensors
-        self._evaluation = evaluation
+    _witness: Witness
+    _tensors: Tensors
+    _evaluation: Evaluation
+
+    def __init__(self) -> None:
         self._entropies: set[Site] = set()  #: logarithms that are multiplied by the probabilities themselves
 
     def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:

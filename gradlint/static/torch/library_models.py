@@ -29,14 +29,11 @@ _MANY = "<many>"
 class LibraryModels:
     """Builds and calls models of which only the outside is known, and parts of them."""
 
-    def __init__(
-        self, tensors: Tensors, modules: Modules, graphs: Graphs, placement: Placement, operations: Operations
-    ) -> None:
-        self._tensors = tensors
-        self._modules = modules
-        self._graphs = graphs
-        self._placement = placement
-        self._operations = operations
+    _tensors: Tensors
+    _modules: Modules
+    _graphs: Graphs
+    _placement: Placement
+    _operations: Operations
 
     def built(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:
         """A model that a library builds: its inside is not known, but for what the torch table tells of its kind."""

@@ -68,16 +68,18 @@ def _held(w: World, ctx: Context) -> Iterator[Value]:
 class Memory:
     """Knows what shares storage with what."""
 
-    def __init__(self, ledgers: Ledgers, witness: Witness, tensors: Tensors, graphs: Graphs) -> None:
-        self._witness = witness
-        self._tensors = tensors
-        self._graphs = graphs
+    _ledgers: Ledgers
+    _witness: Witness
+    _tensors: Tensors
+    _graphs: Graphs
+
+    def __init__(self) -> None:
         self._arrays: dict[
             Hashable, tuple[int, ...]
         ] = {}  #: tensors by the identity of the arrays that share with them
-        self._slices: Ledger[Hashable, tuple[Hashable, Place]] = ledgers.open()
+        self._slices: Ledger[Hashable, tuple[Hashable, Place]] = self._ledgers.open()
         """By the identity of a part of an array: that array, and which part."""
-        self._parts: Ledger[Hashable, tuple[tuple[Place, int], ...]] = ledgers.open()
+        self._parts: Ledger[Hashable, tuple[tuple[Place, int], ...]] = self._ledgers.open()
         """By the identity of an array: tensors that share a part of it with it, and which."""
         self._saved: set[int] = set()  #: storages that some backward pass needed, in any world
         self._from_numpy: set[int] = set()

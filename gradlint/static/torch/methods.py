@@ -104,77 +104,43 @@ _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 class Methods:
     """Calls of methods that are not of the project."""
 
-    def __init__(
-        self,
-        ledgers: Ledgers,
-        progress: Progress,
-        witness: Witness,
-        definitions: Definitions,
-        dicts: DictObjects,
-        calls: Calls,
-        attributes: Attributes,
-        containers: Containers,
-        managers: Managers,
-        tensors: Tensors,
-        modules: Modules,
-        cuts: Cuts,
-        proofs: Proofs,
-        evaluation: Evaluation,
-        legacy: Legacy,
-        memory: Memory,
-        uses: Uses,
-        shapes: Shapes,
-        placement: Placement,
-        operations: Operations,
-        hooks: Hooks,
-        escapes: Escapes,
-        passes: Passes,
-        layers: LayerContainers,
-        devices: Devices,
-        optimizers: Optimizers,
-        scalers: Scalers,
-        library_models: LibraryModels,
-        changes: Changes,
-        distributions: Distributions,
-        module_calls: ModuleCalls,
-        trainers: Trainers,
-        functions: CustomFunctions,
-        module_methods: ModuleMethods,
-    ) -> None:
-        self._progress = progress
-        self._witness = witness
-        self._definitions = definitions
-        self._dicts = dicts
-        self._calls = calls
-        self._attributes = attributes
-        self._containers = containers
-        self._managers = managers
-        self._tensors = tensors
-        self._modules = modules
-        self._cuts = cuts
-        self._proofs = proofs
-        self._evaluation = evaluation
-        self._legacy = legacy
-        self._memory = memory
-        self._uses = uses
-        self._shapes = shapes
-        self._placement = placement
-        self._operations = operations
-        self._hooks = hooks
-        self._escapes = escapes
-        self._passes = passes
-        self._layers = layers
-        self._devices = devices
-        self._optimizers = optimizers
-        self._scalers = scalers
-        self._library_models = library_models
-        self._changes = changes
-        self._distributions = distributions
-        self._module_calls = module_calls
-        self._trainers = trainers
-        self._functions = functions
-        self._module_methods = module_methods
-        self._clearing: Ledger[Hashable, None] = ledgers.open()
+    _ledgers: Ledgers
+    _progress: Progress
+    _witness: Witness
+    _definitions: Definitions
+    _dicts: DictObjects
+    _calls: Calls
+    _attributes: Attributes
+    _containers: Containers
+    _managers: Managers
+    _tensors: Tensors
+    _modules: Modules
+    _cuts: Cuts
+    _proofs: Proofs
+    _evaluation: Evaluation
+    _legacy: Legacy
+    _memory: Memory
+    _uses: Uses
+    _shapes: Shapes
+    _placement: Placement
+    _operations: Operations
+    _hooks: Hooks
+    _escapes: Escapes
+    _passes: Passes
+    _layers: LayerContainers
+    _devices: Devices
+    _optimizers: Optimizers
+    _scalers: Scalers
+    _library_models: LibraryModels
+    _changes: Changes
+    _distributions: Distributions
+    _module_calls: ModuleCalls
+    _trainers: Trainers
+    _functions: CustomFunctions
+    _module_methods: ModuleMethods
+
+    def __init__(self) -> None:
+        self._clearing: Ledger[Hashable, None] = self._ledgers.open()
         """The keys of unknown values that were told to clear gradients: those that can also step are optimizers."""
 
     def call(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

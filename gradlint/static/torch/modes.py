@@ -26,8 +26,9 @@ _NUMBERS = ("int", "float", "bool")
 class Modes:
     """Recognises conditions on the mode, and marks the numbers that are chosen by them."""
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    _names: Names
+
+    def __init__(self) -> None:
         self._asks: dict[int, bool] = {}
         self._assigned: dict[int, tuple[str, ...]] = {}
 

@@ -66,37 +66,20 @@ _WITH_METHODS = frozenset(
 class ModuleAttributes:
     """Reads and writes what torch gives to its objects."""
 
-    def __init__(
-        self,
-        witness: Witness,
-        definitions: Definitions,
-        dicts: DictObjects,
-        calls: Calls,
-        collections: Collections,
-        tensors: Tensors,
-        modules: Modules,
-        ownership: Ownership,
-        plain: PlainTensors,
-        shapes: Shapes,
-        hooks: Hooks,
-        grouping: Grouping,
-        construction: Construction,
-        layers: LayerContainers,
-    ) -> None:
-        self._witness = witness
-        self._definitions = definitions
-        self._dicts = dicts
-        self._calls = calls
-        self._collections = collections
-        self._tensors = tensors
-        self._modules = modules
-        self._ownership = ownership
-        self._plain = plain
-        self._shapes = shapes
-        self._hooks = hooks
-        self._grouping = grouping
-        self._construction = construction
-        self._layers = layers
+    _witness: Witness
+    _definitions: Definitions
+    _dicts: DictObjects
+    _calls: Calls
+    _collections: Collections
+    _tensors: Tensors
+    _modules: Modules
+    _ownership: Ownership
+    _plain: PlainTensors
+    _shapes: Shapes
+    _hooks: Hooks
+    _grouping: Grouping
+    _construction: Construction
+    _layers: LayerContainers
 
     def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         """An attribute that torch gives to a module, optimizer or other known object; None if it gives none."""

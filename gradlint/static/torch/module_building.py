@@ -23,13 +23,10 @@ if TYPE_CHECKING:
 class ModuleBuilding:
     """Makes instances of classes of ``torch.nn``, and what instances of the project inherit from them."""
 
-    def __init__(
-        self, definitions: Definitions, shapes: Shapes, construction: Construction, layers: LayerContainers
-    ) -> None:
-        self._definitions = definitions
-        self._shapes = shapes
-        self._construction = construction
-        self._layers = layers
+    _definitions: Definitions
+    _shapes: Shapes
+    _construction: Construction
+    _layers: LayerContainers
 
     def layer(self, name: str, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:
         """An instance of a class of ``torch.nn``."""

@@ -55,47 +55,25 @@ if TYPE_CHECKING:
 class ModuleCalls:
     """Applies layers, follows the forward passes of the project, and tells the rules of losses."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        inputs: Inputs,
-        witness: Witness,
-        definitions: Definitions,
-        calls: Calls,
-        tensors: Tensors,
-        modules: Modules,
-        cuts: Cuts,
-        evaluation: Evaluation,
-        memory: Memory,
-        uses: Uses,
-        shapes: Shapes,
-        placement: Placement,
-        operations: Operations,
-        hooks: Hooks,
-        construction: Construction,
-        layers: LayerContainers,
-        library_models: LibraryModels,
-        changes: Changes,
-    ) -> None:
-        self._budget = budget
-        self._inputs = inputs
-        self._witness = witness
-        self._definitions = definitions
-        self._calls = calls
-        self._tensors = tensors
-        self._modules = modules
-        self._cuts = cuts
-        self._evaluation = evaluation
-        self._memory = memory
-        self._uses = uses
-        self._shapes = shapes
-        self._placement = placement
-        self._operations = operations
-        self._hooks = hooks
-        self._construction = construction
-        self._layers = layers
-        self._library_models = library_models
-        self._changes = changes
+    _budget: Budget
+    _inputs: Inputs
+    _witness: Witness
+    _definitions: Definitions
+    _calls: Calls
+    _tensors: Tensors
+    _modules: Modules
+    _cuts: Cuts
+    _evaluation: Evaluation
+    _memory: Memory
+    _uses: Uses
+    _shapes: Shapes
+    _placement: Placement
+    _operations: Operations
+    _hooks: Hooks
+    _construction: Construction
+    _layers: LayerContainers
+    _library_models: LibraryModels
+    _changes: Changes
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``module(...)``, ``criterion(...)``."""

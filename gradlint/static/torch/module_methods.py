@@ -53,41 +53,22 @@ _PARAMETER_METHODS = frozenset(
 class ModuleMethods:
     """Calls methods of modules."""
 
-    def __init__(
-        self,
-        effects: Effects,
-        choices: Choices,
-        calls: Calls,
-        containers: Containers,
-        modules: Modules,
-        ownership: Ownership,
-        evaluation: Evaluation,
-        operations: Operations,
-        hooks: Hooks,
-        construction: Construction,
-        escapes: Escapes,
-        passes: Passes,
-        layers: LayerContainers,
-        optimizers: Optimizers,
-        module_attributes: ModuleAttributes,
-        module_calls: ModuleCalls,
-    ) -> None:
-        self._effects = effects
-        self._choices = choices
-        self._calls = calls
-        self._containers = containers
-        self._modules = modules
-        self._ownership = ownership
-        self._evaluation = evaluation
-        self._operations = operations
-        self._hooks = hooks
-        self._construction = construction
-        self._escapes = escapes
-        self._passes = passes
-        self._layers = layers
-        self._optimizers = optimizers
-        self._module_attributes = module_attributes
-        self._module_calls = module_calls
+    _effects: Effects
+    _choices: Choices
+    _calls: Calls
+    _containers: Containers
+    _modules: Modules
+    _ownership: Ownership
+    _evaluation: Evaluation
+    _operations: Operations
+    _hooks: Hooks
+    _construction: Construction
+    _escapes: Escapes
+    _passes: Passes
+    _layers: LayerContainers
+    _optimizers: Optimizers
+    _module_attributes: ModuleAttributes
+    _module_calls: ModuleCalls
 
     def module(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site

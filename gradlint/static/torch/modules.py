@@ -42,10 +42,12 @@ MOVED = "moved"
 class Modules:
     """Knows ``torch.nn`` objects and the project's subclasses of them."""
 
-    def __init__(self, ledgers: Ledgers, definitions: Definitions, tensors: Tensors) -> None:
-        self._definitions = definitions
-        self._tensors = tensors
-        self._taken: Ledger[int, Unknown] = ledgers.open()
+    _ledgers: Ledgers
+    _definitions: Definitions
+    _tensors: Tensors
+
+    def __init__(self) -> None:
+        self._taken: Ledger[int, Unknown] = self._ledgers.open()
         """By what is taken for a tensor, what it was before: the same, if it is a module after all."""
 
     def opaque(

@@ -60,29 +60,16 @@ def operation_of(how: str) -> Op:
 class Operations:
     """Tells what the results of operations are."""
 
-    def __init__(
-        self,
-        tensors: Tensors,
-        cuts: Cuts,
-        graphs: Graphs,
-        evaluation: Evaluation,
-        legacy: Legacy,
-        memory: Memory,
-        plain: PlainTensors,
-        uses: Uses,
-        shapes: Shapes,
-        placement: Placement,
-    ) -> None:
-        self._tensors = tensors
-        self._cuts = cuts
-        self._graphs = graphs
-        self._evaluation = evaluation
-        self._legacy = legacy
-        self._memory = memory
-        self._plain = plain
-        self._uses = uses
-        self._shapes = shapes
-        self._placement = placement
+    _tensors: Tensors
+    _cuts: Cuts
+    _graphs: Graphs
+    _evaluation: Evaluation
+    _legacy: Legacy
+    _memory: Memory
+    _plain: PlainTensors
+    _uses: Uses
+    _shapes: Shapes
+    _placement: Placement
 
     def apply(
         self,

@@ -50,33 +50,21 @@ _STEPS = frozenset(["step", "first_step"])
 class Optimizers:
     """Clears gradients and applies them."""
 
-    def __init__(
-        self,
-        ledgers: Ledgers,
-        witness: Witness,
-        definitions: Definitions,
-        calls: Calls,
-        tensors: Tensors,
-        modules: Modules,
-        ownership: Ownership,
-        grouping: Grouping,
-        stepping: Stepping,
-        construction: Construction,
-        escapes: Escapes,
-        passes: Passes,
-    ) -> None:
-        self._witness = witness
-        self._definitions = definitions
-        self._calls = calls
-        self._tensors = tensors
-        self._modules = modules
-        self._ownership = ownership
-        self._grouping = grouping
-        self._stepping_part = stepping
-        self._construction = construction
-        self._escapes = escapes
-        self._passes = passes
-        self._keys: Ledger[int, Hashable] = ledgers.open()  #: those of the unknown values taken for optimizers
+    _ledgers: Ledgers
+    _witness: Witness
+    _definitions: Definitions
+    _calls: Calls
+    _tensors: Tensors
+    _modules: Modules
+    _ownership: Ownership
+    _grouping: Grouping
+    _stepping: Stepping
+    _construction: Construction
+    _escapes: Escapes
+    _passes: Passes
+
+    def __init__(self) -> None:
+        self._keys: Ledger[int, Hashable] = self._ledgers.open()  #: those of the unknown values taken for optimizers
         self._own: list[tuple[Ref, Context, Site]] = []  #: the methods of the project that are being executed as steps
 
     def clear(
@@ -84,12 +72,12 @@ class Optimizers:
     ) -> None:
         """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
         others = self._grouping.others(groups, opaque, w)
-        self._stepping_part.before_clearing(groups, others, w, ctx, site)
+        self._stepping.before_clearing(groups, others, w, ctx, site)
         self._witness.cleared(groups, owner, w, ctx, site)
         if others:
             self._witness.cleared(others, owner, w, ctx, site, certain=False)
         if self._holds_more(groups, w):  # these are not to be applied, and the others are
-            self._stepping_part.refilled(groups, w, ctx, site)
+            self._stepping.refilled(groups, w, ctx, site)
 
     def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
         """``Optimizer.__init__(params, …)`` ran."""
@@ -105,7 +93,7 @@ class Optimizers:
         if name == "zero_grad":
             # An opaque optimizer clears its own parameters; only the model behind it is not known.
             others = self._may_be(receiver, w)
-            self._stepping_part.before_clearing(obj.groups, others, w, ctx, site)
+            self._stepping.before_clearing(obj.groups, others, w, ctx, site)
             self._witness.cleared(obj.groups, "zero_grad", w, ctx, site)
             if others:
                 self._witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
@@ -141,10 +129,10 @@ class Optimizers:
         obj = w.get(method.receiver, Instance) if method.name in _STEPS else None
         if obj is None or obj.kind != "optimizer" or not isinstance(method.receiver, Ref):
             return nullcontext()
-        return self._stepping(method.receiver, ctx, site)
+        return self._within_step(method.receiver, ctx, site)
 
     @contextmanager
-    def _stepping(self, optimizer: Ref, ctx: Context, site: Site) -> Iterator[None]:
+    def _within_step(self, optimizer: Ref, ctx: Context, site: Site) -> Iterator[None]:
         self._own.append((optimizer, ctx, site))
         try:
             yield
@@ -182,7 +170,7 @@ class Optimizers:
 
     def _apply(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         self._ownership.stepping(obj, w, ctx, site)
-        self._stepping_part.before_step(obj.groups, w, ctx, site)
+        self._stepping.before_step(obj.groups, w, ctx, site)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
         self._tensors.outdate(obj.groups, w, site)
         for hook in obj.hooks:

@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 class Ownership:
     """Remembers parameters that took the place of others, or joined them, and compares them with the optimizers'."""
 
-    def __init__(self, liveness: Liveness, witness: Witness, late: LateAttributes, modules: Modules) -> None:
-        self._liveness = liveness
-        self._witness = witness
-        self._late_part = late
-        self._modules = modules
+    _liveness: Liveness
+    _witness: Witness
+    _late: LateAttributes
+    _modules: Modules
 
     def placed(self, owner: Ref, value: Value, w: World, site: Site) -> None:
         """A module or parameter is about to become an attribute of a module."""
-        if self._late_part.running:  # when that happens is not known
+        if self._late.running:  # when that happens is not known
             return
         added = self._modules.groups_in(value, w) if isinstance(value, Ref) else frozenset()
         tensor = w.get(value, Tensor)
@@ -58,7 +57,7 @@ class Ownership:
         if not own or w.unfollowed:
             return
         frozen = all(group.requires_grad is False and group.fed <= group.cleared for group in own)
-        late = None if any(group.opaque and group.prepared is None for group in own) else self._late(obj, own, w)
+        late = None if any(group.opaque and group.prepared is None for group in own) else self._came_late(obj, own, w)
         event = events.OptimizerChecked(
             site=obj.made_at,
             optimizer=obj.name.rpartition(".")[2],
@@ -91,7 +90,7 @@ class Ownership:
         # One that was handed to code that is not followed may be kept there.
         return frozenset[int]().union(*(o.groups for k, o in optimizers if k in within or o.stepped is None))
 
-    def _late(self, obj: Instance, own: list[Group], w: World) -> Group | None:
+    def _came_late(self, obj: Instance, own: list[Group], w: World) -> Group | None:
         """Parameters that a backward pass has reached, that no optimizer owns, and that came too late for this one."""
         everything, owned = {**w.shared, **w.heap}, self.held(w)
         reached = any(group.prepared is not False for group in own)

@@ -22,10 +22,9 @@ class ParameterNames:
     Those of one layer share a history, and stand for each other under the names that each of them may have.
     """
 
-    def __init__(self, tensors: Tensors, modules: Modules, module_methods: ModuleMethods) -> None:
-        self._tensors = tensors
-        self._modules = modules
-        self._module_methods = module_methods
+    _tensors: Tensors
+    _modules: Modules
+    _module_methods: ModuleMethods
 
     def apart(self, value: Value, node: cst.For, w: World) -> list[Value] | None:
         """The names and parameters that a loop comes to, where it may freeze some of them; None to take all as one."""

@@ -42,33 +42,18 @@ if TYPE_CHECKING:
 class Passes:
     """Follows backward passes."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        witness: Witness,
-        choices: Choices,
-        tensors: Tensors,
-        ownership: Ownership,
-        graphs: Graphs,
-        proofs: Proofs,
-        evaluation: Evaluation,
-        keeping: Keeping,
-        memory: Memory,
-        stepping: Stepping,
-        escapes: Escapes,
-    ) -> None:
-        self._budget = budget
-        self._witness = witness
-        self._choices = choices
-        self._tensors = tensors
-        self._ownership = ownership
-        self._graphs = graphs
-        self._proofs = proofs
-        self._evaluation = evaluation
-        self._keeping = keeping
-        self._memory = memory
-        self._stepping = stepping
-        self._escapes = escapes
+    _budget: Budget
+    _witness: Witness
+    _choices: Choices
+    _tensors: Tensors
+    _ownership: Ownership
+    _graphs: Graphs
+    _proofs: Proofs
+    _evaluation: Evaluation
+    _keeping: Keeping
+    _memory: Memory
+    _stepping: Stepping
+    _escapes: Escapes
 
     def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
         """A backward pass from ``root``: gradients are added, graphs are freed."""

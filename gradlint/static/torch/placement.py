@@ -18,8 +18,7 @@ from gradlint.static.torch.tensors import Tensors
 class Placement:
     """Takes what such a model, a part or a method of it gives for a tensor on CUDA, if it is one."""
 
-    def __init__(self, tensors: Tensors) -> None:
-        self._tensors = tensors
+    _tensors: Tensors
 
     def all_on_cuda(self, obj: Instance, args: Arguments, w: World) -> bool:
         """Whether a module is on CUDA, and all that it is given: it is where that is, if nothing says otherwise."""

@@ -30,10 +30,9 @@ _FACTS_OF_TENSORS = frozenset(["shape", "ndim", "device", "dtype"])
 class PlainTensors:
     """Follows tensors from a plain attribute of a module to where they meet what the module is given."""
 
-    def __init__(self, witness: Witness, definitions: Definitions, tensors: Tensors) -> None:
-        self._witness = witness
-        self._definitions = definitions
-        self._tensors = tensors
+    _witness: Witness
+    _definitions: Definitions
+    _tensors: Tensors
 
     # --- keeping
 

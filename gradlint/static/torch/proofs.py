@@ -26,11 +26,10 @@ _STEPS = 32  #: back from a tensor to what may be why it requires grad
 class Proofs:
     """Learns which values require grad, and tells what was done before that was known."""
 
-    def __init__(self, witness: Witness, tensors: Tensors, cuts: Cuts, graphs: Graphs) -> None:
-        self._witness = witness
-        self._tensors = tensors
-        self._cuts = cuts
-        self._graphs = graphs
+    _witness: Witness
+    _tensors: Tensors
+    _cuts: Cuts
+    _graphs: Graphs
 
     def suspected(self, value: Value, event: events.ConvertedToNumpy | events.DataWritten, w: World) -> None:
         """Something was done with a value that is wrong if it requires grad, which may turn out later on.

@@ -26,11 +26,10 @@ _SCALER_METHODS = frozenset(["scale", "unscale_", "step", "update"])
 class Scalers:
     """Calls methods of gradient scalers, and tells the rules."""
 
-    def __init__(self, witness: Witness, tensors: Tensors, operations: Operations, optimizers: Optimizers) -> None:
-        self._witness = witness
-        self._tensors = tensors
-        self._operations = operations
-        self._optimizers = optimizers
+    _witness: Witness
+    _tensors: Tensors
+    _operations: Operations
+    _optimizers: Optimizers
 
     def looks_like_one(self, value: Value, name: str) -> bool:
         """Whether a method is called on something that has the name of a gradient scaler."""

@@ -35,8 +35,7 @@ _ARGUMENTS = "sys.argv"
 class Serialization:
     """Watches ``torch.save`` and ``torch.load``."""
 
-    def __init__(self, witness: Witness) -> None:
-        self._witness = witness
+    _witness: Witness
 
     def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``name(...)``, by canonical name."""

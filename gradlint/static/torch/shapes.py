@@ -30,9 +30,6 @@ _LINEAR = "torch.nn.Linear"
 class Shapes:
     """Follows shapes from where tensors are created through what keeps or reduces them."""
 
-    def __init__(self) -> None:
-        pass
-
     def width(self, name: str, args: Arguments, w: World) -> int | None:
         """The length of the last or second dimension of what a new layer will return."""
         given = args.get(1, "out_features") if name in _WIDE else None

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 class Stepping:
     """Tells the rules of what optimizers, scalers and schedulers do."""
 
-    def __init__(
-        self, execution: Execution, ledgers: Ledgers, witness: Witness, modules: Modules, grouping: Grouping
-    ) -> None:
-        self._execution = execution
-        self._witness = witness
-        self._modules = modules
-        self._grouping = grouping
+    _execution: Execution
+    _ledgers: Ledgers
+    _witness: Witness
+    _modules: Modules
+    _grouping: Grouping
+
+    def __init__(self) -> None:
         self._cleared_in: set[Hashable] = set()  #: loops in which gradients are cleared
-        self._periodic: Ledger[int, None] = ledgers.open()  #: groups that steps of every k-th iteration touch
+        self._periodic: Ledger[int, None] = self._ledgers.open()  #: groups that steps of every k-th iteration touch
 
     # --- optimizers
 

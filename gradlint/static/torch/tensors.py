@@ -52,10 +52,9 @@ def fact(value: bool | str | None) -> Fact[object]:
 class Tensors:
     """Makes tensors, and tells what is known of them."""
 
-    def __init__(self, effects: Effects, definitions: Definitions, dicts: DictObjects) -> None:
-        self._effects = effects
-        self._definitions = definitions
-        self._dicts = dicts
+    _effects: Effects
+    _definitions: Definitions
+    _dicts: DictObjects
 
     # --- making
 

@@ -31,23 +31,13 @@ if TYPE_CHECKING:
 class Trainers:
     """Calls what those who run the loop for the user call."""
 
-    def __init__(
-        self,
-        definitions: Definitions,
-        calls: Calls,
-        modules: Modules,
-        evaluation: Evaluation,
-        keeping: Keeping,
-        uses: Uses,
-        passes: Passes,
-    ) -> None:
-        self._definitions = definitions
-        self._calls = calls
-        self._modules = modules
-        self._evaluation = evaluation
-        self._keeping = keeping
-        self._uses = uses
-        self._passes = passes
+    _definitions: Definitions
+    _calls: Calls
+    _modules: Modules
+    _evaluation: Evaluation
+    _keeping: Keeping
+    _uses: Uses
+    _passes: Passes
 
     def initialized(self, ref: Value, args: Arguments, w: World) -> None:
         """The ``__init__`` of the library ran on an object: it keeps the model it is given."""

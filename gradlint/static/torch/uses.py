@@ -28,11 +28,13 @@ _OMITTED = ("softmax", "log_softmax", "sigmoid")
 class Uses:
     """Watches activations; leaving one out is disputed as soon as something else depends on its values."""
 
-    def __init__(self, ledgers: Ledgers, witness: Witness, tensors: Tensors) -> None:
-        self._witness = witness
-        self._tensors = tensors
+    _ledgers: Ledgers
+    _witness: Witness
+    _tensors: Tensors
+
+    def __init__(self) -> None:
         self._judged: Site | None = None
-        self._ranked: Ledger[int, Site] = ledgers.open()  #: the largest values of an output, and the like
+        self._ranked: Ledger[int, Site] = self._ledgers.open()  #: the largest values of an output, and the like
 
     def judged(self, loss: str, prediction: Value | None, target: Value | None, w: World, site: Site) -> None:
         """A loss is about to be computed."""
