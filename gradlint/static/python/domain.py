@@ -377,6 +377,10 @@ class DomainBranches(Protocol):
         """The branches of a condition on the mode have met again."""
         ...
 
+    def asks_device(self, node: cst.CSTNode) -> bool:
+        """Whether a condition asks where objects are, or may be."""
+        ...
+
     def is_periodic(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
         """Whether every k-th iteration takes the branch of a condition."""
         ...

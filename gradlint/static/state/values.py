@@ -193,6 +193,9 @@ OPEN = "<open>"
 ESCAPED = "<escaped>"
 """An attribute of an object that code had which could not be followed: that may have set others."""
 
+CHOSEN = "chosen"
+"""The device of what is on CUDA where a program has chosen that: as where it is available."""
+
 WALKED = "walked"
 """With a place: what a world is bound to once a backward pass has started there."""
 

@@ -40,6 +40,7 @@ from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.devices import asks_device
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.evaluation import Evaluation
@@ -471,6 +472,7 @@ class TorchBranches:
         self.combined = self._modes.combined
         self.returned = self._modes.returned
         self.branched = self._modes.branched
+        self.asks_device = asks_device
         self.is_periodic = self._stepping.is_periodic
         self.left = self._stepping.left
         self.apart = self._parameter_names.apart
