@@ -327,9 +327,10 @@ sys.exit(main())
 @pytest.mark.parametrize("line", ['    s = """loss', "    s = 1 + \\"])
 def test_no_comment_is_offered_where_none_can_stand(line: str) -> None:
     from gradlint.finding import Finding, Location, Severity
+    from gradlint.server.documents import of_file
     from gradlint.server.suppressing import suppressed
 
     ends = {'    s = """loss': '    """', "    s = 1 + \\": "    2"}
     text = f"def f():\n{line}\n{ends[line]}\n"
     finding = Finding("GL201", "missing-zero-grad", "…", Severity.ERROR, Location("a.py", 2, 5, 2, 8))
-    assert suppressed(text, finding) is None
+    assert suppressed(of_file(Path("a.py"), text), finding) is None
