@@ -61,6 +61,7 @@ class Server(LanguageServer):
         incremental = types.TextDocumentSyncKind.Incremental
         super().__init__("gradlint", __version__, incremental, SYNCHRONISED, protocol_cls=Protocol)
         self.told: dict[str, _Told] = {}  #: by the URIs of documents, without their escapes
+        self.on_save = False  #: whether changes wait until they are saved
         self._checker = checker
         self._worker = _roomy_worker()
         self._changed: set[Path] | None = set()  #: since the last check; None: anything may have, on the disk as well
@@ -81,8 +82,9 @@ class Server(LanguageServer):
             self._running = asyncio.get_running_loop().create_task(self._check_until_quiet())
 
     def ask_after_change(self, uri: str) -> None:
-        """Have the open documents checked soon: the file or notebook of this URI has changed."""
-        self.ask(next((each.path for each in opened(self.workspace) if unquote(each.uri) == unquote(uri)), None))
+        """Have the open documents checked soon, unless saving does that: the file or notebook of this URI has changed."""
+        if not self.on_save:
+            self.ask(next((each.path for each in opened(self.workspace) if unquote(each.uri) == unquote(uri)), None))
 
     async def _check_until_quiet(self) -> None:
         while self._asked:
@@ -244,6 +246,11 @@ def build(configure: Callable[[Disk], Configuration], choice: Choice) -> Server:
         choice: what the command line says about rules.
     """
     server = Server(Checker(configure, choice))
+
+    @server.feature(types.INITIALIZE)
+    def begun(ls: Server, params: types.InitializeParams) -> None:
+        options = params.initialization_options
+        ls.on_save = isinstance(options, Mapping) and options.get("run") == "onSave"
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def opened(ls: Server, _params: types.DidOpenTextDocumentParams) -> None:
