@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from lsprotocol import types
 from pygls import uris
 
+from gradlint.notebook import notebook_of
 from gradlint.source import Source, source_from_text
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ class Opened:
     @property
     def text(self) -> str:
         """What would be found on the disk had it been saved; of a notebook its cells alone."""
-        return _notebook(self.documents) if self.is_notebook else self.documents[0].text
+        if self.is_notebook:
+            return notebook_of({each.cell: each.text for each in self.documents if each.cell is not None})
+        return self.documents[0].text
 
     @property
     def source(self) -> Source:
@@ -87,14 +90,6 @@ class Opened:
 def of_file(path: Path, text: str, uri: str = "", version: int | None = None) -> Opened:
     """A file that is open."""
     return Opened(uri, path, (Document(uri, version, text),))
-
-
-def _notebook(cells: tuple[Document, ...]) -> str:
-    """The JSON of a notebook; cells that the editor does not show us hold nothing."""
-    texts = {cell.cell: cell.text for cell in cells}
-    numbers = range(1, 1 + max((cell.cell or 0 for cell in cells), default=0))
-    written = [{"cell_type": "code" if n in texts else "raw", "source": texts.get(n, "")} for n in numbers]
-    return json.dumps({"cells": written, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
 def opened(workspace: Workspace) -> Iterator[Opened]:

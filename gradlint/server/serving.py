@@ -82,7 +82,7 @@ class Server(LanguageServer):
             self._running = asyncio.get_running_loop().create_task(self._check_until_quiet())
 
     def ask_after_change(self, uri: str) -> None:
-        """Have the open documents checked soon, unless saving does that: the file or notebook of this URI has changed."""
+        """Have the open documents checked soon, if saving does not: the file or notebook of this URI has changed."""
         if not self.on_save:
             self.ask(next((each.path for each in opened(self.workspace) if unquote(each.uri) == unquote(uri)), None))
 
