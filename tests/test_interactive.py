@@ -199,7 +199,22 @@ def test_the_guard_tells_below_the_cell_what_it_did(run: Run) -> None:
     assert "In[4]" in page.html
     assert "ipython-input" not in page.html
     assert page.codes == ["GL201"]
-    assert "found 1 mistake" in run("%gradlint_guard off").text
+    assert run("%gradlint_guard off").stdout == "gradlint: the guard is off; it has found 1 mistake\n"
+
+
+@needs_torch
+def test_the_guard_names_a_checked_cell_as_its_check_does(run: Run) -> None:
+    run("%gradlint_guard on")
+    run(MODEL)
+    ran = run(f"%%gradlint\n{LOOP}")
+    assert ran.codes == ["GL201", "GL201"]
+    assert ran.text.count("In[4]:5:5: GL201") == 2
+
+
+def test_a_checked_cell_may_be_one_of_another_magic(shell: InteractiveShell, run: Run) -> None:
+    run("%%gradlint\n%%capture kept\nprint(1)")
+    assert shell.user_ns["kept"].stdout == "1\n"
+    assert run("1").success
 
 
 @needs_torch
@@ -207,7 +222,7 @@ def test_the_guard_watches_from_on_to_off(run: Run) -> None:
     run(MODEL)
     assert run(LOOP).displayed == []
     run("%gradlint_guard on --ignore GL201")
-    assert "has found nothing" in run("%gradlint_guard").text
+    assert run("%gradlint_guard").stdout == "gradlint: the guard is on; it has found nothing\n"
     assert run(LOOP).codes == []
     run("%gradlint_guard off")
     assert run(LOOP).displayed == []
@@ -260,6 +275,7 @@ def test_a_kernel_shows_it_in_the_notebook(tmp_path: Path) -> None:
         assert "GL201" in data["text/plain"]
         assert "missing-zero-grad" in data["text/html"]
     assert "In[3]:5:5" in checked["text/plain"]
+    assert "In[3]:5:5" in watched["text/plain"]
     assert "loss.backward()" in watched["text/plain"]
     assert "<iframe" in outputs[3][0].data["text/html"]
     assert executed(failing, errors=True).cells[3].outputs == []

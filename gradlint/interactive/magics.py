@@ -87,10 +87,19 @@ class Session:
         if arguments.no_run:
             self._not_run.add(number)
             return
-        result = self._shell.run_cell(cell)
+        result = self._run(cell, number)
         self._error = result.error_before_exec or result.error_in_exec
 
     check.__doc__ = _CHECKING.format_help()
+
+    def _run(self, cell: str, number: int) -> ExecutionResult:
+        """Run what stands below the magic, under the number and in the rows of the whole cell."""
+        below = cell if cell.lstrip().startswith("%%") else f"# %%{_CHECK}\n{cell}"
+        before, self._shell.execution_count = self._shell.execution_count, number
+        try:
+            return self._shell.run_cell(below)
+        finally:
+            self._shell.execution_count = before
 
     def guard(self, line: str) -> None:
         """Begin to watch, end it, or tell what was seen."""
@@ -104,9 +113,12 @@ class Session:
         elif arguments.what == "off":
             watch = self._watch
             self.stop()
-            display(watch.fresh() or f"gradlint: the guard is off; it has found {_count(watch)}")
+            fresh = watch.fresh()
+            if fresh is not None:
+                display(fresh)
+            sys.stdout.write(f"gradlint: the guard is off; it has found {_count(watch)}\n")
         else:
-            display(f"gradlint: the guard is on; it has found {_count(self._watch)}")
+            sys.stdout.write(f"gradlint: the guard is on; it has found {_count(self._watch)}\n")
 
     guard.__doc__ = _WATCHING.format_help()
 

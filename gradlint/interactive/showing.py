@@ -13,7 +13,10 @@ from gradlint.output.text import LineOf, full
 
 _EDGES = {Severity.ERROR: "#d1242f", Severity.WARNING: "#bf8700", Severity.STYLE: "#1b7c83"}
 _BOX = "border-left:4px solid {edge};margin:.3em 0;padding:.2em .8em;font-size:.92em;text-align:left"
-_CODE = "margin:.2em 0;padding:.2em .5em;background:rgba(128,128,128,.1);color:inherit;text-align:left;overflow-x:auto"
+_CODE = (
+    "margin:.2em 0;padding:.2em .5em;background:rgba(128,128,128,.1);color:inherit;text-align:left;overflow-x:auto;"
+    "font-family:monospace"
+)
 _MARK = "background:rgba(255,190,40,.4);color:inherit"
 
 

@@ -112,5 +112,5 @@ class Report:
         page = self._guard.report("html")
         for filename, name in self._names.items():
             page = page.replace(escape(filename), escape(name))
-        style = "width:100%;height:36em;border:1px solid rgba(128,128,128,.4)"
+        style = "width:100%;height:36em;box-sizing:border-box;border:1px solid rgba(128,128,128,.4)"
         return f'<iframe title="gradlint" sandbox="" style="{style}" srcdoc="{escape(page)}"></iframe>'
