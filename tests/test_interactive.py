@@ -249,7 +249,8 @@ def test_unloading_ends_the_guard(run: Run) -> None:
 
 
 @needs_torch
-def test_a_kernel_shows_it_in_the_notebook(tmp_path: Path) -> None:
+def test_a_kernel_shows_it_in_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # below which the code of cells is said to lie
     pytest.importorskip("ipykernel", reason="there is no kernel without it")
     nbclient = pytest.importorskip("nbclient", reason="it speaks to the kernel")
     from nbformat import v4
@@ -277,5 +278,8 @@ def test_a_kernel_shows_it_in_the_notebook(tmp_path: Path) -> None:
     assert "In[3]:5:5" in checked["text/plain"]
     assert "In[3]:5:5" in watched["text/plain"]
     assert "loss.backward()" in watched["text/plain"]
-    assert "<iframe" in outputs[3][0].data["text/html"]
+    report = outputs[3][0].data["text/html"]
+    assert "<iframe" in report
+    assert "In[3]:5:5" in report
+    assert "ipykernel_" not in report
     assert executed(failing, errors=True).cells[3].outputs == []

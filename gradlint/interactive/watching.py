@@ -13,6 +13,7 @@ import gradlint
 from gradlint.configuration import Configuration
 from gradlint.finding import Finding, Location
 from gradlint.interactive.showing import Shown, under_names
+from gradlint.output.style import shown_path
 from gradlint.selection import Choice
 from gradlint.suppression import read_suppressions
 
@@ -65,7 +66,7 @@ class Watch:
 
     def report(self) -> Report:
         """All that was found, with what happened."""
-        return Report(self._guard, self._as_shown(self.findings), self._cells())
+        return Report(self._guard, self._as_shown(self.findings), self._cells(), self._folder)
 
     def _as_shown(self, findings: list[Finding]) -> Shown:
         files = {name: filename for filename, name in self._cells().items()}
@@ -100,10 +101,11 @@ class Watch:
 class Report:
     """The report of a guard: a page within the notebook, and text elsewhere."""
 
-    def __init__(self, guard: Guard, shown: Shown, names: dict[str, str]) -> None:
+    def __init__(self, guard: Guard, shown: Shown, names: dict[str, str], folder: Path) -> None:
         self._guard = guard
         self._shown = shown
         self._names = names
+        self._folder = folder
 
     def __repr__(self) -> str:
         return repr(self._shown)
@@ -111,6 +113,7 @@ class Report:
     def _repr_html_(self) -> str:
         page = self._guard.report("html")
         for filename, name in self._names.items():
-            page = page.replace(escape(filename), escape(name))
+            for written in (filename, shown_path(filename, self._folder)):  # as the page may name it
+                page = page.replace(escape(written), escape(name))
         style = "width:100%;height:36em;box-sizing:border-box;border:1px solid rgba(128,128,128,.4)"
         return f'<iframe title="gradlint" sandbox="" style="{style}" srcdoc="{escape(page)}"></iframe>'
