@@ -16,12 +16,14 @@ let turn: Promise<void> = Promise.resolve();
 
 export function activate(context: vscode.ExtensionContext): Promise<void> {
   const output = vscode.window.createOutputChannel("gradlint", { log: true });
+  const watched = vscode.workspace.createFileSystemWatcher("**/{*.py,pyproject.toml,gradlint.toml}");
   const restart = (): Promise<void> => {
-    turn = turn.then(() => stopped()).then(() => started(context, output));
+    turn = turn.then(() => stopped()).then(() => started(context, output, watched));
     return turn;
   };
   context.subscriptions.push(
     output,
+    watched,
     vscode.commands.registerCommand("gradlint.restart", restart),
     vscode.commands.registerCommand("gradlint.showOutput", () => output.show()),
     vscode.workspace.onDidChangeConfiguration((event) => {
@@ -40,7 +42,11 @@ export function deactivate(): Promise<void> {
   return turn;
 }
 
-async function started(context: vscode.ExtensionContext, output: vscode.LogOutputChannel): Promise<void> {
+async function started(
+  context: vscode.ExtensionContext,
+  output: vscode.LogOutputChannel,
+  watched: vscode.FileSystemWatcher,
+): Promise<void> {
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
   const configuration = vscode.workspace.getConfiguration("gradlint", folder ?? null);
   if (!configuration.get("enable", true)) {
@@ -74,9 +80,7 @@ async function started(context: vscode.ExtensionContext, output: vscode.LogOutpu
         outputChannel: output,
         revealOutputChannelOn: RevealOutputChannelOn.Never,
         initializationOptions: initializationOptions(settings),
-        synchronize: {
-          fileEvents: vscode.workspace.createFileSystemWatcher("**/{*.py,pyproject.toml,gradlint.toml}"),
-        },
+        synchronize: { fileEvents: watched },
       },
     );
     await running.start();
