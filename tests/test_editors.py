@@ -31,7 +31,8 @@ def recipe(heading: str, language: str, index: int = 0) -> str:
     """A block of code of a language below a heading."""
     section = re.split(rf"^## {heading}$", DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
     section = re.split(r"^## ", section, flags=re.MULTILINE)[0]
-    return re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[index]
+    blocks: list[str] = re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return blocks[index]
 
 
 @pytest.fixture
