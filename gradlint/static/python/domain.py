@@ -60,8 +60,10 @@ class DomainValues(Protocol):
         """A value that is computed with: what is not known to be anything else is what operators are for."""
         ...
 
-    def annotated(self, value: Value, annotation: cst.Annotation | None, w: World, ctx: Context) -> None:
-        """A value stands where an annotation says what it is."""
+    def annotated(
+        self, value: Value, annotation: cst.Annotation | None, w: World, ctx: Context, *, returned: bool = False
+    ) -> None:
+        """A value stands where an annotation says what it is, or was returned by a function that is said to."""
         ...
 
     def checked(self, value: Value, kind: Value, w: World, site: Site) -> None:

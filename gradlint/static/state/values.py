@@ -465,3 +465,7 @@ class Mapping(Object):
         """Put others in the places of the values it holds."""
         self.items = {key: other(value) for key, value in self.items.items()}
         self.tail = other(self.tail) if self.tail is not None else None
+
+    def empty(self) -> None:
+        """Nothing is in it any more."""
+        self.items, self.tail = {}, None

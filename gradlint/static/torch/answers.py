@@ -416,6 +416,7 @@ class TorchOperators:
 class TorchMutations:
     """Statements that change tensors, or add to them."""
 
+    _layers: LayerContainers
     _keeping: Keeping
     _memory: Memory
     _construction: Construction
@@ -445,6 +446,10 @@ class TorchMutations:
             self._keeping.summed(node.target, current, value, w, ctx, ctx.site(node))
         if w.get(current, Tensor) is not None:
             self._changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
+            return True
+        obj = w.get(current, Instance)
+        if symbol == "+" and isinstance(current, Ref) and obj is not None and obj.layer and obj.layer.container:
+            self._layers.grow(current, "extend", Arguments([value]), w, ctx, ctx.site(node))
             return True
         if not self._memory.is_array(current, w):
             return False

@@ -360,6 +360,8 @@ class Operations:
                 given = position[0] if position else None
                 if given is None:
                     return self._where(args.positional[:1], w)
+            if given is None and op.copies and w.get(w.resolve(args.get(0) or NONE), Tensor) is not None:
+                return self._where(args.positional[:1], w)  # torch.tensor(t) is where t is
             if given is None:
                 return None if args.open else "cpu"
             return device_of(w.resolve(given), w)
