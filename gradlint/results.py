@@ -14,7 +14,7 @@ from gradlint.cache import Cache
 from gradlint.consulted import digest_of
 from gradlint.disk import Disk
 from gradlint.engine import Engine, Reader, Report
-from gradlint.finding import Applicability, Edit, Finding, Fix, Location, Related, Severity
+from gradlint.finding import Applicability, Edit, Effect, Finding, Fix, Location, Related, Severity
 from gradlint.rule import Rule
 
 if TYPE_CHECKING:
@@ -182,11 +182,12 @@ def _finding(finding: Finding) -> tuple[Any, ...]:
         _place(finding.cause),
         _fix(finding.fix) if finding.fix else None,
         finding.count,
+        finding.effect.value if finding.effect else None,
     )
 
 
 def _unpacked_finding(stored: tuple[Any, ...]) -> Finding:
-    code, name, message, severity, location, related, remedy, cause, fix, count = stored
+    code, name, message, severity, location, related, remedy, cause, fix, count, effect = stored
     return Finding(
         code,
         name,
@@ -198,6 +199,7 @@ def _unpacked_finding(stored: tuple[Any, ...]) -> Finding:
         Location(*cause) if cause else None,
         _unpacked_fix(fix) if fix else None,
         count,
+        effect=Effect(effect) if effect else None,
     )
 
 

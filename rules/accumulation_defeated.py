@@ -12,7 +12,7 @@ from gradlint.events import (
     Step,
     StepBehindLoop,
 )
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
@@ -62,6 +62,7 @@ class AccumulationDefeated(Rule):
     code = "GL214"
     name = "accumulation-defeated"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "clear the gradients where the step is made, after it"
     supersedes = ("GL202",)

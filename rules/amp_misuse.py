@@ -9,7 +9,7 @@ from gradlint.events import (
     ScalerUpdated,
     Step,
 )
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
@@ -60,6 +60,7 @@ class AmpMisuse(Rule):
     code = "GL212"
     name = "amp-misuse"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "with a scaler: scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update()"
 

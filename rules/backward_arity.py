@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import GradientsReturned
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -57,6 +57,7 @@ class BackwardArity(Rule):
     code = "GL603"
     name = "backward-arity"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = None
     remedy = "return one gradient for each input of forward, None where there is none"
 

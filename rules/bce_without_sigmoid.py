@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 _OUTSIDE = {
@@ -54,6 +54,7 @@ class BceWithoutSigmoid(Rule):
     code = "GL304"
     name = "bce-without-sigmoid"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = None
     remedy = "use BCEWithLogitsLoss, which applies the sigmoid itself and is numerically stable"
 

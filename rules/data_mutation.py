@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import DataWritten, SavedTensorChanged
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import ChangeItself, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -53,6 +53,7 @@ class DataMutation(Rule):
     code = "GL101"
     name = "data-mutation"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "unsafe"
     remedy = "compute a new tensor, or change this one under torch.no_grad(), where autograd checks it"
     supersedes = ("GL110", "GL102")

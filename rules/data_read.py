@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint import events
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -40,6 +40,7 @@ class DataRead(Rule):
     code = "GL102"
     name = "data-read"
     severity = Severity.STYLE
+    effect = Effect.STYLE
     fix = "safe"
     remedy = "use .detach()"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import NeverReached
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -47,6 +47,7 @@ class DeadParameter(Rule):
     code = "GL702"
     name = "dead-parameter"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "use the layer in forward, freeze its parameters, or leave them out of the optimizer"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import DropoutCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Intent, Mend, Replace, SetArgument, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -59,6 +59,7 @@ class DropoutWithoutTraining(Rule):
     code = "GL401"
     name = "dropout-without-training"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "safe"
     remedy = "pass training=self.training"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import OutputMeasured
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -50,6 +50,7 @@ class EvalModeMissing(Rule):
     code = "GL407"
     name = "eval-mode-missing"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "call eval() on the model before evaluating, and train() before training goes on"
 

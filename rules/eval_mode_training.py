@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ModelStepped
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -49,6 +49,7 @@ class EvalModeTraining(Rule):
     code = "GL703"
     name = "eval-mode-training"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "call model.train() before training goes on"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import OutputMeasured
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Decorate, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -56,6 +56,7 @@ class EvalWithoutNoGrad(Rule):
     code = "GL406"
     name = "eval-without-no-grad"
     severity = Severity.WARNING
+    effect = Effect.WASTES
     fix = "unsafe"
     once_for_a_cause = True
     remedy = "evaluate under torch.no_grad() or torch.inference_mode()"

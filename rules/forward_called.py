@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ForwardInvoked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -39,6 +39,7 @@ class ForwardCalled(Rule):
     code = "GL403"
     name = "forward-called"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = "safe"
     remedy = "call the module itself"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import FunctionUsed
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -61,6 +61,7 @@ class FunctionNotApplied(Rule):
     code = "GL604"
     name = "function-not-applied"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = "safe"
     remedy = "call the apply method of the class"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import FunctionDefined
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import InsertBefore, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -50,6 +50,7 @@ class FunctionNotStatic(Rule):
     code = "GL602"
     name = "function-not-static"
     severity = Severity.WARNING
+    effect = Effect.STYLE
     fix = "safe"
     remedy = "write @staticmethod above forward and backward, and ctx instead of self"
 

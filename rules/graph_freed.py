@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -48,6 +48,7 @@ class GraphFreed(Rule):
     code = "GL203"
     name = "graph-freed"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = None
     remedy = "detach what is carried over, or pass retain_graph=True to the earlier backward()"
 

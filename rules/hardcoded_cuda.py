@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import MovedToCuda
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, unsafe
 from gradlint.rule import Rule, Violation, on
 
@@ -41,6 +41,7 @@ class HardcodedCuda(Rule):
     code = "GL504"
     name = "hardcoded-cuda"
     severity = Severity.STYLE
+    effect = Effect.RAISES
     opt_in = True
     fix = "unsafe"
     remedy = "use .to(device)"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import SavedTensorChanged
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -49,6 +49,7 @@ class InplaceSaved(Rule):
     code = "GL104"
     name = "inplace-saved"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     remedy = "compute a new tensor instead of changing this one"
     supersedes = ("GL503",)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ChangedInPlace
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -48,6 +48,7 @@ class LeafInplace(Rule):
     code = "GL103"
     name = "leaf-inplace"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     remedy = "change it under torch.no_grad(), or compute a new tensor"
 
     @on(ChangedInPlace)

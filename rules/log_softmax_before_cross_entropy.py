@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Omit, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -47,6 +47,7 @@ class LogSoftmaxBeforeCrossEntropy(Rule):
     code = "GL308"
     name = "log-softmax-before-cross-entropy"
     severity = Severity.WARNING
+    effect = Effect.WASTES
     fix = "unsafe"
     remedy = "use NLLLoss for log-probabilities, or give cross-entropy the logits"
 

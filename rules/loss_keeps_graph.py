@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import GraphKept, ValueKept
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Append, Mend, safe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -61,6 +61,7 @@ class LossKeepsGraph(Rule):
     code = "GL205"
     name = "loss-keeps-graph"
     severity = Severity.WARNING
+    effect = Effect.WASTES
     fix = "safe"
     remedy = "keep the number, or the value without its graph: .item() or .detach()"
 

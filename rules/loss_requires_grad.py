@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import BackwardAsked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -44,6 +44,7 @@ class LossRequiresGrad(Rule):
     code = "GL108"
     name = "loss-requires-grad"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     remedy = "remove it, and compute the loss from the outputs of the model with differentiable operations only"
     supersedes = ("GL105", "GL107", "GL208")
 

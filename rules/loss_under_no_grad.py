@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import BackwardAsked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -47,6 +47,7 @@ class LossUnderNoGrad(Rule):
     code = "GL208"
     name = "loss-under-no-grad"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     remedy = "compute the outputs of the model, and the loss, where gradients are enabled"
 
     @on(BackwardAsked)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Event, SetsLayer, SuperCalled, SuperInit
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import DropArguments, InsertFirst, safe
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, on
@@ -55,6 +55,7 @@ class MissingSuperInit(Rule):
     code = "GL402"
     name = "missing-super-init"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = "safe"
     remedy = "call super().__init__() first in __init__"
 

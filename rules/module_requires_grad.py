@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ModuleRequiresGradSet
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -42,6 +42,7 @@ class ModuleRequiresGrad(Rule):
     code = "GL410"
     name = "module-requires-grad"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "safe"
     remedy = "call module.requires_grad_(False)"
 

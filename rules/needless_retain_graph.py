@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import GraphRetained
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import DropArgument, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -46,6 +46,7 @@ class NeedlessRetainGraph(Rule):
     code = "GL204"
     name = "needless-retain-graph"
     severity = Severity.WARNING
+    effect = Effect.WASTES
     fix = "safe"
     remedy = "remove retain_graph=True"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -44,6 +44,7 @@ class NllWithoutLogSoftmax(Rule):
     code = "GL302"
     name = "nll-without-log-softmax"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "apply log_softmax first, or use cross-entropy on the logits"
 

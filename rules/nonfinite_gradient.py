@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from gradlint.events import GradientsMeasured
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -51,6 +51,7 @@ class NonfiniteGradient(Rule):
     code = "GL701"
     name = "nonfinite-gradient"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "find the operation with torch.autograd.detect_anomaly(); clip, scale or add an epsilon there"
 

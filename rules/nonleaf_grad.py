@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import GradOfTensorRead
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -46,6 +46,7 @@ class NonleafGrad(Rule):
     code = "GL106"
     name = "nonleaf-grad"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     remedy = "call .retain_grad() on it before the backward pass, or use torch.autograd.grad"
 
     @on(GradOfTensorRead)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import RequiresGradSet
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -41,6 +41,7 @@ class NonleafRequiresGrad(Rule):
     code = "GL105"
     name = "nonleaf-requires-grad"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     remedy = "use .detach() to stop gradients, or ask the leaves for them"
 
     @on(RequiresGradSet)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ConvertedToNumpy
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Append, Mend, safe, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -43,6 +43,7 @@ class NumpyOnGrad(Rule):
     code = "GL501"
     name = "numpy-on-grad"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = "safe"
     remedy = "detach first: .detach().numpy(), or .item() for a single number"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import OptimizerChecked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -54,6 +54,7 @@ class OptimizerStaleParams(Rule):
     code = "GL209"
     name = "optimizer-stale-params"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "build the optimizer after the model is complete, or use add_param_group()"
     supersedes = ("GL206",)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import DataWritten
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import ChangeItself, Mend, Replace, safe, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -47,6 +47,7 @@ class ParameterDataMutation(Rule):
     code = "GL110"
     name = "parameter-data-mutation"
     severity = Severity.WARNING
+    effect = Effect.STYLE
     fix = "safe"
     remedy = "use torch.nn.init, or change the parameter itself under torch.no_grad()"
     supersedes = ("GL102",)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Omit, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -47,6 +47,7 @@ class SigmoidBeforeBceWithLogits(Rule):
     code = "GL303"
     name = "sigmoid-before-bce-with-logits"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "unsafe"
     remedy = "give the loss the logits; apply sigmoid only where probabilities are needed"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Omit, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -48,6 +48,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
     code = "GL301"
     name = "softmax-before-cross-entropy"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "unsafe"
     remedy = "give cross-entropy the logits; apply softmax only where probabilities are needed"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import SoftmaxCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -40,6 +40,7 @@ class SoftmaxMissingDim(Rule):
     code = "GL305"
     name = "softmax-missing-dim"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "say the dimension: dim=-1 for classes in the last one, dim=1 for images"
 

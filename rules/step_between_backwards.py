@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -53,6 +53,7 @@ class StepBetweenBackwards(Rule):
     code = "GL213"
     name = "step-between-backwards"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = None
     remedy = "run both backward passes before the step, or compute the second loss after it"
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gradlint.events import Backward, EvalMode, Event, TrainMode, WeightsUpdated
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
@@ -56,6 +56,7 @@ class TrainModeNotRestored(Rule):
     code = "GL408"
     name = "train-mode-not-restored"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "call train() after each evaluation, or at the start of the function that trains"
 

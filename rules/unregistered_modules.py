@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ModuleBuilt
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -59,6 +59,7 @@ class UnregisteredModules(Rule):
     code = "GL404"
     name = "unregistered-modules"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "keep layers in nn.ModuleList or nn.ModuleDict, parameters in nn.ParameterList or nn.ParameterDict"
 

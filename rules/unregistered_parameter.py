@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import PlainTensorUsed, TensorKept
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -59,6 +59,7 @@ class UnregisteredParameter(Rule):
     code = "GL409"
     name = "unregistered-parameter"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "wrap the finished tensor: nn.Parameter(tensor); a model is moved as a whole, by model.to(device)"
 

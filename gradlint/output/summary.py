@@ -6,24 +6,32 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from gradlint.finding import Applicability, Finding, Severity
+from gradlint.finding import Applicability, Effect, Finding, Severity
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.STYLE: "style finding"}
+_VERBS = {
+    Effect.WRONG_RESULT: ("gives a wrong result", "give a wrong result"),
+    Effect.RAISES: ("raises", "raise"),
+    Effect.WASTES: ("wastes memory or time", "waste memory or time"),
+    Effect.STYLE: ("is a matter of style", "are a matter of style"),
+}
 
 
 def summary(findings: Sequence[Finding], files: int, left_out: int) -> str:
-    """One line: how many findings of which severity, in how many files, and how many were left out."""
+    """One line: how many findings of which severity and effect, in how many files, and how many were left out."""
     by_severity = Counter(finding.severity for finding in findings)
     parts = [_count(by_severity[severity], noun) for severity, noun in _NOUNS.items() if by_severity[severity]]
     told = f"Found {_and(parts)}" if parts else "No findings"
-    line = f"{told} in {_count(files, 'file')}"
+    by_effect = Counter(finding.effect for finding in findings)
+    effects = [f"{by_effect[each]} {_VERBS[each][by_effect[each] > 1]}" for each in Effect if by_effect[each]]
+    line = f"{told} in {_count(files, 'file')}{': ' if effects else ''}{', '.join(effects)}."
     if left_out:
-        line += f" ({_count(left_out, 'finding')} of rules that are off by default: --select ALL shows them)"
-    line += "."
+        is_hidden = "is not shown: --select ALL shows it" if left_out == 1 else "are not shown: --select ALL shows them"
+        line += f" {_count(left_out, 'finding')} of rules that are off by default {is_hidden}."
     counts = Counter(finding.fix.applicability for finding in findings if finding.fix is not None)
     for applicability, option in ((Applicability.SAFE, "--fix"), (Applicability.UNSAFE, "--fix --unsafe-fixes")):
         if counts[applicability]:
-            line += f" {option} mends {counts[applicability]} of them."
+            line += f" {option} fixes {counts[applicability]} of them."
     return line
 
 
