@@ -114,6 +114,12 @@ class Rule:
         """The first sentence of the manual page."""
         return " ".join(cls.page().partition("\n\n")[0].split())
 
+    @classmethod
+    def why(cls) -> str:
+        """What the manual page says under "Why is this bad", on one line; empty where it says nothing."""
+        found = re.search(r"^## Why is this bad\n(.*?)(?=^## |\Z)", cls.page(), re.DOTALL | re.MULTILINE)
+        return " ".join(found[1].split()) if found else ""
+
     def finding(self, violation: Violation) -> Finding:
         """The violation with its sites located."""
         return Finding(

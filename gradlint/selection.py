@@ -69,9 +69,9 @@ def resolve(choices: Iterable[Choice], rules: Sequence[type[Rule]]) -> Selection
             (selector, codes_of(selector, rules, choice.origin, "extend-select")) for selector in choice.extend_select
         ]
         unwanted = [(selector, codes_of(selector, rules, choice.origin, "ignore")) for selector in choice.ignore]
-        for breadth in sorted({_breadth(s, codes) for s, codes in (*wanted, *unwanted)}, reverse=True):
-            shown = shown.union(*(codes for s, codes in wanted if _breadth(s, codes) == breadth))
-            shown = shown.difference(*(codes for s, codes in unwanted if _breadth(s, codes) == breadth))
+        for width in sorted({breadth(s, codes) for s, codes in (*wanted, *unwanted)}, reverse=True):
+            shown = shown.union(*(codes for s, codes in wanted if breadth(s, codes) == width))
+            shown = shown.difference(*(codes for s, codes in unwanted if breadth(s, codes) == width))
         counted = counted.difference(*(codes for _, codes in unwanted))
     return Selection(shown, counted - shown)
 
@@ -92,8 +92,8 @@ def codes_of(selector: str, rules: Sequence[type[Rule]], origin: str, key: str) 
     raise Refusal(f"{origin}{key}: no rule is called {selector!r}{hint}")
 
 
-def _breadth(selector: str, codes: frozenset[str]) -> int:
-    """Smaller is more specific: full codes and slugs 0, then longer prefixes before shorter ones, effects, ``ALL`` last."""
+def breadth(selector: str, codes: frozenset[str]) -> int:
+    """Smaller is more specific: codes and slugs 0, longer prefixes before shorter ones, effects, ``ALL`` last."""
     upper = selector.upper()
     if upper == EVERYTHING:
         return 1000

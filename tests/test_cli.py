@@ -54,7 +54,8 @@ def test_findings_exit_with_1(gradlint: Gradlint) -> None:
     outcome = gradlint("a.py", a__py='x = 1\ny = "GL201"\n')
     assert outcome.code == 1
     assert outcome.out == (
-        'a.py:2:5: GL201 [missing-zero-grad] as asked\n2 | y = "GL201"\n  |     ^^^^^^^\n\nFound 1 error in 1 file: 1 gives a wrong result.\n'
+        'a.py:2:5: GL201 [missing-zero-grad] as asked\n2 | y = "GL201"\n  |     ^^^^^^^\n\n'
+        "Found 1 error in 1 file: 1 gives a wrong result.\n"
     )
 
 
