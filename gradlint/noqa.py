@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gradlint.engine import Report
-from gradlint.finding import Applicability, Edit, Finding, Fix
+from gradlint.finding import Applicability, Edit, Finding, Fix, Location
 from gradlint.fixing import replace_file, rewritten
 from gradlint.output.summary import count
 from gradlint.source import Source, SourceError, source_from_bytes
@@ -51,68 +50,73 @@ def add_noqa(report: Report) -> str:
 
 def _commented(source: Source, findings: list[Finding]) -> tuple[bytes, list[Finding]]:
     """The bytes of a file with comments that suppress its findings, and the findings for which there is no place."""
+    from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
+
     data = source.data
-    left = findings
+    hopeless = [finding for finding in findings if finding.code == SyntaxErrorRule.code]  # comments are not read there
+    left = [finding for finding in findings if finding not in hopeless]
     for at_end in (False, True):
+        if not left:
+            break
         current = source_from_bytes(source.path, data)
-        comments = read_suppressions(current.text, current.location)
         layout = _layout(current)
-        by_row: dict[tuple[int | None, int], list[Finding]] = {}
+        by_row: dict[int, list[Finding]] = {}
         for finding in left:
-            place = finding.location
-            row = comments.ends.get((place.cell, place.row), place.row) if at_end else place.row
-            by_row.setdefault((place.cell, row), []).append(finding)
-        edits = [_edit(current, layout, cell, row, found) for (cell, row), found in by_row.items()]
+            row = _row(current, finding.location)
+            by_row.setdefault(layout.ends.get(row, row) if at_end else row, []).append(finding)
+        edits = [_edit(current, layout, row, found) for row, found in by_row.items()]
         data = rewritten(current, [each for each in edits if each is not None]).data
         now = source_from_bytes(source.path, data)
         suppressing = read_suppressions(now.text, now.location)
         left = [finding for finding in left if not suppressing.suppress(finding)]
-        if not left:
-            break
-    return data, left
+    return data, [*hopeless, *left]
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """The comment at the end of a row, with the column where it begins (from 1)."""
-
-    comment: str = ""
-    column: int = 0
+def _row(source: Source, place: Location) -> int:
+    """The row of the text where a location begins."""
+    return place.row + next((span.first_row - 1 for span in source.cells if span.number == place.cell), 0)
 
 
-def _layout(source: Source) -> dict[int, _Row]:
-    """The rows of the text behind which a comment can stand: those that end outside of strings and backslashes."""
-    rows: dict[int, _Row] = {}
-    comment, column = "", 0
+@dataclass(slots=True)
+class _Layout:
+    """The rows of a text at whose end a comment can stand: those that end outside of strings and backslashes."""
+
+    comments: dict[int, tuple[str, int]] = field(default_factory=dict)  #: what stands there, and its column (from 1)
+    ends: dict[int, int] = field(default_factory=dict)  #: for each row of a statement, the last row of it
+
+
+def _layout(source: Source) -> _Layout:
+    layout = _Layout()
+    comment, start = ("", 0), 0
     try:
         for token in tokenize.generate_tokens(io.StringIO(source.text, newline=None).readline):
+            row, column = token.start
             if token.type == tokenize.COMMENT:
-                comment, column = token.string, token.start[1] + 1
+                comment = token.string, column + 1
             elif token.type in (tokenize.NEWLINE, tokenize.NL):
-                rows[token.start[0]] = _Row(comment, column)
-                comment, column = "", 0
+                layout.comments[row] = comment
+                comment = "", 0
+                if token.type == tokenize.NEWLINE:
+                    layout.ends.update(dict.fromkeys(range(start, row + 1), row))
+                    start = 0
+            elif not start and token.type not in (tokenize.INDENT, tokenize.DEDENT):
+                start = row
     except (tokenize.TokenError, SyntaxError):
         pass
-    return rows
+    return layout
 
 
-def _edit(
-    source: Source, layout: dict[int, _Row], cell: int | None, row: int, findings: Iterable[Finding]
-) -> Finding | None:
+def _edit(source: Source, layout: _Layout, row: int, findings: list[Finding]) -> Finding | None:
     """A finding whose fix writes the comment for those of a row; None where there can be none."""
-    before = next((span.first_row - 1 for span in source.cells if span.number == cell), 0)
-    found = layout.get(row + before)
-    if found is None:
+    if row not in layout.comments:
         return None
-    first, *_ = findings
+    comment, start = layout.comments[row]
     codes = sorted({finding.code for finding in findings})
-    match = _CODES.search(found.comment)
+    match = _CODES.search(comment)
     if match is not None:
         missing = [code for code in codes if code not in re.split(r"[\s,]+", match["codes"].upper())]
-        column, text = found.column + match.end("codes"), "".join(f", {code}" for code in missing)
+        column, text = start + match.end("codes"), "".join(f", {code}" for code in missing)
     else:
-        line = source.rows[row + before - 1]
-        column, text = len(line.rstrip()) + 1, f"  # noqa: {', '.join(codes)}"
-    where = source.location(row + before, column, row + before, column)
-    fix = Fix("suppress", Applicability.SAFE, (Edit(where, text),))
-    return replace(first, fix=fix)
+        column, text = len(source.rows[row - 1].rstrip()) + 1, f"  # noqa: {', '.join(codes)}"
+    where = source.location(row, column, row, column)
+    return replace(findings[0], fix=Fix("suppress", Applicability.SAFE, (Edit(where, text),)))
