@@ -328,7 +328,7 @@ class _Watch:
             text = told(findings, self._format, self._cwd, world=world)
             with _named_in_errors(watching.output_file):
                 (self._cwd / watching.output_file).write_text(text, encoding="utf-8")
-        elif findings or self._guard or self._format == "json":
+        elif findings or self._guard or self._format in ("json", "gitlab", "junit", "sarif"):
             stream = sys.stderr
             text = told(findings, self._format, self._cwd, stream, world)
             with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced, by the program
