@@ -7,12 +7,16 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from gradlint import __version__
 from gradlint.exits import CLEAN, COULD_NOT
 from gradlint.refusal import Refusal
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = ("check", "clean", "config", "rule", "run", "server")
 COMPLETE = "_GRADLINT_COMPLETE"  #: the environment variable by which shells ask for completions
@@ -82,6 +86,15 @@ class _Commands(click.Group):
         if first not in COMMANDS and first not in ("--help", "-h", "--version") and not completing:
             args = ["check", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        items = super().shell_complete(ctx, incomplete)
+        check = self.get_command(ctx, "check")
+        if incomplete.startswith("-") and check is not None:
+            items += check.shell_complete(click.Context(check, ctx, "check", resilient_parsing=True), incomplete)
+        return items or [CompletionItem(incomplete, type="file")]
 
 
 @click.group(

@@ -163,7 +163,8 @@ def _joined(layers: Sequence[_Layer]) -> Settings:
                 single[name] = tuple(layer.absolute(folder) for folder in value)
             elif name in ("fixable", "unfixable", "unsafe-fixes", "output-format", "jobs"):
                 single[name.replace("-", "_")] = value
-        ignores += [FileIgnores(*item, base) for item in layer.values.get("per-file-ignores", {}).items()]
+        by_pattern = layer.values.get("per-file-ignores", {})
+        ignores += [FileIgnores(pattern, selectors, base) for pattern, selectors in by_pattern.items()]
         severity.update(layer.values.get("severity", {}))
         if layer.values.get("extend-exclude"):
             excluded.append(Patterns(layer.values["extend-exclude"], base))

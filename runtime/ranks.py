@@ -193,7 +193,7 @@ def _written(word: Word) -> str:
 
 
 def _plain(value: Severity | Effect) -> str:
-    return value.value
+    return str(value.value)
 
 
 def _read(text: str) -> Word:

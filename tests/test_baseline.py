@@ -10,7 +10,7 @@ import pytest
 
 from gradlint.cli import main
 
-LOOP = '''\
+LOOP = """\
 def train(model):
     loss = model()
     "GL201"
@@ -19,7 +19,7 @@ def train(model):
 class Net:
     def forward(self, x):
         return "GL101"
-'''
+"""
 
 
 class Project:
