@@ -30,9 +30,7 @@ def _completed(_context: click.Context, _parameter: click.Parameter, incomplete:
 def list_option(name: str, metavar: str, text: str) -> Callable[[F], F]:
     """An option that can be given several times, or several values with commas between."""
     complete = _completed if metavar == "RULES" else None
-    return click.option(
-        name, multiple=True, callback=_split, metavar=metavar, help=text, shell_complete=complete
-    )
+    return click.option(name, multiple=True, callback=_split, metavar=metavar, help=text, shell_complete=complete)
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
