@@ -16,7 +16,7 @@ import pytest
 
 from gradlint.manual import table
 from gradlint.rule import all_rules
-from gradlint.settings import read_settings
+from gradlint.settings import FileIgnores, read_settings
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

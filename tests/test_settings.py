@@ -82,9 +82,10 @@ def test_patterns_hold_below_the_folder_of_their_file(check: Check) -> None:
 
 
 def test_a_pyproject_can_be_extended(tmp_path: Path) -> None:
-    write(
-        tmp_path, pyproject__toml="[tool.gradlint]\njobs = 7\n", ci__in__gradlint__toml='extend = "../pyproject.toml"'
-    )
+    extending = 'extend = "../pyproject.toml"'
+    write(tmp_path, pyproject__toml="[tool.gradlint]
+jobs = 7
+", ci__in__gradlint__toml=extending)
     assert Configuration().of_folder(tmp_path / "ci").jobs == 7
 
 
@@ -133,10 +134,7 @@ def test_severity_by_rule(check: Check, capsys: pytest.CaptureFixture[str]) -> N
     [
         ('[severity]\nGL299 = "error"', "severity: no rule is called 'GL299'"),
         ('fixable = ["GL299"]', "fixable: no rule is called 'GL299'"),
-        (
-            'unfixable = ["numpy-on-gard"]',
-            "unfixable: no rule is called 'numpy-on-gard'; did you mean 'numpy-on-grad'?",
-        ),
+        ('unfixable = ["data-raed"]', "unfixable: no rule is called 'data-raed'; did you mean 'data-read'?"),
     ],
 )
 def test_unknown_rules_are_named(
@@ -197,7 +195,7 @@ def test_include_chooses_among_what_is_found(check: Check) -> None:
     files = {f"{name}__py": '"GL201"\n' for name in ("a", "src__in__b", "src__in__deep__in__c")}
     assert check(gradlint__toml='include = ["/src/**"]', **files) == ["src/b.py:1:1: GL201", "src/deep/c.py:1:1: GL201"]
     assert check("a.py") == ["a.py:1:1: GL201"]  # what is named is checked
-    assert check(gradlint__toml='include = ["*.ipynb"]') == []
+    assert check(gradlint__toml='include = ["a.*", "*.ipynb"]') == ["a.py:1:1: GL201"]
     assert check(gradlint__toml='include = ["/src/**"]\nexclude = ["deep"]') == ["src/b.py:1:1: GL201"]
 
 
@@ -224,7 +222,7 @@ def test_imports_are_looked_for_in_src(tmp_path: Path) -> None:
 def test_the_cache_is_where_the_configuration_says(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     check(gradlint__toml='cache-dir = "kept"\n', a__py="")
-    assert sorted(path.suffix for path in Path("kept").glob("*.*ed")) == [".checked", ".told"]
+    assert sorted(path.suffix for path in Path("kept").glob("*.[ct]*")) == [".checked", ".told"]
     assert not Path(NAME).exists()
     check("--cache-dir", "named")
     assert list(Path("named").glob("*.told"))
@@ -267,10 +265,9 @@ def test_a_warm_run_with_a_configured_cache_imports_neither_parser_nor_rules(tmp
         "os._exit = lambda code: print(sorted(n for n in sys.modules if n in ('libcst', 'gradlint.rules', 'click')))\n"
         "from gradlint.__main__ import main\nmain()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert first.stdout.startswith("a.py:2:7: GL501")
-    if f"{first.stdout}[]\n" != done.stdout:  # another sys.path[0]: the first of its kind makes the result
+    for _ in range(2):  # sys.path is not that of "python -m": the first run with this one makes the result
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert first.stdout.startswith("a.py:2:7: GL501")
     assert done.stdout == f"{first.stdout}[]\n"
 
 
