@@ -83,9 +83,7 @@ def test_patterns_hold_below_the_folder_of_their_file(check: Check) -> None:
 
 def test_a_pyproject_can_be_extended(tmp_path: Path) -> None:
     extending = 'extend = "../pyproject.toml"'
-    write(tmp_path, pyproject__toml="[tool.gradlint]
-jobs = 7
-", ci__in__gradlint__toml=extending)
+    write(tmp_path, pyproject__toml="[tool.gradlint]\njobs = 7\n", ci__in__gradlint__toml=extending)
     assert Configuration().of_folder(tmp_path / "ci").jobs == 7
 
 
