@@ -64,7 +64,7 @@ class BceWithoutSigmoid(Rule):
             return
         what = _OUTSIDE[event.input.activation.value]
         yield Violation(
-            f"binary cross-entropy expects probabilities, and {event.input.named('its input')} holds {what}",
+            f"binary cross-entropy expects probabilities, but {event.input.named('its input')} holds {what}",
             at=event.site,
             related=places((f"{what} made here", event.input.activation_at)),
         )

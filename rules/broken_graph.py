@@ -27,7 +27,7 @@ class BrokenGraph(Rule):
     `torch.autograd.grad` gave without `create_graph=True`.
 
     ## Why is this bad
-    It raises, or, where the value was rounded or told to require grad, trains nothing: no gradient reaches a parameter.
+    It raises, or, where the value was rounded or made to require grad, trains nothing: no gradient reaches a parameter.
 
     ## Example
     ```python

@@ -23,7 +23,7 @@ _STORIES: dict[str, tuple[str, str, type[Event]]] = {
     ),
     "scaled": (
         "gradients are clipped while they are still multiplied by the scale of the GradScaler",
-        "the scaled loss was walked here",
+        "this backward pass of the scaled loss computed them",
         GradientsScaled,
     ),
 }

@@ -65,6 +65,7 @@ class CtxAttributeTensor(Rule):
     def kept(self, event: KeptOnContext) -> Iterator[Violation]:
         if event.role:
             yield Violation(
-                f"`ctx.{event.attribute}` keeps an {event.role} past autograd: changes in place go unnoticed",
+                f"`ctx.{event.attribute}` keeps an {event.role} without save_for_backward: "
+                "in-place changes of it go unnoticed",
                 at=event.site,
             )

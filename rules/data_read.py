@@ -47,7 +47,7 @@ class DataRead(Rule):
     @on(events.DataRead)
     def read(self, event: events.DataRead) -> Iterator[Violation]:
         yield Violation(
-            f".data of {event.tensor.named('a tensor')} shares its memory unchecked: .detach() is checked by autograd",
+            f".data of {event.tensor.named('a tensor')} is not checked by autograd: .detach() is",
             at=event.site,
             cause=event.site,
             mend=safe("detach it", Replace("node", "{receiver}.detach()", when="{receiver}.data")),

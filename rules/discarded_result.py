@@ -50,7 +50,7 @@ class DiscardedResult(Rule):
     @on(ResultDiscarded)
     def discarded(self, event: ResultDiscarded) -> Iterator[Violation]:
         yield Violation(
-            f".{event.method}() returns a new tensor, and this one is thrown away",
+            f".{event.method}() returns a new tensor, and its result is not used",
             at=event.site,
             related=places(("the tensor was made here", event.tensor.made_at)),
             # what is detached from here on might be trained without it

@@ -15,7 +15,7 @@ class EvalModeMissing(Rule):
     behaviour depends on it, where numbers, labels, probabilities or losses are made of the output, or it is printed.
 
     ## Why is this bad
-    Dropout goes on dropping, so that the result is random and too low. Batch normalisation uses the statistics of
+    Dropout stays active, so that the result is random and too low. Batch normalisation uses the statistics of
     the batch, so that the result depends on what else is in it, and it takes test data into its running statistics.
 
     ## Example

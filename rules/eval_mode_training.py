@@ -36,7 +36,7 @@ class EvalModeTraining(Rule):
     ```
 
     ## At runtime
-    The place is the step; the call of the model is told with it.
+    The finding stands at the step; the call of the model is a related location.
 
     ## Stays silent on
     Models in training mode some layers of which are in evaluation mode (frozen normalization); models without dropout

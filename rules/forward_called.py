@@ -29,7 +29,7 @@ class ForwardCalled(Rule):
     ```
 
     ## Stays silent on
-    `super().forward(…)` and `self.forward(…)`; objects that are no modules, or are not known to be; classes that
+    `super().forward(…)` and `self.forward(…)`; objects that are not modules, or not known to be; classes that
     have a `__call__` of their own.
 
     ## References
@@ -46,7 +46,7 @@ class ForwardCalled(Rule):
     @on(ForwardInvoked)
     def called(self, event: ForwardInvoked) -> Iterator[Violation]:
         yield Violation(
-            f"forward() of {event.module} is called by name: its hooks are skipped",
+            f"forward() of {event.module} is called directly: its hooks are skipped",
             at=event.site,
             mend=safe("call the module", Replace("function", "{receiver}", when="{receiver}.forward")),
         )

@@ -9,7 +9,7 @@ from gradlint.rule import Rule, Violation, on
 
 
 class FunctionNotStatic(Rule):
-    """`forward` or `backward` of a custom function is no static method.
+    """`forward` or `backward` of a custom function is not a static method.
 
     ## What it does
     Finds `forward` and `backward` of `autograd.Function` classes without `@staticmethod`.
@@ -58,7 +58,7 @@ class FunctionNotStatic(Rule):
     def defined(self, event: FunctionDefined) -> Iterator[Violation]:
         if event.static.is_false:
             yield Violation(
-                f"`{event.method}` of {event.function} is no static method",
+                f"`{event.method}` of {event.function} is not a static method",
                 at=event.site,
                 mend=safe("make it one", InsertBefore("@staticmethod")),
             )

@@ -56,7 +56,7 @@ class LossUnderNoGrad(Rule):
         if root.requires_grad.is_true or not root.cut.equals("no_grad"):
             return
         yield Violation(
-            f"backward() of {root.named('a value')} that was computed while gradients were disabled",
+            f"backward() of {root.named('a value')} raises: it was computed while gradients were disabled",
             at=event.site,
             related=places(("computed here without a graph", root.cut_at)),
             cause=root.cut_at,

@@ -11,8 +11,8 @@ class MissingZeroGrad(Rule):
     """`step()` applies gradients that an earlier `step()` has already applied.
 
     ## What it does
-    Follows the gradients of each group of parameters: a backward pass adds to them, `step()` spends them, and
-    they must be cleared before a later backward pass adds to what has been spent and another `step()` applies
+    Follows the gradients of each group of parameters: a backward pass adds to them, `step()` applies them, and
+    they must be cleared before a later backward pass adds to what has been applied and another `step()` applies
     the sum.
 
     ## Why is this bad

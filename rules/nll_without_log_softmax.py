@@ -55,7 +55,7 @@ class NllWithoutLogSoftmax(Rule):
         softmax = event.input.activation.equals("softmax")
         what, where = ("probabilities", "softmax applied here") if softmax else ("raw logits", "logits made here")
         yield Violation(
-            f"the negative log-likelihood expects log-probabilities, and {event.input.named('its input')} holds {what}",
+            f"the negative log-likelihood expects log-probabilities, but {event.input.named('its input')} holds {what}",
             at=event.site,
             related=places((where, event.input.activation_at)),
             remedy="use log_softmax instead of softmax" if softmax else self.remedy,

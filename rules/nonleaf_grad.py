@@ -8,7 +8,7 @@ from gradlint.rule import Rule, Violation, on, places
 
 
 class NonleafGrad(Rule):
-    """`.grad` of the result of a computation is read, which is `None` unless it was asked to keep it.
+    """`.grad` of a non-leaf tensor is read, which is `None` without `retain_grad()`.
 
     ## What it does
     Finds reads of `.grad` on tensors that carry a graph and whose `retain_grad()` was not called.
@@ -16,7 +16,7 @@ class NonleafGrad(Rule):
     ## Why is this bad
     A backward pass leaves gradients in leaves only. The `.grad` of anything else is `None`, which raises where it is
     used, or quietly skips what depends on it. `torch.randn(3, requires_grad=True) * 0.01` and
-    `torch.randn(3, requires_grad=True).cuda()` are no leaves.
+    `torch.randn(3, requires_grad=True).cuda()` are not leaves.
 
     ## Example
     ```python
@@ -55,7 +55,7 @@ class NonleafGrad(Rule):
         if not (tensor.requires_grad.is_true and tensor.is_leaf.is_false and tensor.retains_grad.is_false):
             return
         yield Violation(
-            f".grad of {tensor.named('a tensor')} that is no leaf is None: nothing retains it",
+            f".grad of {tensor.named('a tensor')} is None: it is not a leaf, and retain_grad() was not called",
             at=event.site,
             related=places(("it was computed here", tensor.made_at)),
         )

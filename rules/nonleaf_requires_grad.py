@@ -8,7 +8,7 @@ from gradlint.rule import Rule, Violation, on, places
 
 
 class NonleafRequiresGrad(Rule):
-    """`requires_grad` is set on the result of a computation.
+    """`requires_grad` is set on a non-leaf tensor, the result of a computation.
 
     ## What it does
     Finds assignments to `requires_grad`, and calls of `requires_grad_()`, on tensors that carry a graph.
@@ -42,7 +42,7 @@ class NonleafRequiresGrad(Rule):
     name = "nonleaf-requires-grad"
     severity = Severity.ERROR
     effect = Effect.RAISES
-    remedy = "use .detach() to stop gradients, or ask the leaves for them"
+    remedy = "use .detach() to stop gradients, or set requires_grad on the leaves"
 
     @on(RequiresGradSet)
     def asked(self, event: RequiresGradSet) -> Iterator[Violation]:
@@ -53,7 +53,7 @@ class NonleafRequiresGrad(Rule):
             return
         raises = event.assigned or event.value.is_false
         yield Violation(
-            f"{tensor.named('the result of a computation')} is no leaf: "
+            f"{tensor.named('the result of a computation')} is not a leaf: "
             + ("setting requires_grad raises" if raises else "requires_grad_() changes nothing"),
             at=event.site,
             related=places(("it was computed here", tensor.made_at)),

@@ -13,7 +13,7 @@ class NumpyOnGrad(Rule):
 
     ## What it does
     Finds `.numpy()`, numpy functions, plotting and metrics that are given a value known to require grad, or a list
-    of such values, where gradients are enabled.  A backward pass later on tells that its root requires grad.
+    of such values, where gradients are enabled.  A later backward pass proves that its root requires grad.
 
     ## Why is this bad
     It raises: numpy cannot record what happens to the values, so PyTorch refuses to hand them over. The line is

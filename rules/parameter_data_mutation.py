@@ -57,7 +57,7 @@ class ParameterDataMutation(Rule):
         if not event.tensor.is_parameter.is_true:
             return
         yield Violation(
-            f"{event.tensor.named('a parameter')} is changed through .data, behind autograd's back",
+            f"{event.tensor.named('a parameter')} is changed through .data, where autograd cannot check it",
             at=event.site,
             related=places((".data was taken here", event.taken_before)),
             cause=event.taken_at or event.site,

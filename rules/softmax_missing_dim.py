@@ -8,7 +8,7 @@ from gradlint.rule import Rule, Violation, on
 
 
 class SoftmaxMissingDim(Rule):
-    """Softmax is not told along which dimension it normalises.
+    """Softmax is called without the dimension that it normalizes over.
 
     ## What it does
     Finds `softmax`, `log_softmax` and `softmin`, as functions and as layers, without `dim`.
@@ -42,9 +42,9 @@ class SoftmaxMissingDim(Rule):
     severity = Severity.WARNING
     effect = Effect.WRONG_RESULT
     fix = None
-    remedy = "say the dimension: dim=-1 for classes in the last one, dim=1 for images"
+    remedy = "pass the dimension: dim=-1 for classes in the last one, dim=1 for images"
 
     @on(SoftmaxCalled)
     def called(self, event: SoftmaxCalled) -> Iterator[Violation]:
         if event.dim_given.is_false:
-            yield Violation(f"{event.function} without `dim` guesses along which dimension to normalise", at=event.site)
+            yield Violation(f"{event.function} without `dim` guesses which dimension to normalize over", at=event.site)

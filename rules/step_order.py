@@ -39,7 +39,7 @@ class StepOrder(Rule):
     ```
 
     ## Stays silent on
-    `ReduceLROnPlateau`; schedulers that are told the epoch; schedulers of the project or of other libraries;
+    `ReduceLROnPlateau`; schedulers that are given the epoch; schedulers of the project or of other libraries;
     optimizers whose history cannot be followed.
 
     ## References

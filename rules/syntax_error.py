@@ -41,7 +41,7 @@ class SyntaxError(Rule):  # noqa: A001 -- the rule is called as Python calls it
     name = "syntax-error"
     severity = Severity.ERROR
     effect = Effect.RAISES
-    remedy = "mend it, or exclude the file"
+    remedy = "fix it, or exclude the file"
 
     @classmethod
     def at(cls, location: Location, reason: str) -> Finding:

@@ -7,7 +7,7 @@ from gradlint.rule import Rule, Violation, places
 
 
 class TrainModeNotRestored(Rule):
-    """Training goes on in evaluation mode.
+    """Training continues in evaluation mode.
 
     ## What it does
     Follows the mode of each model that is trained: after `eval()`, `train()` must be called before the next step.
@@ -79,7 +79,7 @@ class TrainModeNotRestored(Rule):
     @mode.violated
     def story(self, token: Token, event: Event) -> Violation:
         return Violation(
-            "training goes on in the evaluation mode that this call leaves the model in",
+            "training continues in evaluation mode after this call: train() is missing",
             at=token.last_at(EvalMode) or event.site,
             related=places(
                 ("a backward pass follows here", token.last_at(Backward)),

@@ -15,7 +15,7 @@ class ZeroGradMisplaced(Rule):
 
     ## Why is this bad
     The step has nothing to apply: the parameters do not move, or only by what momentum and weight decay are left.
-    The loss is computed and walked for nothing, and nothing raises.
+    The loss and its gradients are computed for nothing, and nothing raises.
 
     ## Example
     ```python

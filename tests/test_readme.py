@@ -67,7 +67,7 @@ def test_what_is_generated_has_not_drifted(name: str) -> None:
     if name == "guard":
         pytest.importorskip("torch", reason="the guard watches torch")
     shown = between(README.read_text(encoding="utf-8"), name)
-    assert shown == GENERATED[name](shown), "the README has drifted: python tests/test_readme.py mends it"
+    assert shown == GENERATED[name](shown), "the README has drifted: python tests/test_readme.py updates it"
 
 
 def test_the_newcomers_commands_are_there() -> None:
