@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gradlint.parts import Outcome, Part
     from gradlint.rule import Rule
     from gradlint.source import Source, SourceError
-    from gradlint.static.project import Project
+    from gradlint.static.text.project import Project
 
 Reader = Callable[[Path], "Source"]
 
@@ -164,7 +164,7 @@ class Engine:
         return report
 
     def _project(self, roots: Sequence[Path], reader: Reader) -> Project:
-        from gradlint.static.project import Project
+        from gradlint.static.text.project import Project
 
         sources = self.configuration.of_folder(Path.cwd()).src
         return Project(roots, read=reader, disk=self.disk, **({"sources": sources} if sources else {}))
