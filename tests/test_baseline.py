@@ -221,6 +221,26 @@ def test_cells_of_notebooks_have_definitions(project: Project) -> None:
     assert [(entry["definition"], entry["line"]) for entry in project.known()] == [("step", '"GL201"')]
 
 
+def test_known_findings_are_not_fixed_and_not_gone_after_a_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "import torch\n\nx = torch.ones(2, requires_grad=True)\na = x.numpy()\n"
+    Path("a.py").write_text(text, encoding="utf-8")
+    assert main(["--baseline", "known.json", "--write-baseline"]) == 0
+    Path("a.py").write_text(text + "print(x.numpy())\n", encoding="utf-8")
+    Path("b.py").write_text(text, encoding="utf-8")
+    assert main(["--baseline", "known.json", "--fix"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[1:] == [
+        "No findings in 2 files. 1 finding of the baseline is not shown.",
+        "Fixed 2 findings in 2 files.",
+    ]
+    assert err == ""
+    assert Path("a.py").read_text(encoding="utf-8") == text + "print(x.detach().numpy())\n"
+    assert ".detach()" in Path("b.py").read_text(encoding="utf-8")
+
+
 # --- noqa ----------------------------------------------------------------------------------------------------------
 
 
