@@ -15,6 +15,7 @@ from typing import Any
 from gradlint.disk import Disk
 from gradlint.ignorefiles import patterns, verdict
 from gradlint.output import OUTPUT_FORMATS
+from gradlint.reading import read_bytes
 from gradlint.refusal import Refusal
 from gradlint.selection import Choice
 
@@ -93,7 +94,7 @@ class Configuration:
         if isolated:
             self._fixed = override(Settings())
         elif path is not None:
-            if not self.disk.is_file(path):
+            if self.disk.kind(path) is None:
                 raise Refusal(f"{path}: no such configuration file")
             self._fixed = override(read_settings(path, self.disk.read) or Settings(path.absolute()))
 
@@ -123,7 +124,7 @@ class Configuration:
         return None
 
 
-def read_settings(path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> Settings | None:
+def read_settings(path: Path, read: Callable[[Path], bytes] = read_bytes) -> Settings | None:
     """The settings in a configuration file; ``None`` for a ``pyproject.toml`` that says nothing about gradlint.
 
     Raises:

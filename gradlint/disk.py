@@ -19,6 +19,7 @@ from gradlint.consulted import (
     kind_of,
     list_folder,
 )
+from gradlint.reading import NotRegularError, read_regular
 
 
 class Disk:
@@ -34,15 +35,16 @@ class Disk:
         """The content of a file.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: it cannot be read, is no regular file, or is too large.
         """
         name, known, asked = str(path), self.consulted, time.time_ns()
         try:
-            with path.open("rb") as file:
-                seen = os.fstat(file.fileno())
-                data = file.read()
+            data, seen = read_regular(name)
         except (FileNotFoundError, NotADirectoryError):
             known.complete &= known.files.setdefault(name, None) is None
+            raise
+        except NotRegularError:
+            known.kinds[name] = kind_of(name)
             raise
         except OSError:
             known.complete = False

@@ -17,6 +17,7 @@ from typing import Protocol
 from gradlint.engine import Earlier, Report
 from gradlint.finding import Edit, Finding, Severity
 from gradlint.notebookedit import CellText
+from gradlint.reading import read_bytes
 from gradlint.source import Source, SourceError, source_from_bytes
 
 _NEWLINE = re.compile(r"\r\n?|\n")
@@ -255,7 +256,7 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
         OSError: it cannot be written, or no longer holds ``before``.
     """
     real = Path(os.path.realpath(path))
-    if real.read_bytes() != before:
+    if read_bytes(real) != before:
         raise OSError(f"{path}: the file has changed while it was checked")
     handle, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
     try:

@@ -21,6 +21,7 @@ from gradlint.output.style import Style, shown_path, wants_colour
 from gradlint.output.summary import statistics as as_statistics
 from gradlint.output.summary import summary
 from gradlint.output.text import concise, full
+from gradlint.reading import most_bytes, too_large
 from gradlint.refusal import Refusal
 from gradlint.results import Results
 from gradlint.selection import Choice
@@ -152,8 +153,18 @@ def _stdin(paths: Sequence[Path], discovery: Discovery, name: Path | None) -> tu
     path = Path(os.path.abspath(name or STDIN))
     if discovery.force_exclude and discovery.excludes(path):
         return [], {}
-    data = sys.stdin.buffer.read()
+    data = _read_stdin(path)
     return [path], {path: lambda: source_from_bytes(path, data)}
+
+
+def _read_stdin(path: Path) -> bytes:
+    if sys.stdin is None:
+        raise Refusal("gradlint: -: standard input is closed")
+    most = most_bytes(str(path))
+    data = sys.stdin.buffer.read(most + 1)
+    if len(data) > most:
+        raise Refusal(f"gradlint: -: {too_large(str(path), most).strerror}")
+    return data
 
 
 def _diff(mended: Mended, cwd: Path) -> str:

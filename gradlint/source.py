@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gradlint.finding import Location
 from gradlint.notebook import CellSpan, normalised, read_notebook
+from gradlint.reading import read_bytes
 from gradlint.syntax import TextError
 
 _ROW = re.compile("\n")
@@ -115,7 +116,7 @@ def absolute(path: Path) -> str:
     return text if text.startswith("<") else os.path.abspath(text)
 
 
-def read_source(path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> Source:
+def read_source(path: Path, read: Callable[[Path], bytes] = read_bytes) -> Source:
     """The source at ``path``, a Python file or a notebook.
 
     Args:
