@@ -6,14 +6,16 @@ Every file is checked under the configuration nearest to it, as Ruff does; the c
 from __future__ import annotations
 
 import difflib
+import re
+import reprlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gradlint.disk import Disk
-from gradlint.ignorefiles import patterns, verdict
+from gradlint.ignorefiles import MOST_PATTERNS, patterns, verdict
 from gradlint.output import OUTPUT_FORMATS
 from gradlint.reading import read_bytes
 from gradlint.refusal import Refusal
@@ -44,6 +46,11 @@ DEFAULT_EXCLUDE = (
     "venv",
 )
 
+#: a pyproject.toml without it says nothing about gradlint, and nothing that stands in its way
+_MAY_CONCERN = re.compile(r"""gradlint|^[ \t]*["']?tool["']?[ \t]*=""", re.MULTILINE)
+#: parsing takes a time that grows with the cube of the number of parts
+_LONG_KEY = re.compile(r"""(?:(?:[\w-]++|"(?:[^"\\\n]|\\.){0,64}+"|'[^'\n]{0,64}+')[ \t]*+\.[ \t]*+){99}""")
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -64,7 +71,7 @@ class Settings:
     def ignored_in(self, path: Path) -> Iterator[str]:
         """The selectors that ``per-file-ignores`` holds for ``path``; a pattern after ``!`` holds for all others."""
         for pattern, selectors in self.per_file_ignores.items():
-            spec = patterns([pattern.removeprefix("!")])
+            spec = patterns((pattern.removeprefix("!"),))
             if bool(verdict(spec, path, self.root or path.parent, is_folder=False)) != pattern.startswith("!"):
                 yield from selectors
 
@@ -132,23 +139,31 @@ def read_settings(path: Path, read: Callable[[Path], bytes] = read_bytes) -> Set
     """
     try:
         text = read(path).decode("utf-8")
-        if path.name == "pyproject.toml" and "gradlint" not in text:
+        if path.name == "pyproject.toml" and not _MAY_CONCERN.search(text):
             return None
+        if _LONG_KEY.search(text):
+            raise Refusal(f"{path}: not read: a key of 100 parts or more")
         table: Any = tomllib.loads(text)
+        where = str(path)
+        if path.name == "pyproject.toml":
+            tool = _table(table.get("tool", {}), f"{path}: [tool]")
+            where += ": [tool.gradlint]"
+            table = _table(tool.get("gradlint", {}), where)
+            if "gradlint" not in tool:
+                return None
+        return _settings_from(table, path.absolute(), where)
     except OSError as error:
         raise Refusal(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise Refusal(f"{path}: not valid TOML: {error}") from error
-    where = str(path)
-    if path.name == "pyproject.toml":
-        tool = table.get("tool")
-        table = tool.get("gradlint") if isinstance(tool, dict) else None
-        where += ": [tool.gradlint]"
-        if table is None:
-            return None
-        if not isinstance(table, dict):
-            raise Refusal(f"{where} must be a table")
-    return _settings_from(table, path.absolute(), where)
+    except RecursionError:
+        raise Refusal(f"{path}: not read: nested too deeply") from None
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Refusal(f"{where} must be a table, not {_shown(value)}")
+    return value
 
 
 def _settings_from(table: dict[str, Any], path: Path, where: str) -> Settings:
@@ -156,8 +171,8 @@ def _settings_from(table: dict[str, Any], path: Path, where: str) -> Settings:
         "select": _strings,
         "ignore": _strings,
         "extend-select": _strings,
-        "exclude": _strings,
-        "extend-exclude": _strings,
+        "exclude": _patterns,
+        "extend-exclude": _patterns,
         "per-file-ignores": _lists_by_pattern,
         "output-format": _output_format,
     }
@@ -166,7 +181,7 @@ def _settings_from(table: dict[str, Any], path: Path, where: str) -> Settings:
         if key not in readers:
             near = difflib.get_close_matches(key, readers, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(readers)})"
-            raise Refusal(f"{where}: unknown key {key!r}{hint}")
+            raise Refusal(f"{where}: unknown key {_shown(key)}{hint}")
         values[key] = readers[key](value, f"{where}: {key}")
     return Settings(
         origin=path,
@@ -178,21 +193,43 @@ def _settings_from(table: dict[str, Any], path: Path, where: str) -> Settings:
     )
 
 
+def _shown(value: Any) -> str:
+    """A value as it was given, but for its inside where it is long or deep."""
+    shortening = reprlib.Repr()
+    shortening.maxstring = shortening.maxother = 100
+    return shortening.repr(value)
+
+
 def _strings(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise Refusal(f"{where}: must be a list of strings, not {value!r}")
+        raise Refusal(f"{where}: must be a list of strings, not {_shown(value)}")
     return tuple(value)
+
+
+def _patterns(value: Any, where: str) -> tuple[str, ...]:
+    return _bounded(_strings(value, where), where)
+
+
+_P = TypeVar("_P", bound=Sized)
+
+
+def _bounded(patterns: _P, where: str) -> _P:
+    if len(patterns) > MOST_PATTERNS:
+        raise Refusal(f"{where}: more than {MOST_PATTERNS:,} patterns")
+    return patterns
 
 
 def _lists_by_pattern(value: Any, where: str) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
-        raise Refusal(f"{where}: must be a table of lists by pattern, not {value!r}")
-    return {pattern: _strings(codes, f"{where}: {pattern!r}") for pattern, codes in value.items()}
+        raise Refusal(f"{where}: must be a table of lists by pattern, not {_shown(value)}")
+    return {
+        pattern: _strings(codes, f"{where}: {_shown(pattern)}") for pattern, codes in _bounded(value, where).items()
+    }
 
 
 def _output_format(value: Any, where: str) -> str:
     if value not in OUTPUT_FORMATS:
-        raise Refusal(f"{where}: must be one of {', '.join(OUTPUT_FORMATS)}, not {value!r}")
+        raise Refusal(f"{where}: must be one of {', '.join(OUTPUT_FORMATS)}, not {_shown(value)}")
     return str(value)
 
 

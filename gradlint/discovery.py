@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gradlint.configuration import Configuration, Settings
 from gradlint.consulted import CACHES, FILES, FOLDER
 from gradlint.ignorefiles import GitIgnore, patterns, verdict
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 SUFFIXES = (".py", ".ipynb")
 
@@ -36,7 +31,7 @@ class Discovery:
         self.complain = complain
         self.force_exclude = force_exclude
         self._disk = configuration.disk
-        self._gitignore = GitIgnore(self._disk)
+        self._gitignore = GitIgnore(self._disk, complain)
 
     def files(self, paths: Iterable[Path]) -> list[Path]:
         """The files to check, absolute, sorted, each once."""
@@ -87,7 +82,7 @@ class Discovery:
 
     @staticmethod
     def _excluded(path: Path, settings: Settings, top: Path, *, is_folder: bool) -> bool:
-        spec = _spec((*settings.exclude, *settings.extend_exclude))
+        spec = patterns((*settings.exclude, *settings.extend_exclude))
         root = settings.root or top
         if not path.is_relative_to(root) or verdict(spec, top, root, is_folder=True):
             root = top  # as with ignore files: a folder that is named is checked, though its name is excluded
@@ -103,11 +98,6 @@ class Discovery:
         return any(self._skipped(step, top, is_folder=True) for step in steps) or (
             path != top and self._skipped(path, top, is_folder=is_folder)
         )
-
-
-@lru_cache(maxsize=64)
-def _spec(lines: tuple[str, ...]) -> GitIgnoreSpec:
-    return patterns(list(lines))
 
 
 def _why_missing(path: Path) -> str:

@@ -9,8 +9,9 @@ import errno
 import os
 import stat
 
-_MIB = 2**20
-_MOST = {".ipynb": 64 * _MIB, ".toml": _MIB}  #: bytes, by the end of a name
+_KIB, _MIB = 2**10, 2**20
+_MOST = {".ipynb": 64 * _MIB, ".toml": 256 * _KIB}  #: bytes, by the end of a name
+_MOST_OF_PATTERNS = _MIB  #: bytes, of what tells git what to ignore
 _MOST_ELSE = 8 * _MIB  #: the largest Python file of a large project has less than half of it
 _FLAGS = (
     os.O_RDONLY
@@ -26,9 +27,14 @@ class NotRegularError(OSError):
     """A device, a pipe or the like."""
 
 
+class TooLargeError(OSError):
+    """A file of more bytes than can be borne."""
+
+
 def most_bytes(path: str) -> int:
     """How many bytes a file may have, by its name."""
-    return _MOST.get(os.path.splitext(path)[1], _MOST_ELSE)
+    name = os.path.basename(path)
+    return _MOST_OF_PATTERNS if name in (".gitignore", "exclude") else _MOST.get(os.path.splitext(name)[1], _MOST_ELSE)
 
 
 def read_bytes(path: os.PathLike[str]) -> bytes:
@@ -113,7 +119,7 @@ def _first(handle: int, count: int, expected: int) -> bytes:
     return b"".join(parts)
 
 
-def too_large(path: str, most: int) -> OSError:
+def too_large(path: str, most: int) -> TooLargeError:
     """What is raised where a file has more than ``most`` bytes."""
-    size = f"{most // _MIB} MiB" if most >= _MIB else f"{most} bytes"
-    return OSError(errno.EFBIG, f"larger than {size}, which is too large to be read", path)
+    size = f"{most // _MIB} MiB" if most >= _MIB else f"{most // _KIB} KiB" if most >= _KIB else f"{most} bytes"
+    return TooLargeError(errno.EFBIG, f"larger than {size}, which is too large to be read", path)

@@ -380,7 +380,6 @@ HEAVY = {
     "hashlib",
     "inspect",
     "libcst",
-    "pathspec",
     "tokenize",
     "torch",
     "typing_extensions",

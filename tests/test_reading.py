@@ -94,7 +94,7 @@ def test_what_takes_the_place_of_a_file_is_not_opened(
             make(tmp_path / "a.py")
         return seen
 
-    monkeypatch.setattr(reading.os, "stat", swap)
+    monkeypatch.setattr("gradlint.reading.os.stat", swap)
     with pytest.raises(NotRegularError):
         read_bytes(tmp_path / "a.py")
 
@@ -138,10 +138,10 @@ def test_what_may_just_be_read_is(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_is_too_large_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "gradlint.toml").write_text("#" * 2**20 + "\n")
+    (project / "gradlint.toml").write_text("#" * 2**18 + "\n")
     code, found, err = check(capsys)
     assert (code, found) == (2, [])
-    assert err == f"{project / 'gradlint.toml'}: larger than 1 MiB, which is too large to be read\n"
+    assert err == f"{project / 'gradlint.toml'}: larger than 256 KiB, which is too large to be read\n"
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system tells no sizes that are wrong")
