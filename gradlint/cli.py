@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from gradlint import __version__
 from gradlint.cache import VARIABLE, Cache, location
 from gradlint.output import OUTPUT_FORMATS
 from gradlint.refusal import Refusal
+from gradlint.streams import complain, give_up, is_of_output
 
 if TYPE_CHECKING:
     from gradlint.results import Results
@@ -52,11 +52,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up()
+        return COULD_NOT
+    except OSError as error:
+        if not is_of_output(error):
+            return _fault(error)
+        complain(error)
         return COULD_NOT
     except Exception as error:  # noqa: BLE001 -- exit code 1 is for findings: a defect of gradlint must not look like one
-        sys.excepthook(type(error), error, error.__traceback__)
-        return _could_not(f"gradlint: internal error: {type(error).__name__}: {error}")
+        return _fault(error)
+
+
+def _fault(error: Exception) -> int:
+    sys.excepthook(type(error), error, error.__traceback__)
+    return _could_not(f"gradlint: internal error: {type(error).__name__}: {error}")
 
 
 def _could_not(why: str) -> int:
