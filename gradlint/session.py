@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,8 @@ from gradlint.engine import Earlier, Engine, Report, disk_reader
 from gradlint.output.machine import as_json, github
 from gradlint.output.progress import ProgressBar
 from gradlint.output.style import Style, shown_path, wants_colour
+from gradlint.output.summary import counted, summary
 from gradlint.output.summary import statistics as as_statistics
-from gradlint.output.summary import summary
 from gradlint.output.text import concise, full
 from gradlint.reading import most_bytes, too_large
 from gradlint.refusal import Refusal
@@ -82,6 +83,7 @@ def run(
     progress = ProgressBar(sys.stderr)
     troubles: list[str] = []
     given: Given = {}
+    piped: _Piped | None = None
     roots = [] if STDIN in paths else [Path(os.path.abspath(path)) for path in paths]
     report = results.recall(disk_reader(configuration.disk))
     if report is not None and fixing.wanted and any(finding.fix for finding in report.findings):
@@ -93,9 +95,8 @@ def run(
         engine.selection(settings)  # a misspelled selector is told even where no file is found
         discovery = Discovery(configuration, troubles.append, force_exclude=force_exclude)
         if STDIN in paths:
-            if fixing.fix and not fixing.diff:
-                raise Refusal("gradlint: --fix cannot change standard input: --diff shows what it would change")
-            targets, given = _stdin(paths, discovery, stdin_filename)
+            piped = _read_stdin(paths, stdin_filename)
+            targets, given = _stdin(piped, discovery)
         else:
             targets = discovery.files(paths)
         report = engine.check(targets, roots, given)
@@ -104,6 +105,7 @@ def run(
     mended = None
     if fixing.wanted:
         from gradlint.fixing import mend
+        from gradlint.source import source_from_bytes
 
         targets = list(report.targets)
 
@@ -113,11 +115,16 @@ def run(
         mended = mend(report, again, unsafe=fixing.unsafe)
         report = report if fixing.diff else mended.report
     progress.close()
-    report.troubles[:0] = troubles
     if mended is not None and fixing.diff:
         report.differs = bool(mended.after)
-    elif mended is not None:
-        _write(mended, report)
+    elif mended is not None and piped is None:
+        failed = _write(mended, troubles)
+        if failed:  # what is told must be of the files as they are
+            report = again(
+                {path: partial(source_from_bytes, path, data) for path, data in mended.after.items()},
+                Earlier(mended.report, failed),
+            )
+    report.troubles[:0] = troubles
     output_format = settings.output_format or "text"
     to_stderr = fixing.diff or output_format in ("json", "github")
     if mended is not None and fixing.diff:
@@ -129,12 +136,16 @@ def run(
     changes = "" if mended is None or quiet else _changes(mended, fixing)
     out += "" if to_stderr else changes
     out = out if dressed else click.unstyle(out)
+    err = changes if to_stderr else ""
+    if mended is not None and piped is not None and not fixing.diff:  # as formatters do
+        err = out + err
+        out = ""
+        _pass_on(mended.after.get(piped.path, piped.data))
     click.echo(out, nl=False, color=True)
     sys.stdout.flush()
-    err = changes if to_stderr else ""
     if verbose:
         err += _details(report, configuration, cwd, results.trouble, recalled=recalled)
-        err += f"gradlint: {report.files} files in {time.perf_counter() - started:.2f} s\n"
+        err += f"gradlint: {counted(report.files, 'file')} in {time.perf_counter() - started:.2f} s\n"
     if not report.files and not report.troubles and not quiet:
         err += "gradlint: no Python files or notebooks found\n"
     err += "".join(f"gradlint: {trouble}\n" for trouble in report.troubles)
@@ -145,26 +156,40 @@ def run(
 Given = Mapping[Path, "Callable[[], Source]"]
 
 
-def _stdin(paths: Sequence[Path], discovery: Discovery, name: Path | None) -> tuple[list[Path], Given]:
+@dataclass(frozen=True, slots=True)
+class _Piped:
+    """What came on standard input."""
+
+    path: Path  #: what it is called
+    data: bytes
+
+
+def _stdin(piped: _Piped, discovery: Discovery) -> tuple[list[Path], Given]:
     from gradlint.source import source_from_bytes
 
+    if discovery.force_exclude and discovery.excludes(piped.path):
+        return [], {}
+    return [piped.path], {piped.path: partial(source_from_bytes, piped.path, piped.data)}
+
+
+def _read_stdin(paths: Sequence[Path], name: Path | None) -> _Piped:
     if len(paths) > 1:
         raise Refusal("gradlint: - (standard input) cannot be checked together with other paths")
     path = Path(os.path.abspath(name or STDIN))
-    if discovery.force_exclude and discovery.excludes(path):
-        return [], {}
-    data = _read_stdin(path)
-    return [path], {path: lambda: source_from_bytes(path, data)}
-
-
-def _read_stdin(path: Path) -> bytes:
     if sys.stdin is None:
         raise Refusal("gradlint: -: standard input is closed")
     most = most_bytes(str(path))
     data = sys.stdin.buffer.read(most + 1)
     if len(data) > most:
         raise Refusal(f"gradlint: -: {too_large(str(path), most).strerror}")
-    return data
+    return _Piped(path, data)
+
+
+def _pass_on(data: bytes) -> None:
+    """Write a source to standard output as it is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def _diff(mended: Mended, cwd: Path) -> str:
@@ -176,23 +201,26 @@ def _diff(mended: Mended, cwd: Path) -> str:
     )
 
 
-def _write(mended: Mended, report: Report) -> None:
+def _write(mended: Mended, troubles: list[str]) -> frozenset[Path]:
+    """Write the files that change, and return those that could not be written."""
     from gradlint.fixing import replace_file
 
+    failed = set()
     for path, data in sorted(mended.after.items()):
         try:
             replace_file(path, mended.before[path].data, data)
         except OSError as error:
-            report.troubles.append(f"{path}: not fixed: {error.strerror or error}")
+            troubles.append(f"{path}: not fixed: {error.strerror or error}")
+            mended.leave(path)
+            failed.add(path)
+    return frozenset(failed)
 
 
 def _changes(mended: Mended, fixing: Fixing) -> str:
     if not mended.after:
         return ""
     verb = "Would fix" if fixing.diff else "Fixed"
-    files = len(mended.after)
-    told = f"{verb} {mended.applied} {'finding' if mended.applied == 1 else 'findings'}"
-    return f"{told} in {files} {'file' if files == 1 else 'files'}.\n"
+    return f"{verb} {counted(mended.applied.total(), 'finding')} in {counted(len(mended.after), 'file')}.\n"
 
 
 def _told(report: Report, output_format: str, style: Style, cwd: Path, *, statistics: bool, quiet: bool) -> str:
@@ -207,7 +235,7 @@ def _told(report: Report, output_format: str, style: Style, cwd: Path, *, statis
         told = "".join(f"{concise(finding, style, cwd)}\n" for finding in report.findings)
     else:
         told = "".join(f"{full(finding, style, cwd, report.line)}\n" for finding in report.findings)
-    if quiet or output_format in ("json", "github"):
+    if quiet or output_format in ("json", "github") or (report.troubles and not report.files):
         return told
     return told + summary(report.findings, report.files, sum(report.left_out.values())) + "\n"
 

@@ -14,17 +14,22 @@ _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.STYLE: 
 def summary(findings: Sequence[Finding], files: int, left_out: int) -> str:
     """One line: how many findings of which severity, in how many files, and how many were left out."""
     by_severity = Counter(finding.severity for finding in findings)
-    parts = [_count(by_severity[severity], noun) for severity, noun in _NOUNS.items() if by_severity[severity]]
+    parts = [counted(by_severity[severity], noun) for severity, noun in _NOUNS.items() if by_severity[severity]]
     told = f"Found {_and(parts)}" if parts else "No findings"
-    line = f"{told} in {_count(files, 'file')}"
+    line = f"{told} in {counted(files, 'file')}"
     if left_out:
-        line += f" ({_count(left_out, 'finding')} of rules that are off by default: --select ALL shows them)"
+        line += f" ({counted(left_out, 'finding')} of rules that are off by default: --select ALL shows them)"
     line += "."
+    return line + _mendable(findings)
+
+
+def _mendable(findings: Sequence[Finding]) -> str:
+    """How many of them which options mend, in all."""
     counts = Counter(finding.fix.applicability for finding in findings if finding.fix is not None)
-    for applicability, option in ((Applicability.SAFE, "--fix"), (Applicability.UNSAFE, "--fix --unsafe-fixes")):
-        if counts[applicability]:
-            line += f" {option} mends {counts[applicability]} of them."
-    return line
+    safe, every = counts[Applicability.SAFE], counts[Applicability.SAFE] + counts[Applicability.UNSAFE]
+    if safe == 0:
+        return f" --fix --unsafe-fixes mends {every} of them." if every else ""
+    return f" --fix mends {safe} of them{f', --fix --unsafe-fixes {every}' if every > safe else ''}."
 
 
 def statistics(findings: Sequence[Finding], output_format: str) -> str:
@@ -38,7 +43,8 @@ def statistics(findings: Sequence[Finding], output_format: str) -> str:
     return "".join(f"{count:{width}}  {code}  {name}\n" for (code, name), count in ranked)
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number and what it is of."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
