@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return COULD_NOT
     except OSError as error:
         if not is_of_output(error):
-            return _fault(error)
+            return _fault(error) if _stands_somewhere() else _could_not("gradlint: the current folder is gone")
         complain(error)
         return COULD_NOT
     except Exception as error:  # noqa: BLE001 -- exit code 1 is for findings: a defect of gradlint must not look like one
@@ -66,6 +66,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fault(error: Exception) -> int:
     sys.excepthook(type(error), error, error.__traceback__)
     return _could_not(f"gradlint: internal error: {type(error).__name__}: {error}")
+
+
+def _stands_somewhere() -> bool:
+    """Whether there still is a current folder."""
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
 
 
 def _could_not(why: str) -> int:

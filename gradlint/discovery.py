@@ -10,6 +10,7 @@ from gradlint.configuration import Configuration, Settings
 from gradlint.consulted import CACHES, FILES, FOLDER
 from gradlint.ignorefiles import GitIgnore, patterns, verdict
 
+MOST_NESTED = 200  #: folders in one another, below the one that is named
 SUFFIXES = (".py", ".ipynb")
 
 
@@ -57,9 +58,12 @@ class Discovery:
                 yield path
 
     def _below(self, top: Path) -> Iterator[Path]:
-        pending = [top]
+        pending = [(top, 0)]
         while pending:
-            folder = pending.pop()
+            folder, depth = pending.pop()
+            if depth > MOST_NESTED:
+                self.complain(f"{folder}: more than {MOST_NESTED} folders deep, which is too deep to be searched")
+                continue
             try:
                 entries = self._disk.entries(folder)
             except OSError as error:
@@ -68,7 +72,7 @@ class Discovery:
             for name, kind in entries.items():
                 if kind == FOLDER:
                     if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
-                        pending.append(folder / name)
+                        pending.append((folder / name, depth + 1))
                 elif (
                     kind in FILES and name.endswith(SUFFIXES) and not self._skipped(folder / name, top, is_folder=False)
                 ):
@@ -103,8 +107,9 @@ class Discovery:
 def _why_missing(path: Path) -> str:
     try:
         os.lstat(path)
+        path.stat()
     except FileNotFoundError:
-        return "no such file or folder"
+        return "a symbolic link that leads nowhere" if path.is_symlink() else "no such file or folder"
     except OSError as error:
         return str(error.strerror)
-    return "a symbolic link that leads nowhere"
+    return "no file or folder a moment ago"

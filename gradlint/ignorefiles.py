@@ -52,16 +52,22 @@ class GitIgnore:
 
     def _chain(self, folder: Path) -> tuple[tuple[Path, Patterns], ...] | None:
         """The ignore files that speak about ``folder``, nearest first; ``None`` outside a repository."""
-        if folder in self._chains:
-            return self._chains[folder]
-        top = self._disk.kind(folder / ".git") is not None
-        above = () if top else None if folder.parent == folder else self._chain(folder.parent)
-        chain = above
-        if above is not None:
-            chain = (*self._read(folder, ".gitignore"), *above)
-            if top:
-                chain = (*chain, *self._read(folder, ".git/info/exclude"))
-        self._chains[folder] = chain
+        new: list[Path] = []
+        above = folder
+        while above not in self._chains:  # no call for each folder: they may be nested more deeply than calls
+            new.append(above)
+            if self._disk.kind(above / ".git") is not None:
+                self._chains[above] = (*self._read(above, ".gitignore"), *self._read(above, ".git/info/exclude"))
+                new.pop()
+            elif above.parent == above:
+                self._chains[above] = None
+                new.pop()
+            else:
+                above = above.parent
+        chain = self._chains[above]
+        for below in reversed(new):
+            chain = None if chain is None else (*self._read(below, ".gitignore"), *chain)
+            self._chains[below] = chain
         return chain
 
     def _read(self, folder: Path, name: str) -> tuple[tuple[Path, Patterns], ...]:
