@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from gradlint.cache import VARIABLE, location
+from gradlint.reading import read_bytes
 
 TYPE_CHECKING = False  # typing alone costs a warm run more than all that is below
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ def configured(config: str | None = None) -> str | None:
     while True:
         for path in [config] if config else [os.path.join(folder, name) for name in NAMES]:
             try:
-                with open(path, "rb") as file:
-                    text = file.read()
+                text = read_bytes(path)
             except OSError:
                 continue
             if _may_name_one(text):

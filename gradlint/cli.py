@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ import click
 from gradlint import __version__
 from gradlint.exits import CLEAN, COULD_NOT
 from gradlint.refusal import Refusal
+from gradlint.streams import complain, give_up, is_of_output
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -56,11 +58,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up()
+        return COULD_NOT
+    except OSError as error:
+        if not is_of_output(error):
+            return _fault(error) if _stands_somewhere() else _could_not("gradlint: the current folder is gone")
+        complain(error)
         return COULD_NOT
     except Exception as error:  # noqa: BLE001 -- exit code 1 is for findings: a defect of gradlint must not look like one
-        sys.excepthook(type(error), error, error.__traceback__)
-        return _could_not(f"gradlint: internal error: {type(error).__name__}: {error}")
+        return _fault(error)
+
+
+def _fault(error: Exception) -> int:
+    sys.excepthook(type(error), error, error.__traceback__)
+    return _could_not(f"gradlint: internal error: {type(error).__name__}: {error}")
+
+
+def _stands_somewhere() -> bool:
+    """Whether there still is a current folder."""
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
 
 
 def _could_not(why: str) -> int:

@@ -39,7 +39,7 @@ class Configuration:
         if isolated:
             self._fixed = override(Settings())
         elif path is not None:
-            if not self.disk.is_file(path):
+            if self.disk.kind(path) is None:
                 raise Refusal(f"{path}: no such configuration file")
             self._fixed = override(read_settings(path, self.disk.read) or Settings(path.absolute()))
 
@@ -51,13 +51,16 @@ class Configuration:
         """
         if self._fixed is not None:
             return self._fixed
-        settings = self._folders.get(folder)
-        if settings is None:
-            settings = self._read_in(folder)
+        new: list[Path] = []
+        above, settings = folder, self._folders.get(folder)
+        while settings is None:  # no call for each folder: they may be nested more deeply than calls
+            new.append(above)
+            settings = self._read_in(above)
             if settings is None:
-                at_top = folder.parent == folder
-                settings = self._override(Settings()) if at_top else self.of_folder(folder.parent)
-            self._folders[folder] = settings
+                at_top = above.parent == above
+                above = above.parent
+                settings = self._override(Settings()) if at_top else self._folders.get(above)
+        self._folders.update(dict.fromkeys(new, settings))
         return settings
 
     def _read_in(self, folder: Path) -> Settings | None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gradlint.configuration import Configuration
 from gradlint.consulted import CACHES, FILES, FOLDER
 from gradlint.ignorefiles import GitIgnore, patterns, verdict
 from gradlint.settings import DEFAULT_INCLUDE, Patterns, Settings
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
+MOST_NESTED = 200  #: folders in one another, below the one that is named
 SUFFIXES = (".py", ".ipynb")
 
 
@@ -37,7 +33,7 @@ class Discovery:
         self.complain = complain
         self.force_exclude = force_exclude
         self._disk = configuration.disk
-        self._gitignore = GitIgnore(self._disk)
+        self._gitignore = GitIgnore(self._disk, complain)
 
     def files(self, paths: Iterable[Path]) -> list[Path]:
         """The files to check, absolute, sorted, each once."""
@@ -63,9 +59,12 @@ class Discovery:
                 yield path
 
     def _below(self, top: Path) -> Iterator[Path]:
-        pending = [top]
+        pending = [(top, 0)]
         while pending:
-            folder = pending.pop()
+            folder, depth = pending.pop()
+            if depth > MOST_NESTED:
+                self.complain(f"{folder}: more than {MOST_NESTED} folders deep, which is too deep to be searched")
+                continue
             try:
                 entries = self._disk.entries(folder)
             except OSError as error:
@@ -74,7 +73,7 @@ class Discovery:
             for name, kind in entries.items():
                 if kind == FOLDER:
                     if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
-                        pending.append(folder / name)
+                        pending.append((folder / name, depth + 1))
                 elif kind in FILES and name.endswith(SUFFIXES) and self._wanted(folder / name, top):
                     yield folder / name
 
@@ -115,19 +114,15 @@ class Discovery:
 
 
 def _said(group: Patterns, path: Path, root: Path, *, is_folder: bool) -> bool | None:
-    return verdict(_spec(group.lines), path, root, is_folder=is_folder)
-
-
-@lru_cache(maxsize=64)
-def _spec(lines: tuple[str, ...]) -> GitIgnoreSpec:
-    return patterns(list(lines))
+    return verdict(patterns(group.lines), path, root, is_folder=is_folder)
 
 
 def _why_missing(path: Path) -> str:
     try:
         os.lstat(path)
+        path.stat()
     except FileNotFoundError:
-        return "no such file or folder"
+        return "a symbolic link that leads nowhere" if path.is_symlink() else "no such file or folder"
     except OSError as error:
         return str(error.strerror)
-    return "a symbolic link that leads nowhere"
+    return "no file or folder a moment ago"

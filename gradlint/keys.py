@@ -7,11 +7,13 @@ schema that editors use are all made of it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gradlint.finding import Effect, Severity
+from gradlint.ignorefiles import MOST_PATTERNS
 from gradlint.output import OUTPUT_FORMATS
 from gradlint.refusal import Refusal
 
@@ -47,29 +49,50 @@ class Key:
         return self.name.replace("-", "_")
 
 
+def shown(value: Any) -> str:
+    """A value as it was given, but for its inside where it is long or deep."""
+    shortening = reprlib.Repr()
+    shortening.maxstring = shortening.maxother = 100
+    return shortening.repr(value)
+
+
 def _strings(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise Refusal(f"{where}: must be a list of strings, not {value!r}")
+        raise Refusal(f"{where}: must be a list of strings, not {shown(value)}")
     return tuple(value)
 
 
 def _selectors_by_pattern(value: Any, where: str) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
-        raise Refusal(f"{where}: must be a table of lists by pattern, not {value!r}")
-    return {pattern: _strings(codes, f"{where}: {pattern!r}") for pattern, codes in value.items()}
+        raise Refusal(f"{where}: must be a table of lists by pattern, not {shown(value)}")
+    bounded = _bounded(value, where)
+    return {pattern: _strings(codes, f"{where}: {shown(pattern)}") for pattern, codes in bounded.items()}
+
+
+def _patterns(value: Any, where: str) -> tuple[str, ...]:
+    return _bounded(_strings(value, where), where)
+
+
+_P = TypeVar("_P", bound=Sized)
+
+
+def _bounded(patterns: _P, where: str) -> _P:
+    if len(patterns) > MOST_PATTERNS:
+        raise Refusal(f"{where}: more than {MOST_PATTERNS:,} patterns")
+    return patterns
 
 
 def _severities(value: Any, where: str) -> dict[str, Severity]:
     if not isinstance(value, dict):
-        raise Refusal(f"{where}: must be a table of severities by rule, not {value!r}")
+        raise Refusal(f"{where}: must be a table of severities by rule, not {shown(value)}")
     read = _one_of(*(severity.value for severity in Severity))
-    return {selector: Severity(read(severity, f"{where}: {selector!r}")) for selector, severity in value.items()}
+    return {selector: Severity(read(severity, f"{where}: {shown(selector)}")) for selector, severity in value.items()}
 
 
 def _one_of(*choices: str) -> Callable[[Any, str], str]:
     def read(value: Any, where: str) -> str:
         if value not in choices:
-            raise Refusal(f"{where}: must be one of {', '.join(choices)}, not {value!r}")
+            raise Refusal(f"{where}: must be one of {', '.join(choices)}, not {shown(value)}")
         return str(value)
 
     return read
@@ -77,25 +100,25 @@ def _one_of(*choices: str) -> Callable[[Any, str], str]:
 
 def _truth(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
-        raise Refusal(f"{where}: must be true or false, not {value!r}")
+        raise Refusal(f"{where}: must be true or false, not {shown(value)}")
     return value
 
 
 def _count(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise Refusal(f"{where}: must be a number from 1, not {value!r}")
+        raise Refusal(f"{where}: must be a number from 1, not {shown(value)}")
     return value
 
 
 def _path(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise Refusal(f"{where}: must be a path, not {value!r}")
+        raise Refusal(f"{where}: must be a path, not {shown(value)}")
     return value
 
 
 _LIST = {"type": "array", "items": {"type": "string"}}
 SELECTORS = Kind("list of rules", _strings, {"type": "array", "items": _SELECTOR_SCHEMA})
-PATTERNS = Kind("list of patterns, as in .gitignore", _strings, _LIST)
+PATTERNS = Kind("list of patterns, as in .gitignore", _patterns, _LIST)
 PATHS = Kind("list of paths", _strings, _LIST)
 PATH = Kind("path", _path, {"type": "string", "minLength": 1})
 TRUTH = Kind("true or false", _truth, {"type": "boolean"})
@@ -290,7 +313,7 @@ def key_named(name: str, where: str) -> Key:
     if name not in BY_NAME:
         near = difflib.get_close_matches(name, BY_NAME, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(BY_NAME)})"
-        raise Refusal(f"{where}: unknown key {name!r}{hint}")
+        raise Refusal(f"{where}: unknown key {shown(name)}{hint}")
     return BY_NAME[name]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from gradlint.engine import Report
 from gradlint.finding import Applicability, Edit, Finding, Fix, Location
 from gradlint.fixing import replace_file, rewritten
-from gradlint.output.summary import count
+from gradlint.output.summary import counted
 from gradlint.source import Source, SourceError, source_from_bytes
 from gradlint.suppression import read_suppressions
 
@@ -45,7 +45,7 @@ def add_noqa(report: Report) -> str:
                 continue
         added += len(findings) - len(left)
         report.troubles += [f"{finding.location}: no comment can suppress {finding.code} here" for finding in left]
-    return f"Suppressed {count(added, 'finding')} by noqa comments.\n"
+    return f"Suppressed {counted(added, 'finding')} by noqa comments.\n"
 
 
 def _commented(source: Source, findings: list[Finding]) -> tuple[bytes, list[Finding]]:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from gradlint.output import MACHINE_FORMATS
 from gradlint.output.progress import ProgressBar
 from gradlint.output.rendering import changed, details, gone, rendered
 from gradlint.output.style import Style, wants_colour
+from gradlint.output.summary import counted
+from gradlint.reading import most_bytes, too_large
 from gradlint.refusal import Refusal
 from gradlint.results import Results
 from gradlint.selection import Choice
@@ -65,6 +68,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class _Piped:
+    """What came on standard input."""
+
+    path: Path  #: what it is called
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run came to."""
 
@@ -100,6 +111,7 @@ class Session:
         self._progress = ProgressBar(sys.stderr)
         self._troubles: list[str] = []
         self._given: Given = {}
+        self._piped: _Piped | None = None
         self._roots = [] if STDIN in request.paths else [Path(os.path.abspath(path)) for path in request.paths]
         self._baseline = self._read_baseline()
         self._recalled = False
@@ -118,11 +130,11 @@ class Session:
         if mended is not None and not self._request.fixing.diff:
             report = mended.report
         self._progress.close()
-        report.troubles[:0] = self._troubles
         if mended is not None and self._request.fixing.diff:
             report.differs = bool(mended.after)
-        elif mended is not None:
-            _write(mended, report)
+        elif mended is not None and self._piped is None:
+            report = self._written(mended)
+        report.troubles[:0] = self._troubles
         return self._printed(report, mended, started)
 
     def _checked(self) -> Report:
@@ -150,11 +162,10 @@ class Session:
         discovery = Discovery(self._configuration, self._troubles.append, force_exclude=request.force_exclude)
         if STDIN not in request.paths:
             return discovery.files(request.paths)
-        if request.fixing.fix and not request.fixing.diff:
-            raise Refusal("gradlint: --fix cannot change standard input: --diff shows what it would change")
         if request.add_noqa:
             raise Refusal("gradlint: --add-noqa cannot change standard input")
-        targets, self._given = _stdin(request.paths, discovery, request.stdin_filename)
+        self._piped = _read_stdin(request.paths, request.stdin_filename)
+        targets, self._given = _stdin(self._piped, discovery)
         return targets
 
     # --- known findings --------------------------------------------------------------------------------------------
@@ -199,17 +210,27 @@ class Session:
     def _mended(self, report: Report) -> Mended:
         from gradlint.fixing import mend
 
-        targets = list(report.targets)
+        return mend(report, self._again, unsafe=self._settings.unsafe_fixes)
 
-        def again(new: Given, earlier: Earlier) -> Report:
-            before = earlier.report
-            whole = replace(before, findings=[*before.findings, *before.known], known=[], gone=[])
-            after = self._engine().check(targets, self._roots, {**self._given, **new}, Earlier(whole, earlier.changed))
-            if self._baseline is not None:
-                self._baseline.apply(after, self._looked_for)
-            return after
+    def _again(self, new: Given, earlier: Earlier) -> Report:
+        """Check once more, after some sources have changed."""
+        before = earlier.report
+        whole = replace(before, findings=[*before.findings, *before.known], known=[], gone=[])
+        given = {**self._given, **new}
+        after = self._engine().check(list(before.targets), self._roots, given, Earlier(whole, earlier.changed))
+        if self._baseline is not None:
+            self._baseline.apply(after, self._looked_for)
+        return after
 
-        return mend(report, again, unsafe=self._settings.unsafe_fixes)
+    def _written(self, mended: Mended) -> Report:
+        """Write the files that change; the report of the files as they then are."""
+        from gradlint.source import source_from_bytes
+
+        failed = _write(mended, self._troubles)
+        if not failed:
+            return mended.report
+        now = {path: partial(source_from_bytes, path, data) for path, data in mended.after.items()}
+        return self._again(now, Earlier(mended.report, failed))
 
     # --- output ----------------------------------------------------------------------------------------------------
 
@@ -218,7 +239,7 @@ class Session:
         out, err = self._output(report, mended)
         if request.verbose:
             err += details(report, self._configuration, self._cwd, self._results.trouble, recalled=self._recalled)
-            err += f"gradlint: {report.files} files in {time.perf_counter() - started:.2f} s\n"
+            err += f"gradlint: {counted(report.files, 'file')} in {time.perf_counter() - started:.2f} s\n"
         if not report.files and not report.troubles and not request.quiet:
             err += "gradlint: no Python files or notebooks found\n"
         if report.gone and self._baseline is not None and not request.quiet:
@@ -244,24 +265,44 @@ class Session:
         changes = "" if mended is None or request.quiet else changed(mended, diff=request.fixing.diff)
         out += "" if to_stderr else changes
         out = out if dressed else click.unstyle(out)
-        if request.output_file is not None:
+        err = changes if to_stderr else ""
+        if mended is not None and self._piped is not None and not request.fixing.diff:  # as formatters do
+            out, err = "", out + err
+            _pass_on(mended.after.get(self._piped.path, self._piped.data))
+        elif request.output_file is not None:
             _write_report(request.output_file, out)
         else:
             click.echo(out, nl=False, color=True)
             sys.stdout.flush()
-        return out, changes if to_stderr else ""
+        return out, err
 
 
-def _stdin(paths: Sequence[Path], discovery: Discovery, name: Path | None) -> tuple[list[Path], Given]:
+def _stdin(piped: _Piped, discovery: Discovery) -> tuple[list[Path], Given]:
     from gradlint.source import source_from_bytes
 
+    if discovery.force_exclude and discovery.excludes(piped.path):
+        return [], {}
+    return [piped.path], {piped.path: partial(source_from_bytes, piped.path, piped.data)}
+
+
+def _read_stdin(paths: Sequence[Path], name: Path | None) -> _Piped:
     if len(paths) > 1:
         raise Refusal("gradlint: - (standard input) cannot be checked together with other paths")
     path = Path(os.path.abspath(name or STDIN))
-    if discovery.force_exclude and discovery.excludes(path):
-        return [], {}
-    data = sys.stdin.buffer.read()
-    return [path], {path: lambda: source_from_bytes(path, data)}
+    if sys.stdin is None:
+        raise Refusal("gradlint: -: standard input is closed")
+    most = most_bytes(str(path))
+    data = sys.stdin.buffer.read(most + 1)
+    if len(data) > most:
+        raise Refusal(f"gradlint: -: {too_large(str(path), most).strerror}")
+    return _Piped(path, data)
+
+
+def _pass_on(data: bytes) -> None:
+    """Write a source to standard output as it is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def _diff(mended: Mended, cwd: Path) -> str:
@@ -274,14 +315,19 @@ def _diff(mended: Mended, cwd: Path) -> str:
     )
 
 
-def _write(mended: Mended, report: Report) -> None:
+def _write(mended: Mended, troubles: list[str]) -> frozenset[Path]:
+    """Write the files that change, and return those that could not be written."""
     from gradlint.fixing import replace_file
 
+    failed = set()
     for path, data in sorted(mended.after.items()):
         try:
             replace_file(path, mended.before[path].data, data)
         except OSError as error:
-            report.troubles.append(f"{path}: not fixed: {error.strerror or error}")
+            troubles.append(f"{path}: not fixed: {error.strerror or error}")
+            mended.leave(path)
+            failed.add(path)
+    return frozenset(failed)
 
 
 def _write_report(path: Path, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,8 @@ from typing import Any
 
 from gradlint.finding import Severity
 from gradlint.ignorefiles import patterns, verdict
-from gradlint.keys import BY_NAME, key_named
+from gradlint.keys import BY_NAME, key_named, shown
+from gradlint.reading import read_bytes
 from gradlint.refusal import Refusal
 from gradlint.selection import Choice
 
@@ -20,6 +22,11 @@ DEFAULT_EXCLUDE = tuple(BY_NAME["exclude"].default)
 COMMAND_LINE = "the command line"
 
 Read = Callable[[Path], bytes]
+
+#: a pyproject.toml without it says nothing about gradlint, and nothing that stands in its way
+_MAY_CONCERN = re.compile(r"""gradlint|^[ \t]*["']?tool["']?[ \t]*=""", re.MULTILINE)
+#: parsing takes a time that grows with the cube of the number of parts
+_LONG_KEY = re.compile(r"""(?:(?:[\w-]++|"(?:[^"\\\n]|\\.){0,64}+"|'[^'\n]{0,64}+')[ \t]*+\.[ \t]*+){99}""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,7 @@ class FileIgnores:
 
     def holds_for(self, path: Path) -> bool:
         """Whether they are left out in ``path``; a pattern after ``!`` means all other files."""
-        spec = patterns([self.pattern.removeprefix("!")])
+        spec = patterns((self.pattern.removeprefix("!"),))
         found = verdict(spec, path, self.base or path.parent, is_folder=False)
         return bool(found) != self.pattern.startswith("!")
 
@@ -89,7 +96,7 @@ class _Layer:
         return Path(os.path.normpath(self.path.parent / Path(text).expanduser()))
 
 
-def read_settings(path: Path, read: Read = Path.read_bytes) -> Settings | None:
+def read_settings(path: Path, read: Read = read_bytes) -> Settings | None:
     """The settings in a configuration file; ``None`` for a ``pyproject.toml`` that says nothing about gradlint.
 
     Args:
@@ -123,24 +130,32 @@ def read_settings(path: Path, read: Read = Path.read_bytes) -> Settings | None:
 def _layer(path: Path, read: Read) -> _Layer | None:
     try:
         text = read(path).decode("utf-8")
-        if path.name == "pyproject.toml" and "gradlint" not in text:
+        if path.name == "pyproject.toml" and not _MAY_CONCERN.search(text):
             return None
+        if _LONG_KEY.search(text):
+            raise Refusal(f"{path}: not read: a key of 100 parts or more")
         table: Any = tomllib.loads(text)
+        where = str(path)
+        if path.name == "pyproject.toml":
+            tool = _table(table.get("tool", {}), f"{path}: [tool]")
+            where += ": [tool.gradlint]"
+            table = _table(tool.get("gradlint", {}), where)
+            if "gradlint" not in tool:
+                return None
+        values = {name: key_named(name, where).kind.read(value, f"{where}: {name}") for name, value in table.items()}
     except OSError as error:
         raise Refusal(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise Refusal(f"{path}: not valid TOML: {error}") from error
-    where = str(path)
-    if path.name == "pyproject.toml":
-        tool = table.get("tool")
-        table = tool.get("gradlint") if isinstance(tool, dict) else None
-        where += ": [tool.gradlint]"
-        if table is None:
-            return None
-        if not isinstance(table, dict):
-            raise Refusal(f"{where} must be a table")
-    values = {name: key_named(name, where).kind.read(value, f"{where}: {name}") for name, value in table.items()}
+    except RecursionError:
+        raise Refusal(f"{path}: not read: nested too deeply") from None
     return _Layer(path.absolute(), where, values)
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Refusal(f"{where} must be a table, not {shown(value)}")
+    return value
 
 
 def _joined(layers: Sequence[_Layer]) -> Settings:

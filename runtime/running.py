@@ -21,6 +21,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import gradlint
 from gradlint.configuration import Configuration
 from gradlint.finding import Finding
 from gradlint.refusal import Refusal
@@ -109,7 +110,7 @@ def _take_arguments(program: Program) -> None:
     """Set ``sys.argv`` and ``sys.path`` as python does before it looks for the program."""
     if not sys.flags.safe_path:
         own = {"", str(Path.cwd()), os.path.dirname(os.path.realpath(sys.argv[0]))}  # noqa: PTH120  as python does
-        if sys.path and sys.path[0] in own:
+        if gradlint.left_out is None and sys.path and sys.path[0] in own:
             del sys.path[0]
         if program.as_module:
             sys.path.insert(0, str(Path.cwd()))

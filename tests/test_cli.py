@@ -119,7 +119,7 @@ def test_quiet_tells_the_findings_only(gradlint: Gradlint) -> None:
 def test_verbose_tells_files_notes_and_time_on_standard_error(gradlint: Gradlint) -> None:
     outcome = gradlint("-v", a__py="", gradlint__toml="")
     assert outcome.out == "No findings in 1 file.\n"
-    for told in ("configuration: gradlint.toml", "checked a.py", "a note of the tracer", "1 files in "):
+    for told in ("configuration: gradlint.toml", "checked a.py", "a note of the tracer", "1 file in "):
         assert told in outcome.err
 
 

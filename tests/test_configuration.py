@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -91,12 +92,56 @@ def test_the_command_line_overrides_every_file(tmp_path: Path) -> None:
         ("per-file-ignores = { a = 'GL1' }", "per-file-ignores: 'a': must be a list of strings"),
         ("output-format = 'xml'", "output-format: must be one of text, concise, json, github, .*, not 'xml'"),
         ("select = [", "not valid TOML: "),
+        ("a = " + "[" * 20_000, "not read: nested too deeply"),
+        ("a = " + "{a = " * 20_000, "not read: nested too deeply"),
+        ("select = {" + "a." * 90 + "a = 1}", r"select: must be a list of strings, not \{'a': .*\.\.\."),
+        (f"{'k' * 9_000} = 1", r"unknown key 'kkk[k.]{90,110}kkk'"),
+        pytest.param(
+            f"exclude = [{'1,' * 90_000}]", r"exclude: must be a list of strings, not \[1, 1,.{10,40}$", id="array"
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     path = write(tmp_path / "gradlint.toml", text)
     with pytest.raises(Refusal, match=f"{path}: {told}"):
         read_settings(path)
+
+
+@pytest.mark.parametrize(
+    "key", ["a", "'a'", '"a b"', '"a\\"b"', " a ", '"\\""', '"' + "k" * 500 + '"'], ids=lambda key: key[:9]
+)
+@pytest.mark.parametrize("form", ["{} = 1", "[{}]", "a = {{ {} = 1 }}"])
+def test_a_key_of_many_parts_takes_no_time(tmp_path: Path, key: str, form: str) -> None:
+    path = write(tmp_path / "gradlint.toml", form.format(".".join([key] * (200_000 // (len(key) + 1)))))
+    started = time.process_time()
+    with pytest.raises(Refusal, match=r"a key of 100 parts or more|unknown key"):
+        read_settings(path)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("tool = 1", r"\[tool\] must be a table, not 1"),
+        ("'tool' = [1]", r"\[tool\] must be a table, not \[1\]"),
+        ("[[tool]]\ngradlint = 1", r"\[tool\] must be a table, not \[\{'gradlint': 1\}\]"),
+        ("tool.gradlint = 1", r"\[tool.gradlint\] must be a table, not 1"),
+    ],
+)
+def test_what_is_no_table_is_told(tmp_path: Path, text: str, told: str) -> None:
+    path = write(tmp_path / "pyproject.toml", text)
+    with pytest.raises(Refusal, match=f"{path}: {told}"):
+        read_settings(path)
+
+
+@pytest.mark.parametrize("text", ["[tool]", "[project]\nname = 'gradlint'", "[tool.other]\ntool = 1", ""])
+def test_a_pyproject_that_says_nothing_is_passed_over(tmp_path: Path, text: str) -> None:
+    assert read_settings(write(tmp_path / "pyproject.toml", text)) is None
+
+
+@pytest.mark.parametrize("text", ["[tool.gradlint]", "tool = {gradlint = {}}", "tool.gradlint.select = []"])
+def test_a_pyproject_that_says_little_is_not(tmp_path: Path, text: str) -> None:
+    assert read_settings(write(tmp_path / "pyproject.toml", text)) is not None
 
 
 def test_in_pyproject_the_table_is_named(tmp_path: Path) -> None:

@@ -260,7 +260,10 @@ def test_a_warm_run_with_a_configured_cache_imports_neither_parser_nor_rules(tmp
     first = gradlint(tmp_path)
     code = (
         "import os, sys\n"
-        "os._exit = lambda code: print(sorted(n for n in sys.modules if n in ('libcst', 'gradlint.rules', 'click')))\n"
+        "def end(code):\n"
+        "    print(sorted(name for name in sys.modules if name in ('libcst', 'gradlint.rules', 'click')))\n"
+        "    sys.exit(0)\n"
+        "os._exit = end\n"
         "from gradlint.__main__ import main\nmain()\n"
     )
     for _ in range(2):  # sys.path is not that of "python -m": the first run with this one makes the result

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.output import MACHINE_FORMATS
 from gradlint.output.style import Style, shown_path
-from gradlint.output.summary import count, summary
+from gradlint.output.summary import counted, summary
 from gradlint.output.summary import statistics as as_statistics
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def rendered(report: Report, output_format: str, style: Style, cwd: Path, *, sta
         from gradlint.output.text import full
 
         shown = "".join(f"{full(finding, style, cwd, report.line)}\n" for finding in report.findings)
-    if quiet or output_format in MACHINE_FORMATS:
+    if quiet or output_format in MACHINE_FORMATS or (report.troubles and not report.files):
         return shown
     return f"{shown}{short(report)}\n"
 
@@ -50,7 +50,7 @@ def changed(mended: Mended, *, diff: bool) -> str:
     if not mended.after:
         return ""
     verb = "Would fix" if diff else "Fixed"
-    return f"{verb} {count(mended.applied, 'finding')} in {count(len(mended.after), 'file')}.\n"
+    return f"{verb} {counted(mended.applied.total(), 'finding')} in {counted(len(mended.after), 'file')}.\n"
 
 
 def gone(report: Report, baseline: Path, cwd: Path, *, every: bool) -> str:
@@ -61,7 +61,7 @@ def gone(report: Report, baseline: Path, cwd: Path, *, every: bool) -> str:
     if len(shown) < len(report.gone):
         lines.append(f"and {len(report.gone) - len(shown)} more: --verbose names them")
     is_gone = "is" if len(report.gone) == 1 else "are"
-    lines.append(f"{count(len(report.gone), 'finding')} of {name} {is_gone} gone: --write-baseline updates it")
+    lines.append(f"{counted(len(report.gone), 'finding')} of {name} {is_gone} gone: --write-baseline updates it")
     return "".join(f"gradlint: {line}\n" for line in lines)
 
 

@@ -13,7 +13,7 @@ from gradlint.finding import Edit, Finding, Fix, Location, Severity
 from gradlint.identity import Identities, relative
 from gradlint.output.positions import Positions
 from gradlint.output.reports import Material
-from gradlint.output.summary import count
+from gradlint.output.summary import counted
 
 if TYPE_CHECKING:
     from gradlint.rule import Rule
@@ -66,7 +66,7 @@ def _kept(findings: Sequence[Finding]) -> Sequence[Finding]:
 def _invocation(material: Material, left_out: int) -> dict[str, Any]:
     notes = [{"level": "error", "message": {"text": trouble}} for trouble in material.troubles]
     if left_out:
-        text = f"{count(left_out, 'finding')} left out: GitHub takes {MOST_RESULTS} at most"
+        text = f"{counted(left_out, 'finding')} left out: GitHub takes {MOST_RESULTS} at most"
         notes.append({"level": "warning", "message": {"text": text}})
     return {"executionSuccessful": not material.troubles, "toolExecutionNotifications": notes}
 
