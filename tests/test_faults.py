@@ -234,3 +234,28 @@ def test_arrays_that_a_loop_collects_do_not_prolong_it(
     out, err = capsys.readouterr()
     assert "GL201" in out
     assert "too long" not in err
+
+
+def test_a_parameter_that_only_one_way_makes_is_frozen_on_that_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What an iteration does to some of several parameters is settled between the ways that have them."""
+    text = """
+from torch import nn
+
+
+def lock(model: nn.Module):
+    tower = model
+    if hasattr(model, "text"):
+        tower = model.text
+    parts = {"transformer": getattr(tower, "transformer", None)}
+    for part in parts.values():
+        if isinstance(part, nn.Parameter):
+            part.requires_grad = False
+        elif isinstance(part, nn.Module):
+            for parameter in part.parameters():
+                parameter.requires_grad = False
+"""
+    (tmp_path / "lock.py").write_text(text)
+    assert main(["--isolated", "--no-cache", "--select", "ALL", str(tmp_path)]) == 0
+    assert "internal error" not in capsys.readouterr().err
