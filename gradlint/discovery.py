@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gradlint.configuration import Configuration, Settings
 from gradlint.consulted import CACHES, FILES, FOLDER
 from gradlint.ignorefiles import GitIgnore, patterns, verdict
+from gradlint.refusal import Refusal
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -70,14 +71,27 @@ class Discovery:
             except OSError as error:
                 self.complain(f"{error.filename or folder}: {error.strerror}")
                 continue
-            for name, kind in entries.items():
-                if kind == FOLDER:
-                    if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
-                        pending.append(folder / name)
-                elif (
-                    kind in FILES and name.endswith(SUFFIXES) and not self._skipped(folder / name, top, is_folder=False)
-                ):
-                    yield folder / name
+            try:
+                files, folders = self._wanted(folder, entries, top)
+            except Refusal as refusal:  # a wrong configuration file costs what it would hold for
+                if folder == top:
+                    raise
+                self.complain(str(refusal))
+                continue
+            pending += folders
+            yield from files
+
+    def _wanted(self, folder: Path, entries: Mapping[str, str], top: Path) -> tuple[list[Path], list[Path]]:
+        """The files in a folder that are to be checked, and the folders in it that are to be searched."""
+        files: list[Path] = []
+        folders: list[Path] = []
+        for name, kind in entries.items():
+            if kind == FOLDER:
+                if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
+                    folders.append(folder / name)
+            elif kind in FILES and name.endswith(SUFFIXES) and not self._skipped(folder / name, top, is_folder=False):
+                files.append(folder / name)
+        return files, folders
 
     def _skipped(self, path: Path, top: Path, *, is_folder: bool) -> bool:
         settings = self.configuration.of_folder(path.parent)

@@ -69,6 +69,7 @@ _ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "**", "@"])
 _BY_SYMBOL = dict(_BINARY.values())
 _CHOSEN = frozenset(["module", "lightning", "loss", "optimizer"])
 """The objects that a program treats differently, later, by what it has chosen them."""
+MAX_CLAUSES = 3  #: of comprehensions in one another, whose second iterations are executed, too
 _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
 
 
@@ -78,6 +79,7 @@ class Expressions:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._literals: dict[cst.CSTNode, Value] = {}
+        self._clauses = 0  #: of comprehensions, in one another
         self._table: dict[type, Callable[[Any, World, Context], Value]] = {
             cst.Name: self._name,
             cst.Attribute: self._attribute,
@@ -392,6 +394,13 @@ class Expressions:
         return ref
 
     def _generate(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
+        self._clauses += 1
+        try:
+            self._run_clause(node, clause, ref, w, ctx, exact)
+        finally:
+            self._clauses -= 1
+
+    def _run_clause(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
         iterable = self.m.eval(clause.iter, w, ctx)
         items = self.m.python.iterate(iterable, w, ctx, ctx.site(clause.iter))
         rounds: list[tuple[Value | None, Context]]
@@ -399,8 +408,11 @@ class Expressions:
             rounds = [(value, ctx.at(id(clause), n)) for n, value in enumerate(items.known)]
         else:
             exact = False
-            rounds = [(None, ctx.at(id(clause), n, peeled=True)) for n in range(2)]
+            often = 2 if self._clauses <= MAX_CLAUSES else 1
+            rounds = [(None, ctx.at(id(clause), n, peeled=True)) for n in range(often)]
         for value, here in rounds:
+            if self._clauses > MAX_CLAUSES:  # each multiplies the others
+                self.m.budget.tick()
             if value is None:
                 value = items.element(w, here)
             self.m.flow.bind(clause.target, value, w, here, clause.target)
