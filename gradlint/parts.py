@@ -121,8 +121,11 @@ def read_part(part: Part, read: Callable[[Path], Source]) -> Outcome:
         try:
             outcome.errors += read(target).problems
         except SourceError as error:
-            if isinstance(error.__cause__, OSError):
+            cause = error.__cause__
+            if isinstance(cause, OSError):
                 outcome.troubles.append(f"{target}: {error.reason}")
+            elif isinstance(cause, Exception) and error.reason.startswith("internal error: "):
+                outcome.fail(target, cause)
             else:
                 outcome.errors.append(error)
         except Exception as error:  # noqa: BLE001 -- as above
