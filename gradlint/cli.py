@@ -14,6 +14,7 @@ import click
 from gradlint import __version__
 from gradlint.cache import VARIABLE, Cache, location
 from gradlint.output import OUTPUT_FORMATS
+from gradlint.output.visible import visible
 from gradlint.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _could_not(why: str) -> int:
-    click.echo(why, err=True)
+    click.echo(visible(why), err=True)
     return COULD_NOT
 
 

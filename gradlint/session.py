@@ -17,10 +17,11 @@ from gradlint.discovery import Discovery
 from gradlint.engine import Earlier, Engine, Report, disk_reader
 from gradlint.output.machine import as_json, github
 from gradlint.output.progress import ProgressBar
-from gradlint.output.style import Style, shown_path, wants_colour
+from gradlint.output.style import Style, relative_name, shown_path, wants_colour
 from gradlint.output.summary import statistics as as_statistics
 from gradlint.output.summary import summary
 from gradlint.output.text import concise, full
+from gradlint.output.visible import visible, visible_lines
 from gradlint.refusal import Refusal
 from gradlint.results import Results
 from gradlint.selection import Choice
@@ -120,15 +121,15 @@ def run(
     output_format = settings.output_format or "text"
     to_stderr = fixing.diff or output_format in ("json", "github")
     if mended is not None and fixing.diff:
-        dressed = sys.stdout.isatty()
         out = _diff(mended, cwd)
     else:
-        dressed = wants_colour(sys.stdout)
-        out = _told(report, output_format, Style(dressed), cwd, statistics=statistics, quiet=quiet)
+        out = _told(report, output_format, Style(wants_colour(sys.stdout)), cwd, statistics=statistics, quiet=quiet)
     changes = "" if mended is None or quiet else _changes(mended, fixing)
     out += "" if to_stderr else changes
-    out = out if dressed else click.unstyle(out)
-    click.echo(out, nl=False, color=True)
+    if fixing.diff and not sys.stdout.isatty():  # what is to be applied is told byte for byte
+        click.echo(out.encode("utf-8", "surrogateescape"), nl=False)
+    else:
+        click.echo(visible(out, keep="\n\t") if fixing.diff else out, nl=False, color=True)
     sys.stdout.flush()
     err = changes if to_stderr else ""
     if verbose:
@@ -136,7 +137,7 @@ def run(
         err += f"gradlint: {report.files} files in {time.perf_counter() - started:.2f} s\n"
     if not report.files and not report.troubles and not quiet:
         err += "gradlint: no Python files or notebooks found\n"
-    err += "".join(f"gradlint: {trouble}\n" for trouble in report.troubles)
+    err += "".join(f"gradlint: {visible(trouble)}\n" for trouble in report.troubles)
     click.echo(err, nl=False, err=True)
     return Outcome(report, out, err, settled=not (verbose or report.troubles or (mended is not None and mended.after)))
 
@@ -157,12 +158,13 @@ def _stdin(paths: Sequence[Path], discovery: Discovery, name: Path | None) -> tu
 
 
 def _diff(mended: Mended, cwd: Path) -> str:
-    """The changes of each file as a unified diff; of a notebook, those of its JSON."""
+    """The changes of each file as a unified diff; of a notebook, those of its JSON.  Bytes are kept as surrogates."""
     from gradlint.fixing import difference
 
-    return "".join(
-        difference(mended.before[path], mended.after[path], shown_path(str(path), cwd)) for path in sorted(mended.after)
-    )
+    return b"".join(
+        difference(mended.before[path], mended.after[path], relative_name(str(path), cwd))
+        for path in sorted(mended.after)
+    ).decode("utf-8", "surrogateescape")
 
 
 def _write(mended: Mended, report: Report) -> None:
@@ -209,4 +211,4 @@ def _details(report: Report, configuration: Configuration, cwd: Path, trouble: s
     lines += report.notes
     lines += ["nothing has changed since an earlier run"] if recalled else []
     lines += [f"no cache: {trouble}"] if trouble else []
-    return "".join(f"gradlint: {line}\n" for line in lines)
+    return "".join(visible_lines(line, "gradlint: ") for line in lines)
