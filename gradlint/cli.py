@@ -207,13 +207,13 @@ def server(
         raise click.UsageError("--config and --isolated exclude each other", ctx)
     try:
         from gradlint.server.serving import build
+        from gradlint.server.transport import serve
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
         raise Refusal("gradlint server: pygls is missing: python -m pip install 'gradlint[server]'") from error
     choice = Choice("gradlint server: --", select or None, ignore, extend_select)
-    build(lambda disk: Configuration(config, isolated=isolated, disk=disk), choice).start_io()
-    return CLEAN
+    return serve(build(lambda disk: Configuration(config, isolated=isolated, disk=disk), choice))
 
 
 @cli.command()
