@@ -14,6 +14,7 @@ import click
 
 from gradlint import __version__
 from gradlint.exits import CLEAN, COULD_NOT
+from gradlint.output.visible import visible
 from gradlint.refusal import Refusal
 from gradlint.streams import complain, give_up, is_of_output
 
@@ -84,7 +85,7 @@ def _stands_somewhere() -> bool:
 
 
 def _could_not(why: str) -> int:
-    click.echo(why, err=True)
+    click.echo(visible(why), err=True)
     return COULD_NOT
 
 

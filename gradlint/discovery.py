@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gradlint.configuration import Configuration
 from gradlint.consulted import CACHES, FILES, FOLDER
 from gradlint.ignorefiles import GitIgnore, patterns, verdict
+from gradlint.refusal import Refusal
 from gradlint.settings import DEFAULT_INCLUDE, Patterns, Settings
 
 MOST_NESTED = 200  #: folders in one another, below the one that is named
@@ -70,12 +71,29 @@ class Discovery:
             except OSError as error:
                 self.complain(f"{error.filename or folder}: {error.strerror}")
                 continue
-            for name, kind in entries.items():
-                if kind == FOLDER:
-                    if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
-                        pending.append((folder / name, depth + 1))
-                elif kind in FILES and name.endswith(SUFFIXES) and self._wanted(folder / name, top):
-                    yield folder / name
+            try:
+                files, folders = self._entries(folder, depth, entries, top)
+            except Refusal as refusal:  # a wrong configuration file costs what it would hold for
+                if folder == top:
+                    raise
+                self.complain(str(refusal))
+                continue
+            pending += folders
+            yield from files
+
+    def _entries(
+        self, folder: Path, depth: int, entries: Mapping[str, str], top: Path
+    ) -> tuple[list[Path], list[tuple[Path, int]]]:
+        """The files in a folder that are to be checked, and the folders that are to be searched, with their depth."""
+        files: list[Path] = []
+        folders: list[tuple[Path, int]] = []
+        for name, kind in entries.items():
+            if kind == FOLDER:
+                if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
+                    folders.append((folder / name, depth + 1))
+            elif kind in FILES and name.endswith(SUFFIXES) and self._wanted(folder / name, top):
+                files.append(folder / name)
+        return files, folders
 
     def _wanted(self, path: Path, top: Path) -> bool:
         """Whether a file below a folder is to be checked: it is included, and neither excluded nor ignored."""

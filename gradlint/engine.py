@@ -11,6 +11,7 @@ from gradlint.configuration import Configuration
 from gradlint.disk import Disk
 from gradlint.finding import Finding, Location
 from gradlint.policy import Policy
+from gradlint.refusal import Refusal
 from gradlint.selection import Choice
 from gradlint.settings import Settings
 
@@ -136,6 +137,7 @@ class Engine:
 
         reader = _MemoReader(given or {}, self.disk)
         report = Report(targets, reader)
+        report.targets = targets = self._configured(targets, report)
         policies = {target: self.policy(self.configuration.of_folder(target.parent)) for target in targets}
         chosen = [policy.selection for policy in dict.fromkeys(policies.values())]
         taking_part = frozenset[str]().union(*(selection.shown | selection.counted for selection in chosen))
@@ -154,14 +156,31 @@ class Engine:
             report.notes += outcome.notes
             report.troubles += outcome.troubles
         report.notes.sort()  # in an order that does not tell which part they come from
-        report.troubles.sort()
-        for finding in self._unsuppressed(found, readable, reader, policies):
+        for finding in self._unsuppressed(found, readable, reader, policies, report):
             self._file(finding, policies, report)
+        report.troubles.sort()
         if earlier is not None:
             report.take_over(earlier.report, set(targets).difference(due))
         report.findings.sort(key=lambda finding: finding.sort_key)
         self.progress(2 * len(targets), 2 * len(targets))
         return report
+
+    def _configured(self, targets: Sequence[Path], report: Report) -> list[Path]:
+        """The targets for which there are settings; a wrong configuration file costs those of its own folder.
+
+        Raises:
+            Refusal: the settings of all targets are wrong.
+        """
+        refusals: dict[Path, Refusal] = {}
+        for target in targets:
+            try:
+                self.policy(self.configuration.of_folder(target.parent))
+            except Refusal as refusal:
+                refusals[target] = refusal
+        if refusals and len(refusals) == len(targets):
+            raise refusals[targets[0]]
+        report.troubles += dict.fromkeys(map(str, refusals.values()))
+        return [target for target in targets if target not in refusals]
 
     def _project(self, roots: Sequence[Path], reader: Reader) -> Project:
         from gradlint.static.text.project import Project
@@ -211,6 +230,7 @@ class Engine:
         targets: Iterable[Path],
         reader: Reader,
         policies: Mapping[Path, Policy],
+        report: Report,
     ) -> Iterator[Finding]:
         from gradlint.suppression import read_suppressions, unknown_codes, unused
 
@@ -218,12 +238,19 @@ class Engine:
         for finding in findings:
             by_file.setdefault(finding.location.filename, []).append(finding)
         for target in targets:
-            source = reader(target)
-            suppressions = read_suppressions(source.text, source.location)
-            here = [*by_file.pop(str(target), ()), *unknown_codes(suppressions, self.rules)]
-            yield from (finding for finding in here if not suppressions.suppress(finding))
-            shown = policies[target].selection.shown
-            yield from unused(suppressions, [rule for rule in self.rules if rule.code in shown])
+            told = by_file.pop(str(target), [])
+            try:
+                source = reader(target)
+                suppressions = read_suppressions(source.text, source.location)
+                here = [*told, *unknown_codes(suppressions, self.rules)]
+                kept = [finding for finding in here if not suppressions.suppress(finding)]
+                kept += unused(
+                    suppressions, [rule for rule in self.rules if rule.code in policies[target].selection.shown]
+                )
+            except Exception as error:  # noqa: BLE001 -- comments that cannot be read cost no finding
+                report.troubles.append(f"{target}: internal error: {type(error).__name__}: {error}")
+                kept = told
+            yield from kept
         for elsewhere in by_file.values():
             yield from elsewhere
 

@@ -285,11 +285,30 @@ def _make_alike(name: str, seen: os.stat_result) -> None:
     Path(name).chmod(stat.S_IMODE(seen.st_mode))
 
 
-def difference(before: Source, after: bytes, name: str) -> str:
-    """The change of a file as a unified diff, with line feeds."""
-    old, new = (
-        _NEWLINE.sub("\n", (data[3:] if before.bom else data).decode(before.encoding)).splitlines(keepends=True)
-        for data in (before.data, after)
-    )
-    lines = difflib.unified_diff(old, new, name, name)
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+def difference(before: Source, after: bytes, name: str) -> bytes:
+    """The change of a file as a unified diff that ``git apply`` and ``patch -p1`` turn into the same bytes.
+
+    Lines end with line feeds alone, as they do there; other newlines belong to what they end.
+
+    Args:
+        before: the file.
+        after: what is to become of it.
+        name: what it is called, seen from where the diff is applied.
+    """
+    old, new = (re.findall(r"[^\n]*\n|[^\n]+", data.decode("latin-1")) for data in (before.data, after))
+    names = (_spelled(name, "a/"), _spelled(name, "b/"))
+    lines = difflib.unified_diff(old, new, *names)
+    told = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return told.encode("latin-1")
+
+
+_QUOTED = {**{number: f"\\{number:03o}" for number in (*range(32), *range(127, 256))}, 34: '\\"', 92: r"\\"}
+_QUOTED |= {7: r"\a", 8: r"\b", 9: r"\t", 10: r"\n", 11: r"\v", 12: r"\f", 13: r"\r"}
+
+
+def _spelled(name: str, prefix: str) -> str:
+    """The name of a file as git spells it; that of one elsewhere stays whole."""
+    text = (name if Path(name).is_absolute() else prefix + name).encode("utf-8", "surrogateescape").decode("latin-1")
+    if any(ord(character) in _QUOTED for character in text):
+        return f'"{text.translate(_QUOTED)}"'
+    return f"{text}\t" if " " in text else text

@@ -21,6 +21,7 @@ from gradlint.output.progress import ProgressBar
 from gradlint.output.rendering import changed, details, gone, rendered
 from gradlint.output.style import Style, wants_colour
 from gradlint.output.summary import counted
+from gradlint.output.visible import visible
 from gradlint.reading import most_bytes, too_large
 from gradlint.refusal import Refusal
 from gradlint.results import Results
@@ -199,7 +200,7 @@ class Session:
         else:
             assert self._baseline is not None
             out = self._baseline.write(report, self._looked_for).told(self._baseline.path, self._cwd)
-        err = "".join(f"gradlint: {trouble}\n" for trouble in report.troubles)
+        err = "".join(f"gradlint: {visible(trouble)}\n" for trouble in report.troubles)
         click.echo("" if self._request.quiet else out, nl=False)
         click.echo(err, nl=False, err=True)
         report.findings = []  # none of them is left to be looked at
@@ -244,7 +245,7 @@ class Session:
             err += "gradlint: no Python files or notebooks found\n"
         if report.gone and self._baseline is not None and not request.quiet:
             err += gone(report, self._baseline.path, self._cwd, every=request.verbose)
-        err += "".join(f"gradlint: {trouble}\n" for trouble in report.troubles)
+        err += "".join(f"gradlint: {visible(trouble)}\n" for trouble in report.troubles)
         click.echo(err, nl=False, err=True)
         lasting = request.verbose or request.output_file or report.troubles or (mended is not None and mended.after)
         return Outcome(report, out, err, settled=not lasting)
@@ -255,7 +256,6 @@ class Session:
         output_format = self._settings.output_format or "text"
         to_stderr = request.fixing.diff or output_format in MACHINE_FORMATS
         if mended is not None and request.fixing.diff:
-            dressed = sys.stdout.isatty()
             out = _diff(mended, self._cwd)
         else:
             dressed = wants_colour(sys.stdout) and request.output_file is None
@@ -264,15 +264,17 @@ class Session:
             )
         changes = "" if mended is None or request.quiet else changed(mended, diff=request.fixing.diff)
         out += "" if to_stderr else changes
-        out = out if dressed else click.unstyle(out)
         err = changes if to_stderr else ""
         if mended is not None and self._piped is not None and not request.fixing.diff:  # as formatters do
             out, err = "", out + err
             _pass_on(mended.after.get(self._piped.path, self._piped.data))
         elif request.output_file is not None:
-            _write_report(request.output_file, out)
+            _write_report(request.output_file, out, "surrogateescape" if request.fixing.diff else "backslashreplace")
         else:
-            click.echo(out, nl=False, color=True)
+            if request.fixing.diff and not sys.stdout.isatty():  # what is to be applied is printed byte for byte
+                click.echo(out.encode("utf-8", "surrogateescape"), nl=False)
+            else:
+                click.echo(visible(out, keep="\n\t") if request.fixing.diff else out, nl=False, color=True)
             sys.stdout.flush()
         return out, err
 
@@ -306,13 +308,14 @@ def _pass_on(data: bytes) -> None:
 
 
 def _diff(mended: Mended, cwd: Path) -> str:
-    """The changes of each file as a unified diff; of a notebook, those of its JSON."""
+    """The changes of each file as a unified diff; of a notebook, those of its JSON.  Bytes are kept as surrogates."""
     from gradlint.fixing import difference
-    from gradlint.output.style import shown_path
+    from gradlint.output.style import relative_name
 
-    return "".join(
-        difference(mended.before[path], mended.after[path], shown_path(str(path), cwd)) for path in sorted(mended.after)
-    )
+    return b"".join(
+        difference(mended.before[path], mended.after[path], relative_name(str(path), cwd))
+        for path in sorted(mended.after)
+    ).decode("utf-8", "surrogateescape")
 
 
 def _write(mended: Mended, troubles: list[str]) -> frozenset[Path]:
@@ -330,10 +333,10 @@ def _write(mended: Mended, troubles: list[str]) -> frozenset[Path]:
     return frozenset(failed)
 
 
-def _write_report(path: Path, text: str) -> None:
+def _write_report(path: Path, text: str, errors: str) -> None:
     from gradlint.writing import write_file
 
     try:
-        write_file(path, text.encode("utf-8", "backslashreplace"))
+        write_file(path, text.encode("utf-8", errors))
     except OSError as error:
         raise Refusal(f"{path}: {error.strerror}") from error

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from gradlint.commands.options import configuration_options, refuse_both, rule_options
-from gradlint.exits import CLEAN
 from gradlint.refusal import Refusal
 
 
@@ -34,10 +33,10 @@ def server(
     refuse_both(ctx, "--config", "--isolated")
     try:
         from gradlint.server.serving import build
+        from gradlint.server.transport import serve
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
         raise Refusal("gradlint server: pygls is missing: python -m pip install 'gradlint[server]'") from error
     choice = Choice("gradlint server: --", select or None, ignore, extend_select)
-    build(lambda disk: Configuration(config, isolated=isolated, disk=disk), choice).start_io()
-    return CLEAN
+    return serve(build(lambda disk: Configuration(config, isolated=isolated, disk=disk), choice))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from gradlint.finding import Finding, Severity
 from gradlint.identity import Identities, relative
+from gradlint.output.machine import json_text
 from gradlint.output.positions import Positions
 from gradlint.output.reports import Material
 
@@ -24,7 +24,7 @@ def as_gitlab(material: Material) -> str:
         _issue(finding, identity.fingerprint(number), root, positions)
         for finding, identity, number in Identities(material.read, root).numbered(material.findings)
     ]
-    return json.dumps(issues, indent=2, ensure_ascii=False) + "\n"
+    return json_text(issues)
 
 
 def _issue(finding: Finding, fingerprint: str, root: Path, positions: Positions) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from gradlint.output import MACHINE_FORMATS
 from gradlint.output.style import Style, shown_path
 from gradlint.output.summary import counted, summary
 from gradlint.output.summary import statistics as as_statistics
+from gradlint.output.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from gradlint.configuration import Configuration
@@ -62,7 +63,7 @@ def gone(report: Report, baseline: Path, cwd: Path, *, every: bool) -> str:
         lines.append(f"and {len(report.gone) - len(shown)} more: --verbose names them")
     is_gone = "is" if len(report.gone) == 1 else "are"
     lines.append(f"{counted(len(report.gone), 'finding')} of {name} {is_gone} gone: --write-baseline updates it")
-    return "".join(f"gradlint: {line}\n" for line in lines)
+    return "".join(f"gradlint: {visible(line)}\n" for line in lines)
 
 
 def details(report: Report, configuration: Configuration, cwd: Path, trouble: str, *, recalled: bool) -> str:
@@ -73,4 +74,4 @@ def details(report: Report, configuration: Configuration, cwd: Path, trouble: st
     lines += report.notes
     lines += ["nothing has changed since an earlier run"] if recalled else []
     lines += [f"no cache: {trouble}"] if trouble else []
-    return "".join(f"gradlint: {line}\n" for line in lines)
+    return "".join(visible_lines(line, "gradlint: ") for line in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from urllib.parse import quote
 from gradlint import __version__
 from gradlint.finding import Edit, Finding, Fix, Location, Severity
 from gradlint.identity import Identities, relative
+from gradlint.output.machine import json_text
 from gradlint.output.positions import Positions
 from gradlint.output.reports import Material
 from gradlint.output.summary import counted
@@ -52,7 +52,7 @@ def as_sarif(material: Material) -> str:
         ],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return json_text(log)
 
 
 def _kept(findings: Sequence[Finding]) -> Sequence[Finding]:

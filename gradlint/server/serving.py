@@ -24,7 +24,7 @@ from gradlint.rule import all_rules
 from gradlint.selection import Choice
 from gradlint.server.checking import Checker
 from gradlint.server.suppressing import suppressed
-from gradlint.server.translation import Translator, line_edits, path_of
+from gradlint.server.translation import Translator, line_edits, path_of, troubles_of
 from gradlint.source import source_from_text
 
 PAUSE = 0.3  #: seconds without a change before what was typed is checked
@@ -115,6 +115,7 @@ class Server(LanguageServer):
         translator = Translator(report, self.workspace.position_codec)
         self.told[uri] = _Told(version, findings, translator)
         diagnostics = [translator.diagnostic(finding) for finding in findings]
+        diagnostics += troubles_of(path, report.troubles)
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, version))
 
     def forget(self, uri: str) -> None:
