@@ -1,6 +1,6 @@
 """gradlint: find PyTorch autograd pitfalls, in the source and while it runs."""
 
-from __future__ import annotations
+# No import stands here, not even of __future__: python -m gradlint would look for it in the current folder first.
 
 TYPE_CHECKING = False  # typing costs a run that has nothing to do more than the rest of it
 if TYPE_CHECKING:
@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from gradlint.runtime import Guard as Guard
     from gradlint.runtime import guard as guard
 
+left_out: str | None = None  #: the current folder, where ``python -m gradlint`` has taken it off ``sys.path``
+
 __version__ = "0.1.0"
 __all__ = ["Guard", "__version__", "guard"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name in ("guard", "Guard"):
         import gradlint.runtime
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.configuration import read_settings
 from gradlint.manual import table
 from gradlint.rule import all_rules
+from gradlint.settings import FileIgnores, read_settings
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -67,7 +67,7 @@ def test_what_is_generated_has_not_drifted(name: str) -> None:
     if name == "guard":
         pytest.importorskip("torch", reason="the guard watches torch")
     shown = between(README.read_text(encoding="utf-8"), name)
-    assert shown == GENERATED[name](shown), "the README has drifted: python tests/test_readme.py mends it"
+    assert shown == GENERATED[name](shown), "the README has drifted: python tests/test_readme.py updates it"
 
 
 def test_the_newcomers_commands_are_there() -> None:
@@ -82,8 +82,8 @@ def test_the_configuration_shown_is_valid(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(shown, encoding="utf-8")
     settings = read_settings(tmp_path / "pyproject.toml")
     assert settings is not None
-    assert settings.choice.select == ("ALL",)
-    assert settings.per_file_ignores == {"tests/": ("GL1",)}
+    assert settings.choices[-1].select == ("ALL",)
+    assert settings.per_file_ignores == (FileIgnores("tests/", ("GL1",), tmp_path),)
 
 
 def write() -> None:
