@@ -126,7 +126,7 @@ def run(
         out = _told(report, output_format, Style(wants_colour(sys.stdout)), cwd, statistics=statistics, quiet=quiet)
     changes = "" if mended is None or quiet else _changes(mended, fixing)
     out += "" if to_stderr else changes
-    if fixing.diff and not sys.stdout.isatty():  # what is to be applied is told byte for byte
+    if fixing.diff and not sys.stdout.isatty() and hasattr(sys.stdout, "buffer"):  # it may be applied: byte for byte
         click.echo(out.encode("utf-8", "surrogateescape"), nl=False)
     else:
         click.echo(visible(out, keep="\n\t") if fixing.diff else out, nl=False, color=True)
