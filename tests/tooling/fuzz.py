@@ -1,4 +1,4 @@
-"""Fuzzing: files, notebooks, configuration and messages that nobody meant, of which none may crash gradlint or hold it up.
+"""Fuzzing: files, notebooks, configuration and messages that nobody meant; none may crash gradlint or hold it up.
 
     python tests/tooling/fuzz.py                      two minutes, as in .ci/run
     python tests/tooling/fuzz.py --seconds 36000      ten hours
@@ -338,7 +338,7 @@ def _take(case: Case, folder: Path, said: Path, limit: int) -> None:
 
 
 def _checked() -> int:
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
         codes = [
             cli.main(["check", "--no-cache", "--jobs", "1", "--verbose", *options, "."])
             for options in (["--select", "ALL"], ["--diff", "--unsafe-fixes", "--output-format", "github"])
