@@ -160,7 +160,7 @@ def grammar(number: int) -> Iterator[Case]:
 
     @seed(number)
     @settings(
-        max_examples=25, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=5, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
     )
     @given(hypothesmith.from_grammar())
     def collect(text: str) -> None:
