@@ -271,7 +271,9 @@ class Session:
         elif request.output_file is not None:
             _write_report(request.output_file, out, "surrogateescape" if request.fixing.diff else "backslashreplace")
         else:
-            if request.fixing.diff and not sys.stdout.isatty():  # what is to be applied is printed byte for byte
+            if (
+                request.fixing.diff and not sys.stdout.isatty() and hasattr(sys.stdout, "buffer")
+            ):  # byte for byte, to apply
                 click.echo(out.encode("utf-8", "surrogateescape"), nl=False)
             else:
                 click.echo(visible(out, keep="\n\t") if request.fixing.diff else out, nl=False, color=True)

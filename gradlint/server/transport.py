@@ -100,6 +100,8 @@ class Session:
 
     def _handle(self, data: dict[str, Any], number: int | str | None) -> None:
         method = data.get("method")
+        if method is not None and self._protocol.get_message_type(method) is None:
+            data.setdefault("params", None)  # answered as unknown, whatever else it lacks
         try:
             message = self._protocol.structure_message(data)
         except Exception as error:  # noqa: BLE001 -- pygls raises several types on parameters of another shape

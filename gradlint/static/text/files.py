@@ -111,9 +111,9 @@ class Module:
         except SourceError as error:
             return error
         except Exception as fault:  # noqa: BLE001 -- it costs what this file tells, not what those that import it do
-            error = self.error(1, 1, f"internal error: {type(fault).__name__}: {fault}")
-            error.__cause__ = fault
-            return error
+            told = self.error(1, 1, f"internal error: {type(fault).__name__}: {fault}")
+            told.__cause__ = fault
+            return told
 
     @property
     def tree(self) -> Tree:
