@@ -16,6 +16,7 @@ import libcst as cst
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
+from gradlint.static.drive.distance import Distance
 from gradlint.static.drive.effort import Effort
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
@@ -35,6 +36,8 @@ _DISABLING = tuple(name.rpartition(".")[2] for name, mode in GRAD_MODES.items() 
 """What code says that disables gradients."""
 _RECURSION = 6_000
 _AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
+_LONG = 2_000  #: statements after which it is worth looking for what has taken most of them
+_TRIES = 3  #: how often an entry point is followed once more because it took too many steps
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 
 
@@ -98,6 +101,7 @@ class _Analyzer:
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
         self.entries = self.machine.entries(self.triggers)
+        self.distance = Distance(project)
         self.effort = Effort(self.reach, self.triggers.begin)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
@@ -213,11 +217,13 @@ class _Analyzer:
         *,
         closely: bool,
         again: bool = False,
-        hurried: bool = False,
+        tries: int = 0,
+        near: bool = False,
     ) -> None:
         """Run an entry point, once more and closely if that turns out to be needed; less far where it was (again).
 
-        What takes too many steps is run once more in a hurry; what the first run has settled stays.
+        What takes too many steps is run once more in a hurry: first without following other packages (near), then
+        without what has taken most of the steps, as long as something has.  What a run has settled stays.
         """
         budget = self.machine.budget
         budget.ordered = closely
@@ -227,16 +233,20 @@ class _Analyzer:
         brief = None if closely or isinstance(start, Module) else start
         order_matters = too_long = False
         steps = self._steps(start, brief, again)
+        home = start if isinstance(start, Module) else start.module
+        near = near or self.distance.is_too_far(home)
+        far = partial(self.distance.apart, home) if near else None
         try:
-            with budget.apart(steps, briefly=brief is not None, hurried=hurried):
+            with budget.apart(steps, briefly=brief is not None, hurried=tries > 0, far=far):
                 act()
                 self.entries.nested()
         except OrderMattersError:
             order_matters = True
         except BudgetExceededError:
-            too_long = steps is None and not hurried
+            too_long = tries < _TRIES and self._costs_less(start, home, near=near)
             if not too_long:
                 raise
+            near = True
         finally:
             if brief is not None and not order_matters:
                 self.effort.spent(brief, budget.spent, self.machine.progress.met)
@@ -246,7 +256,15 @@ class _Analyzer:
             self.machine.progress.give_up()
         if order_matters or too_long:
             self.machine.progress.start_again()
-            self._follow(start, act, closely=closely or order_matters, again=again, hurried=too_long)
+            self._follow(start, act, closely=closely or order_matters, again=again, tries=tries + too_long, near=near)
+
+    def _costs_less(self, start: Module | DefinitionUnit, home: Module, *, near: bool) -> bool:
+        """Whether an entry point that took too many steps is worth another try, with less to follow."""
+        budget = self.machine.budget
+        if not near and budget.spent > _LONG:
+            self.distance.took_too_long(home)
+        blamed = budget.spent > _LONG and budget.blame(self.reach.stands_aside, partial(_stands_in, start))
+        return blamed or not near
 
     def _steps(self, start: Module | DefinitionUnit, brief: DefinitionUnit | None, again: bool) -> int | None:
         """How many statements may be executed for an entry point; None for as many as for any."""
@@ -406,6 +424,13 @@ def _within(inner: Location, outer: Location) -> bool:
     return (outer.row, outer.column) <= (inner.row, inner.column) and (inner.end_row, inner.end_column) <= (
         outer.end_row,
         outer.end_column,
+    )
+
+
+def _stands_in(start: Module | DefinitionUnit, unit: Unit) -> bool:
+    """Whether a function is an entry point, or a method of one; of a file, none is."""
+    return unit is start or (
+        isinstance(start, ClassUnit) and isinstance(unit, FunctionUnit) and unit.class_unit is start
     )
 
 

@@ -286,6 +286,8 @@ class Calls:
             args = args.behind(receiver)
         far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
         forward = self._is_forward(fn, receiver, w)
+        if self._budget.is_opaque(unit) and ctx.depth > 0:
+            return [(w, self._by_header(fn, args, w, ctx, site))]
         if far or self._tires(unit, args, w, forward) or not unit.is_readable:
             return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]
         frame = w.new(Frame({}, fn.frame))
@@ -311,10 +313,14 @@ class Calls:
         if fn.grad is not None:
             w.grad = fn.grad
         since = fresh()
-        results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
+        steps = self._budget.steps
+        try:
+            results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
+        finally:
+            self._budget.took(unit, steps)
         outside = self._around(fn, here)
         for world, value in results:
-            self._domain.values.annotated(value, unit.node.returns, world, outside)
+            self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)
             world.module_checked, world.periodic = checked, periodic
             if fn.grad is not None:
                 world.grad = before
@@ -322,6 +328,14 @@ class Calls:
             for world, value in results:
                 self._clean(world, value, since)
         return results
+
+    def _by_header(self, fn: Function, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a function of which only the header is looked at: it gives what that says, and may do anything else."""
+        value = self._domain.escapes.call(fn, args, w, ctx, site)
+        if fn.unit.is_readable:
+            here = replace(ctx, module=fn.unit.module, unit=fn.unit, frame=fn.frame, function=None, parent=None)
+            self._domain.values.annotated(value, fn.unit.node.returns, w, here, returned=True)
+        return w.resolve(value)
 
     def _tires(self, unit: FunctionUnit, args: Arguments, w: World, forward: bool) -> bool:
         if unit.name == "__init__":
@@ -520,7 +534,10 @@ class Calls:
         self._progress.met.add(cls.unit)
         if kind == "namedtuple":
             return [(w, self._named_tuple(cls, args, w, ctx))]
-        if self._budget.tires(cls.unit, lambda: False):
+        opaque = self._budget.is_opaque(cls.unit) and ctx.depth > 0
+        if opaque and kind == "module":
+            return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
+        if opaque or self._budget.tires(cls.unit, lambda: False):
             return [(w, self._domain.escapes.call(cls, args, w, ctx, site))]
         if kind == "module" and self._budget.hurries(cls.unit) and cls.unit in self._trainable:
             return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]

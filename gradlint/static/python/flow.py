@@ -285,6 +285,7 @@ class Flow:
         mode = self._domain.branches.asked_by(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
         before, was_periodic = w.module_checked, w.periodic
+        checked, w.device_checked = w.device_checked, w.device_checked or self._domain.branches.asks_device(node.test)
         periodic = bool(ctx.iteration) and self._domain.branches.is_periodic(node.test, w, ctx)
         ways = self._conditions.decide(node.test, w, ctx)
         for taken in (True, False):
@@ -299,6 +300,7 @@ class Flow:
                 branch.normal = []
                 self.statements(body, worlds, ctx, branch)
             for end in branch.normal:
+                end.device_checked = checked
                 settled = mode and one_sided and self._domain.branches.settled_by(node.test, taken)
                 end.module_checked = before or settled
                 end.periodic = was_periodic or (periodic and one_sided)
