@@ -25,14 +25,14 @@ def __getattr__(name: str) -> "Any":
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def load_ipython_extension(shell: InteractiveShell) -> None:
+def load_ipython_extension(shell: "InteractiveShell") -> None:
     """What ``%load_ext gradlint`` does: the magics ``%%gradlint`` and ``%gradlint_guard``."""
     from gradlint.interactive.magics import load
 
     load(shell)
 
 
-def unload_ipython_extension(shell: InteractiveShell) -> None:
+def unload_ipython_extension(shell: "InteractiveShell") -> None:
     """What ``%unload_ext gradlint`` does: an end to the magics, and to the guard if it watches."""
     from gradlint.interactive.magics import unload
 

@@ -374,3 +374,14 @@ def test_a_reader_that_has_seen_enough_is_no_finding(tmp_path: Path) -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (2, "")
+
+
+@pytest.mark.parametrize("options", [(), ("--output-format", "concise"), ("--statistics",)])
+def test_where_no_file_could_be_checked_nothing_is_summed_up(gradlint: Gradlint, options: tuple[str, ...]) -> None:
+    assert gradlint("missing", *options) == (2, "", "gradlint: missing: no such file or folder\n")
+    assert gradlint("missing", "a.py", *options, a__py="x = 1\n").out == "No findings in 1 file.\n"
+
+
+def test_one_file_is_called_one(gradlint: Gradlint) -> None:
+    assert "gradlint: 1 file in " in gradlint("--verbose", "a.py", a__py="x = 1\n").err
+    assert "gradlint: 2 files in " in gradlint("--verbose", "a.py", "b.py", b__py="x = 1\n").err

@@ -89,9 +89,9 @@ def test_a_check_executes_nothing_of_the_folder(start: list[str], hostile: Path)
 @pytest.mark.parametrize("start", STARTS)
 def test_the_server_executes_nothing_of_the_folder(start: list[str], hostile: Path) -> None:
     pytest.importorskip("pygls")
-    parameters = {"processId": None, "rootUri": hostile.as_uri(), "capabilities": {}}
+    parameters: dict[str, object] = {"processId": None, "rootUri": hostile.as_uri(), "capabilities": {}}
     document = {"uri": (hostile / "train.py").as_uri(), "languageId": "python", "version": 1, "text": FLAWED}
-    messages = [
+    messages: list[dict[str, object]] = [
         {"id": 1, "method": "initialize", "params": parameters},
         {"method": "initialized", "params": {}},
         {"method": "textDocument/didOpen", "params": {"textDocument": document}},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -214,3 +215,19 @@ def test_statistics_rank_the_codes() -> None:
     assert statistics(findings, "text") == "2  GL201  missing-zero-grad\n1  GL101  data-mutation\n"
     assert json.loads(statistics(findings, "json"))[0] == {"code": "GL201", "name": "missing-zero-grad", "count": 2}
     assert statistics([], "text") == ""
+
+
+@pytest.mark.parametrize(
+    ("safe", "unsafe", "told"),
+    [
+        (0, 0, ""),
+        (1, 0, " --fix mends 1 of them."),
+        (0, 2, " --fix --unsafe-fixes mends 2 of them."),
+        (5, 2, " --fix mends 5 of them, --fix --unsafe-fixes 7."),
+    ],
+)
+def test_the_summary_tells_what_is_mended_in_all(safe: int, unsafe: int, told: str) -> None:
+    findings = of(*[Severity.ERROR] * 9)
+    for number, applicability in enumerate([Applicability.SAFE] * safe + [Applicability.UNSAFE] * unsafe):
+        findings[number] = replace(findings[number], fix=Fix("m", applicability, ()))
+    assert summary(findings, 1, 0) == f"Found 9 errors in 1 file.{told}"
