@@ -1,73 +1,122 @@
-"""Charts as inline SVG: no script, colours by class, so that a page can be read in dark and in light."""
+"""The geometry of a report's charts: what is drawn where, in percent of the width, so that a page can stretch it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from itertools import groupby
 
-WIDTH = 1000  #: user units; the page scales them
-ROW = 22
+from .places import Name
+
 COLOURS = 4  #: of curves, as the classes c0 to c3
-LABEL = 260  #: the part of the width that names rows
+HEIGHT = 180  #: of curves, in pixels
+TICKS = 5  #: of an axis, about
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A cell of a :func:`lanes` or :func:`heat` chart."""
+class Tick:
+    """A number beside an axis."""
 
-    column: int
-    row: int
-    title: str
+    at: float  #: percent from the left, or pixels from the top
+    text: str
+    anchor: str = "middle"  #: start, middle or end
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A mark in the row of a chart."""
+
+    x: float  #: percent
+    width: float  #: percent
     style: str  #: class names
+    title: str
     weight: float = 1.0  #: opacity, from 0 to 1
-    flag: str = ""  #: what is written above it
 
 
-def cells(rows: Sequence[str], columns: int, marks: Sequence[Mark], gap: int | None = None) -> str:
-    """A grid of cells, with named rows.
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A named row of cells."""
 
-    Args:
-        rows: their names.
-        columns: how many.
-        marks: the cells that are drawn.
-        gap: the column before which columns are left out.
-    """
-    flags = sorted({mark.flag for mark in marks if mark.flag})
-    top = 8 if not flags else 14 + 15 * len(flags)
-    width = min(26.0, (WIDTH - LABEL - 10) / max(columns, 1))
-    height = top + ROW * len(rows) + 6
-    parts = [_svg(height)]
-    for index, name in enumerate(rows):
-        y = top + ROW * index
-        shown = name if len(name) <= 38 else f"…{name[-37:]}"
-        parts.append(
-            f'<text class="label" x="{LABEL - 10}" y="{y + 15}">{escape(shown)}<title>{escape(name)}</title></text>'
-        )
-        parts.append(f'<line class="rule" x1="{LABEL}" x2="{WIDTH}" y1="{y + ROW}" y2="{y + ROW}"/>')
-    if gap is not None:
-        x = LABEL + gap * width
-        parts.append(f'<line class="gap" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{height - 6}"/>')
-    told: dict[str, float] = {}
-    for mark in marks:
-        x, y = LABEL + mark.column * width, top + ROW * mark.row
-        parts.append(
-            f'<rect class="{mark.style}" x="{x + width * 0.08:.1f}" y="{y + 3}" width="{width * 0.84:.1f}" '
-            f'height="{ROW - 6}" rx="2" fill-opacity="{mark.weight:.2f}"><title>{escape(mark.title)}</title></rect>'
-        )
-        if mark.flag:
-            parts.append(f'<path class="flag" d="M{x + width / 2:.1f} {y + 3} l-4 -7 h8 z"/>')
-            if x - told.get(mark.flag, -WIDTH) > 12 * len(mark.flag):
-                told[mark.flag] = x
-                above = 12 + 15 * flags.index(mark.flag)
-                left = min(x, WIDTH - 9 * len(mark.flag))
-                parts.append(f'<text class="flagged" x="{left:.1f}" y="{above}">{escape(mark.flag)}</text>')
-    return _framed(parts)
+    name: Name
+    cells: tuple[Cell, ...]
+    label: str = ""  #: before the name, and never cut short
+    style: str = ""  #: class names
+    anchor: str = ""  #: what the label leads to
+    run: tuple[float, float] | None = None  #: a line between cells, in percent
 
 
-def curves(series: Mapping[str, Sequence[tuple[int, float]]], x_name: str, floor: float | None = None) -> str:
-    """Lines over one axis; values that are not finite are marked at the top.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A chart of rows."""
+
+    note: str
+    legend: tuple[tuple[str, str], ...]  #: class names and words
+    rows: tuple[Row, ...]
+    ticks: tuple[Tick, ...]
+    x_name: str
+    least: int  #: pixels of width below which it is scrolled
+    most: int = 0  #: pixels of width beyond which it is not stretched; 0 for none
+    gap: Cell | None = None  #: a column of what is left out
+
+    @property
+    def longest(self) -> int:
+        """Characters that the longest name takes, with its label and what stands between."""
+        return max(len(self.x_name), *(len(str(row.name)) + (10 if row.label else 0) for row in self.rows)) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A line: its points, over a width of 1000 and a height of :data:`HEIGHT`."""
+
+    name: str
+    style: str
+    points: str
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A stretch of values that are not finite, in percent of the width."""
+
+    x: float
+    width: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Curves over one axis, with its numbers."""
+
+    curves: tuple[Curve, ...]
+    bands: tuple[Band, ...]
+    left: tuple[Tick, ...]
+    below: tuple[Tick, ...]
+    x_name: str
+
+
+def cell(column: int, columns: int, style: str, title: str, weight: float = 1.0) -> Cell:
+    """The cell of a column, counted from 0, among ``columns`` of equal width."""
+    width = 100 / columns
+    return Cell(round(column * width, 3), round(width, 3), style, title, round(weight, 2))
+
+
+def column_ticks(names: Sequence[str]) -> list[Tick]:
+    """Names below some of the columns of equal width: the first, the last, and a few between."""
+    last = len(names) - 1
+    if last <= 0:
+        return [Tick(50, name) for name in names]
+    chosen = sorted({round(index * last / TICKS) for index in range(TICKS + 1)})
+    return [_tick(100 * (column + 0.5) / len(names), names[column]) for column in chosen]
+
+
+def _tick(at: float, text: str) -> Tick:
+    if at < 10 or at > 90:  # near an end the text would leave the chart
+        return Tick(0 if at < 10 else 100, text, "start" if at < 10 else "end")
+    return Tick(round(at, 2), text)
+
+
+def curves(series: Mapping[str, Sequence[tuple[int, float]]], x_name: str, floor: float | None = None) -> Chart | None:
+    """Lines over one axis; None without points.
 
     Args:
         series: by name: points, in order.
@@ -75,44 +124,55 @@ def curves(series: Mapping[str, Sequence[tuple[int, float]]], x_name: str, floor
         floor: a value to begin the other axis with, where it is not to begin with the least.
     """
     points = [point for line in series.values() for point in line]
-    finite = [y for _, y in points if math.isfinite(y)]
     if not points:
-        return ""
+        return None
+    finite = [y for _, y in points if math.isfinite(y)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     low = low if floor is None else min(low, floor)
+    if low == high:
+        low, high = low - abs(low) / 2 - 0.5 * (not low), high + abs(high) / 2 + 0.5 * (not low)
     first, last = min(x for x, _ in points), max(x for x, _ in points)
-    left, right, top, bottom = 70, WIDTH - 15, 15, 200
 
-    def place(x: int, y: float) -> tuple[float, float]:
-        across = (x - first) / ((last - first) or 1)
-        up = (y - low) / ((high - low) or 1)
-        return left + across * (right - left), bottom - up * (bottom - top)
+    def across(x: int) -> float:
+        return (x - first) / ((last - first) or 1)
 
-    parts = [_svg(240)]
-    for value in (low, (low + high) / 2, high):
-        y = place(first, value)[1]
-        parts.append(f'<line class="rule" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="label" x="{left - 8}" y="{y + 4:.1f}">{value:.3g}</text>')
-    parts.append(f'<text class="axis" x="{left}" y="225">{escape(x_name)} {first}</text>')
-    parts.append(f'<text class="label" x="{right}" y="225">{last}</text>')
+    def down(y: float) -> float:
+        return HEIGHT * (1 - (y / 2 - low / 2) / (high / 2 - low / 2))  # halves: the whole span may overflow
+
+    drawn = []
     for index, (name, line) in enumerate(series.items()):
-        drawn = [place(x, y) for x, y in line if math.isfinite(y)]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in drawn)
-        parts.append(
-            f'<polyline class="curve c{index % COLOURS}" points="{path}"><title>{escape(name)}</title></polyline>'
-        )
-        for x, y in line:
-            if not math.isfinite(y):
-                parts.append(
-                    f'<circle class="bad" cx="{place(x, low)[0]:.1f}" cy="{top}" r="4"><title>{y}</title></circle>'
-                )
-    return _framed(parts)
+        path = " ".join(f"{1000 * across(x):.1f},{down(y):.1f}" for x, y in line if math.isfinite(y))
+        drawn.append(Curve(name, f"c{index % COLOURS}", path))
+    bands = [band for line in series.values() for band in _bands(line, across)]
+    left = [Tick(round(down(value), 1), f"{value:.4g}") for value in ticks(low, high)]
+    below = [_tick(100 * across(round(x)), f"{round(x):,}") for x in _whole_ticks(first, last)]
+    return Chart(tuple(drawn), tuple(bands), tuple(left), tuple(below), x_name)
 
 
-def _framed(parts: list[str]) -> str:
-    """A drawing that keeps its size where the page is narrow, and can be scrolled there."""
-    return f'<div class="chart" tabindex="0">{"".join(parts)}</svg></div>'
+def _bands(line: Sequence[tuple[int, float]], across: object) -> Iterator[Band]:
+    assert callable(across)
+    for broken, run in groupby(line, key=lambda point: not math.isfinite(point[1])):
+        if not broken:
+            continue
+        there = list(run)
+        start, end = 100 * across(there[0][0]), 100 * across(there[-1][0])
+        kinds = ", ".join(sorted({f"{y}" for _, y in there}))
+        many = f" to {there[-1][0]:,}" if len(there) > 1 else ""
+        yield Band(round(start, 2), round(end - start, 2), f"{kinds} at {there[0][0]:,}{many}")
 
 
-def _svg(height: float) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">'
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers from ``low`` to ``high``, about :data:`TICKS` of them."""
+    rough = high / TICKS - low / TICKS
+    if not rough > 0 or not math.isfinite(rough):
+        return [low]
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    begin, end = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [index * step for index in range(begin, end + 1)]
+
+
+def _whole_ticks(first: int, last: int) -> list[int]:
+    between = {round(value) for value in ticks(first, last)} if last > first else set()
+    margin = 0.15 * (last - first)
+    return sorted({first, last} | {x for x in between if first + margin < x < last - margin})
