@@ -5,8 +5,8 @@ This module imports without torch, so that the linter can ask which events the g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from gradlint.events import (
     Backward,
@@ -55,7 +55,8 @@ from gradlint.events import (
     ValueKept,
     WeightsUpdated,
 )
-from gradlint.finding import Finding
+
+from .delivery import OnFinding
 
 if TYPE_CHECKING:
     from .session import Guard as Guard
@@ -113,8 +114,6 @@ EVENTS: frozenset[type[Event]] = frozenset(
 Some it knows without sending them: to it, parameters that are replaced are new subjects without a past, gradients are
 only said to be discarded between the steps that miss them, and an iteration goes one way, whatever others do.
 """
-
-OnFinding = Literal["warn", "raise", "collect"] | Callable[[Finding], object]
 
 __all__ = ["EVENTS", "Guard", "guard"]
 

@@ -20,34 +20,25 @@ from torch.optim import Optimizer
 
 from gradlint.finding import Finding
 
-from . import OnFinding, interception
+from .assembly import needed
+from .calls import BackwardCall, ForwardCall
+from .delivery import FindingError as FindingError
+from .delivery import FindingWarning as FindingWarning
+from .delivery import OnFinding
+from .distributed.ranks import Ranks
 from .errors import explain, note
 from .frames import forget_sites, user_site
-from .interception import BackwardCall, ForwardCall
 from .judging import Judge, selected
-from .modules import KnownModules
 from .page import as_page
-from .ranks import Ranks
+from .patches import interception
 from .recording import Recording
+from .records.modules import KnownModules
 from .reporting import ALONE, told
 from .roster import Roster
-from .witnesses import needed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _unseen = torch._C.DisableTorchFunction
-
-
-class FindingWarning(UserWarning):
-    """The category of the warnings a guard gives."""
-
-
-class FindingError(RuntimeError):
-    """Raised by a guard with ``on_finding="raise"``; ``finding`` says what was found."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(str(finding))
-        self.finding = finding
 
 
 class Guard:

@@ -15,10 +15,11 @@ from torch import nn
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 
 import gradlint
-from gradlint.runtime import Guard, checksums
-from gradlint.runtime.checksums import Content, is_readable, reader
-from gradlint.runtime.exact import SavedTensors
+from gradlint.runtime import Guard
+from gradlint.runtime.records import checksums
+from gradlint.runtime.records.checksums import Content, is_readable, reader
 from gradlint.runtime.sampling import SAMPLE
+from gradlint.runtime.witnesses.exact import SavedTensors
 
 
 @pytest.fixture(params=[checksums.SMALL, 0], ids=["bytes", "sums"])
@@ -325,7 +326,7 @@ def test_a_failure_in_the_hooks_is_told_once_and_stops_nothing(
     def fail(tensor: torch.Tensor) -> None:
         raise KeyError("planted")
 
-    monkeypatch.setattr("gradlint.runtime.exact.reader", fail)
+    monkeypatch.setattr("gradlint.runtime.witnesses.exact.reader", fail)
     weight = torch.ones(3, requires_grad=True)
     with watch():
         for _ in range(3):

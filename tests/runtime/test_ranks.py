@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from gradlint.finding import Finding, Location, Related, Severity
-from gradlint.runtime.ranks import Word, _read, _written, merged
+from gradlint.runtime.distributed.ranks import Word, _read, _written, merged
 from gradlint.runtime.reporting import World, in_words, told
 
 HERE = Path(__file__).parent
