@@ -27,7 +27,6 @@ from gradlint.refusal import Refusal
 from gradlint.selection import Choice
 
 from .filtering import Filter
-from .page import as_page
 from .reporting import ALONE, told
 
 if TYPE_CHECKING:
@@ -334,6 +333,8 @@ class _Watch:
                 stream.write(text)
                 stream.flush()
         if self._guard is not None and watching.html is not None:
+            from .page.rendering import as_page
+
             with _named_in_errors(watching.html):
                 (self._cwd / watching.html).write_text(
                     as_page(findings, self._guard._recording, self._cwd, world), encoding="utf-8", errors="replace"

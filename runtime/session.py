@@ -29,7 +29,7 @@ from .distributed.ranks import Ranks
 from .errors import explain, note
 from .frames import forget_sites, user_site
 from .judging import Judge, selected
-from .page import as_page
+from .page.rendering import as_page
 from .patches import interception
 from .recording import Recording
 from .records.modules import KnownModules

@@ -22,10 +22,10 @@ from gradlint.events import GradientsMeasured
 from gradlint.finding import Finding, Location, Severity
 from gradlint.runtime import Guard
 from gradlint.runtime import recording as recordings
-from gradlint.runtime.charts import HEIGHT, curves, ticks
-from gradlint.runtime.heatmap import heat
-from gradlint.runtime.page import as_page
-from gradlint.runtime.places import Name, shortened
+from gradlint.runtime.page.charts import HEIGHT, curves, ticks
+from gradlint.runtime.page.heatmap import heat
+from gradlint.runtime.page.places import Name, shortened
+from gradlint.runtime.page.rendering import as_page
 from gradlint.runtime.recording import FIRST, LAST, POINTS, Recording
 
 VOID = {"meta", "br", "wbr", "link", "img"}

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from gradlint.finding import Finding, Location
 from gradlint.output.style import shown_place
 
-from .reporting import in_words
+from ..reporting import in_words
 
 if TYPE_CHECKING:
-    from .recording import Happening
+    from ..recording import Happening
 
 CONTEXT = 2  #: lines of source around the one that is meant
 OPEN = 3  #: findings of one rule that are shown before the rest is folded

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from gradlint.finding import Finding
 
 from .cards import anchor
 from .charts import Cell, Row, Rows, Tick, cell
 from .places import Name, Places
-from .recording import Happening
+
+if TYPE_CHECKING:
+    from ..recording import Happening
 
 LANES = 14
 FOUND = 10  #: findings with a row of their own

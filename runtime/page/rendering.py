@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from gradlint.finding import Finding, Site
 
+from ..reporting import ALONE, World, in_short
 from .cards import groups, sentence
 from .charts import COLOURS, HEIGHT, Chart, curves
 from .heatmap import Heat, heat
 from .places import Places
-from .reporting import ALONE, World, in_short
 from .timeline import timeline
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from .recording import Recording
+    from ..recording import Recording
 
 
 def as_page(findings: Sequence[Finding], recording: Recording, cwd: Path, world: World = ALONE) -> str:
