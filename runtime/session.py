@@ -29,6 +29,7 @@ from .distributed.ranks import Ranks
 from .errors import explain, note
 from .frames import forget_sites, user_site
 from .judging import Judge, selected
+from .log import Log
 from .page.rendering import as_page
 from .patches import interception
 from .recording import Recording
@@ -52,6 +53,7 @@ class Guard:
         ignore: str | Iterable[str] | None = None,
         exact: bool | float = False,
         rank_timeout: float = 10.0,
+        logger: Any = None,
     ) -> None:
         for thing in watched:
             if not isinstance(thing, (torch.nn.Module, Optimizer)):
@@ -67,6 +69,7 @@ class Guard:
         self._exact = float(exact)
         self._judge = Judge(selected(select, ignore))
         self._recording = self._judge.recording = Recording()
+        self._log = Log(logger)
         self._lock = threading.RLock()
         self._modules = KnownModules()
         self.active = False  #: whether the guard is watching
@@ -188,8 +191,9 @@ class Guard:
         for thing in things:
             if isinstance(thing, torch.nn.Module):
                 self._modules.add(thing)
+        self._recording.on_norms = self._log.measured if self._log.wanted else None
         witnesses = needed(self._judge, self._recording, self._modules, things, self._exact, self._say_failed)
-        witnesses.append(self._ranks)
+        witnesses += [self._ranks, *([self._log] if self._log.wanted else [])]
         self._roster = Roster(witnesses)
 
     def forward_ended(self, call: ForwardCall) -> None:
@@ -229,7 +233,7 @@ class Guard:
                     handler(call)
                 except Exception as error:  # noqa: BLE001  whatever goes wrong in a witness, the training goes on
                     self._give_up(handler, error)
-        if judge.undelivered and deliver:
+        if deliver and (judge.undelivered or self._log.waiting):
             self._deliver(raising)
 
     def _give_up(self, handler: Any, error: Exception) -> None:
@@ -258,6 +262,9 @@ class Guard:
         fresh = self._judge.fresh()
         if fresh:
             self._ranks.leave(self.findings)
+        failure = self._log.deliver(fresh)
+        if failure is not None:
+            self._say_failed("the logger", failure)
         for finding in fresh:
             if callable(self._on_finding):
                 self._on_finding(finding)

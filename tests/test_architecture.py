@@ -41,6 +41,7 @@ PACKAGES = [
             "judging": ("witnesses", "gradients", "records", "patches", "distributed", "session", "assembly"),
             "distributed": ("witnesses", "gradients", "records", "patches", "session", "assembly"),
             "page": ("witnesses", "gradients", "records", "patches", "distributed", "session", "assembly"),
+            "loggers": ("witnesses", "gradients", "records", "patches", "distributed", "session", "assembly"),
             "integrations": ("witnesses", "gradients", "records", "patches", "assembly"),
         },
     ),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..perlayer import layers
 from .charts import Cell, Row, Rows, cell, column_ticks
 from .places import Name
 
@@ -46,15 +47,6 @@ def heat(after: Name, measured: Sequence[tuple[int, Mapping[str, float]]]) -> He
         least=max(LEAST * len(by_layer), TICK * len(ticks)),
     )
     return Heat(after, f"{10**low:.2g}", f"{10**high:.2g}", rows)
-
-
-def layers(norms: Mapping[str, float]) -> dict[str, float]:
-    """The norms of layers: of their parameters together."""
-    squares: dict[str, float] = {}
-    for name, norm in norms.items():
-        layer = name.rpartition(".")[0] or name
-        squares[layer] = squares.get(layer, 0.0) + norm * norm
-    return {layer: math.sqrt(square) if math.isfinite(square) else square for layer, square in squares.items()}
 
 
 def _cells(name: str, by_layer: Sequence[tuple[int, dict[str, float]]], low: float, high: float) -> tuple[Cell, ...]:
