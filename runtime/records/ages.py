@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..calls import ForwardCall, StepCall
+from ..tensors import memory_of
 from .saved import Saved
 
 if TYPE_CHECKING:
@@ -231,8 +232,8 @@ class Ages:
         if not update.silent:
             changed = {id(parameter) for parameter in parameters}
             return any(id(getattr(node, "variable", None)) in changed for node in nodes)
-        changed = {parameter.untyped_storage().data_ptr() for parameter in parameters}
-        return any(tensor.untyped_storage().data_ptr() in changed for node in nodes for tensor in _saved(node))
+        changed = {memory_of(parameter) for parameter in parameters}
+        return any(memory_of(tensor) in changed for node in nodes for tensor in _saved(node))
 
 
 def _route(node: Any, seen: dict[Any, tuple[Any, int] | None]) -> tuple[int, ...]:
