@@ -129,6 +129,8 @@ class DataWrites:
             if source is not None:
                 self._writes.tell(source if source._base is None else source._base, how, site)
             if alias is not None and alias.whole() is not None:  # or nothing is left of it but its values
+                if alias.view.is_parameter.is_true and source is not None:
+                    self._writes.add_behind(source, site)
                 taken = alias.taken_at if alias.taken_at.line != site.line else None
                 self._judge.send(DataWritten(site=site, tensor=alias.view, how=how, taken_at=taken))
 
