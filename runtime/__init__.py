@@ -150,7 +150,7 @@ def guard(
         ignore: codes, prefixes of codes, or names of the rules to leave out.
         exact: True compares the values saved for backward with those it uses, bit by bit, and so finds changes that
             nothing else notices; a fraction such as ``1 / 20`` does so on a random sample of the steps.  It takes
-            hooks on saved tensors, under which ``torch.func.grad`` does not work.
+            hooks on saved tensors; where ``torch.func`` forbids these, nothing is compared.
         rank_timeout: seconds that rank 0 waits at the end for what other ranks found.
         logger: where findings and gradient norms are told as they come: a ``SummaryWriter``, a run of Weights & Biases
             or MLflow or one of these two modules, a function of numbers by name and a step, or a

@@ -28,6 +28,7 @@ from gradlint.events import (
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
+    Step,
     TensorKept,
     ValueKept,
 )
@@ -44,6 +45,7 @@ from .records.writes import Writes
 from .witnesses.accumulation import DefeatedAccumulation
 from .witnesses.activations import Activations
 from .witnesses.attributes import PlainAttributes
+from .witnesses.by_hand import UpdatesByHand
 from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
 from .witnesses.dropouts import Dropouts
@@ -91,12 +93,16 @@ def needed(
     witnesses: list[object] = [recording, ages]
     recording.graphs_alive = ages.alive
     ownership = None
+    by_hand: list[UpdatesByHand] = []
     if judge.listens(OptimizerChecked):
         ownership = Ownership(judge, modules, recording, [thing for thing in things if isinstance(thing, Optimizer)])
         witnesses.append(ownership)
     if judge.listens(*GRADIENT_EVENTS, *OF_PASSES, OptimizerChecked):
         history = GradientHistory(judge, modules, ownership)
         history.watch(_parameters(things))
+        if judge.follows(Step):
+            by_hand.append(UpdatesByHand(history, writes))
+            witnesses += by_hand  # before the history: what was applied, and then cleared, is told in this order
         witnesses += [BackwardPasses(judge, writes, cuts, ages), history, Modes(judge)]
         if judge.listens(*SCALING_EVENTS):
             witnesses.append(Scaling(history))
@@ -116,22 +122,24 @@ def needed(
         (judge.listens(BackwardAsked), lambda: lost),
     )
     witnesses += [build() for is_needed, build in made if is_needed]
-    return witnesses + _of_functions(judge, writes, lost, failed)
+    return witnesses + _of_functions(judge, writes, lost, by_hand, failed)
 
 
-def _of_functions(judge: Judge, writes: Writes, lost: LostGraphs, failed: Failed) -> list[object]:
+def _of_functions(
+    judge: Judge, writes: Writes, lost: LostGraphs, by_hand: list[UpdatesByHand], failed: Failed
+) -> list[object]:
     """Those that watch functions of torch."""
     evaluations = [TrainingModeEvaluations(judge)] if judge.listens(OutputMeasured) else []
     accumulations = [DefeatedAccumulation(judge)] if judge.follows(PeriodicStep) else []
+    activations = [Activations(judge)] if judge.listens(LossCalled, LogTaken) else []
     made: tuple[tuple[bool, Callable[[], Follower]], ...] = (
-        (judge.listens(LossCalled, LogTaken), lambda: Activations(judge)),
         (judge.listens(BackwardAsked, RequiresGradSet), lambda: lost),
         (judge.listens(GradOfTensorRead), lambda: GradientReads(judge)),
         (judge.listens(DropoutCalled), lambda: Dropouts(judge)),
-        (judge.listens(DataWritten, SavedTensorChanged), lambda: DataWrites(judge, writes)),
+        (judge.listens(DataWritten, SavedTensorChanged) or bool(by_hand), lambda: DataWrites(judge, writes)),
     )
-    witnesses: list[Follower] = [*evaluations, *accumulations]
-    followers = witnesses + [build() for is_needed, build in made if is_needed]
+    witnesses: list[Follower] = [*evaluations, *accumulations, *activations]
+    followers = [*witnesses, *by_hand] + [build() for is_needed, build in made if is_needed]
     if not followers:
         return []
     functions = WatchedFunctions(writes, failed, followers)

@@ -151,6 +151,11 @@ class SwapCall:
 
 
 @dataclass(slots=True, eq=False)
+class HooksCall:
+    """Hooks on saved tensors are about to be forbidden in this thread, or are allowed again."""
+
+
+@dataclass(slots=True, eq=False)
 class FlagCall:
     """``requires_grad`` of a module was assigned, as if it were a tensor."""
 

@@ -26,6 +26,19 @@ BOUNDS = "clamp clamp_ clamp_max clamp_min clip nan_to_num"
 
 RESIZES = (F.interpolate, F.upsample)
 ADDS = (torch.add, torch.Tensor.add, torch.Tensor.add_)
+MULTIPLIES = (torch.mul, torch.Tensor.mul, torch.Tensor.mul_)
+NEGATES = (torch.neg, torch.Tensor.neg)
+#: Methods and functions whose result is computed from all that they are given.
+COMPUTES = (
+    "__rsub__ __rtruediv__ add addcdiv addcmul clamp clip clone detach div exp lerp maximum minimum mul neg norm pow "
+    "reciprocal rsqrt rsub sign sqrt square sub sum true_divide where"
+)
+#: Methods that write what is computed from what they are given.
+STORES = "__setitem__ add_ addcdiv_ addcmul_ clamp_ copy_ div_ lerp_ mul_ neg_ sqrt_ sub_"
+#: Methods that write what has nothing to do with what was there.
+FILLS = "bernoulli_ exponential_ fill_ normal_ random_ uniform_ zero_"
+#: Methods whose result is a number, or a list of them.
+COUNTS = "__float__ item tolist"
 PROBABILITIES = ("softmax", "sigmoid")
 LOGARITHMS = (torch.log, torch.Tensor.log, torch.Tensor.log_)
 SMALL = 1e-2  #: up to which a number that is added is there against ``log(0)``

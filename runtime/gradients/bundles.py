@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..cohorts import Subject
-from ..tensors import unseen_by_modes
+from ..tensors import holds_values, unseen_by_modes
 
 Found = Sequence[torch.Tensor | None]  # the gradients of a bundle as they are now
 _NONE = repeat(None)
@@ -162,17 +162,21 @@ def versions(grads: Found) -> list[int]:
 
 
 def version(tensor: torch.Tensor) -> int:
-    """How often a tensor was changed in place; for a sharded one, its local part is what gradients are added to."""
+    """How often a tensor was changed in place; gradients are added to a sharded one or to its local part."""
     try:
-        return tensor._version if type(tensor) is Tensor else int(getattr(tensor, "_local_tensor", tensor)._version)
+        if type(tensor) is Tensor:
+            return tensor._version
+        local = getattr(tensor, "_local_tensor", None)
+        return tensor._version + (0 if local is None else int(local._version))
     except RuntimeError:  # inference tensors do not count
         return -1
 
 
 def norms(found: Found) -> list[torch.Tensor | None]:
-    """The norm of each tensor, left on its device; unseen by function and dispatch modes."""
+    """The norm of each tensor that has one, left on its device; unseen by function and dispatch modes."""
     with torch.no_grad(), torch._C.DisableTorchFunction(), unseen_by_modes():
-        return [None if one is None else torch.linalg.vector_norm(_values(one)) for one in found]
+        values = [None if one is None else _values(one) for one in found]
+        return [torch.linalg.vector_norm(one) if one is not None and holds_values(one) else None for one in values]
 
 
 def are_zero(norms: Found) -> list[bool]:

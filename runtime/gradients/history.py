@@ -98,6 +98,28 @@ class GradientHistory:
         self._catch_up()
         self._send(event, bundles)
 
+    def stepped_by_hand(self, site: FrameSite, applied: Sequence[tuple[torch.Tensor, torch.Tensor, int]]) -> None:
+        """The program has moved parameters along their gradients itself.
+
+        Args:
+            site: where it did.
+            applied: parameters, their gradients, and the versions these had at that time.
+        """
+        versions = {id(parameter): (grad, version) for parameter, grad, version in applied}
+        parameters = [parameter for parameter, _, _ in applied]
+        self._catch_up()
+        self._met(parameters)
+        self._settle_doubts(self.of(parameters), site)
+        bundles = [bundle for bundle in self.of(parameters) if not bundle.scaled]
+        for bundle in bundles:
+            known = [versions[id(parameter())] for parameter in bundle.parameters]
+            bundle.grads = [weakref.ref(grad) for grad, _ in known]
+            bundle.versions = [version for _, version in known]
+        self._send(Step(site=site, by_hand=True), bundles)
+        for bundle in bundles:
+            bundle.reached = bundle.spent = True
+            bundle.added = False
+
     # --- what is told by the interception --------------------------------------------------------------------
 
     def module_met(self, call: ForwardCall) -> None:
@@ -204,7 +226,7 @@ class GradientHistory:
         else:
             self._rounds += 1
         self._alike = alike
-        if self._rounds >= ALIKE and steps.count > PATIENCE:
+        if self._rounds >= ALIKE and steps.count >= PATIENCE:
             parameters = [parameter for group in call.optimizer.param_groups for parameter in group["params"]]
             if bundle.put_in_order(parameters):
                 self._round = Round(bundle, call.optimizer, backward, event)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from ..judging import Judge
     from ..records.modules import KnownModules
 
-PATIENCE = 10  #: steps after which a gradient that was never there is reported
-PATIENCE_AT_END = 5
+PATIENCE = 5  #: steps, without which nothing is said of gradients that were never there
 
 
 class Owners(Protocol):
@@ -35,7 +34,7 @@ class Owners(Protocol):
 
 
 class Unreached:
-    """Reports parameters that have never had a gradient, after some steps of their optimizer."""
+    """Reports, at the end, parameters that have never had a gradient in all the steps of their optimizer."""
 
     def __init__(self, judge: Judge, modules: KnownModules, owners: Owners | None) -> None:
         self._judge = judge
@@ -55,29 +54,25 @@ class Unreached:
         """After several steps: which gradients have never been there?"""
         steps.count += 1
         steps.site = call.site
-        if steps.count == PATIENCE_AT_END:
+        if steps.count == PATIENCE:
             self._suspect(call.optimizer, steps, bundles)
-        elif steps.count == PATIENCE:
-            self._tell(id(call.optimizer))
 
     def finish(self) -> None:
-        """The guard ends: say of shorter trainings, too, what was never reached."""
-        for key in list(self._suspects):
-            self._tell(key)
+        """The guard ends: a loss that sets in late, or an expert that is seldom asked, has come by now."""
+        for steps, names in self._suspects.values():
+            self._tell(steps, tuple(names.values()))
+        self._suspects = {}
 
     def _suspect(self, optimizer: Optimizer, steps: OptimizerSteps, bundles: Iterable[Bundle]) -> None:
         """Remember the names now: at the end, the model may be gone."""
         found = unreached(bundles)
         lost = set() if self._owners is None or not found else self._owners.lost(optimizer, found)
-        trainable = [parameter for parameter in found if parameter.requires_grad and id(parameter) not in lost]
+        # A sharded parameter may have no elements on this rank: nothing is missing there.
+        trainable = [one for one in found if one.requires_grad and one.numel() and id(one) not in lost]
         names = dict(zip(map(id, trainable), self._modules.names(trainable), strict=True))
         self._suspects[id(optimizer)] = steps, names
 
-    def _tell(self, key: int) -> None:
-        if key not in self._suspects:
-            return
-        steps, suspects = self._suspects.pop(key)
-        names = tuple(suspects.values())
+    def _tell(self, steps: OptimizerSteps, names: tuple[str, ...]) -> None:
         if steps.unprepared and self._judge.checks(Step):
             return  # each of its steps was told to be in vain
         if names and steps.site is not None:

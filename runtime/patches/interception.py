@@ -31,7 +31,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from ..calls import BackwardCall, ForwardCall, LayerCall, ModeCall, PlaceCall, ScheduleCall, StepCall, Watcher
 from ..frames import FrameSite, is_foreign, site_of, user_site
-from ..tensors import tensors_in
+from ..tensors import inside_backward, tensors_in
 from .replacements import replacements
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Thread(threading.local):
         self.steps: list[tuple[int, int, StepCall | None]] = []  # (optimizer id, frame id, call)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Patch:
     """What is installed, and for whom."""
 
@@ -93,11 +93,6 @@ def deactivate(guard: Watcher) -> None:
         _patch.guards = tuple(other for other in _patch.guards if other is not guard)
         if not _patch.guards:
             _uninstall()
-
-
-def inside_backward() -> bool:
-    """Whether this thread is executing part of a backward pass (a hook, a recomputed forward)."""
-    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def _watching() -> tuple[Watcher, ...]:

@@ -16,7 +16,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_
 from torch.optim import Optimizer
 
-from ..calls import BuildCall, ClipCall, FlagCall, ScalerCall, SwapCall, Watcher
+from ..calls import BuildCall, ClipCall, FlagCall, HooksCall, ScalerCall, SwapCall, Watcher
 from ..frames import FrameSite, is_foreign, site_of, user_site
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def replacements(watching: Watching, every: Watching) -> Iterator[tuple[Any, str
     yield Optimizer, "__init__", _builder(watching)
     yield torch.nn.Module, "__setattr__", _setter(watching)
     yield torch.utils, "swap_tensors", _swapping(every)
+    yield torch._C._autograd, "_saved_tensors_hooks_disable", _disabling(watching)
+    yield torch._C._autograd, "_saved_tensors_hooks_enable", _enabling(watching)
 
 
 def _scaler_method(name: str, watching: Watching) -> Build:
@@ -124,6 +126,32 @@ def _swapping(every: Watching) -> Build:
             before(*tensors, **named)
 
         return swap_tensors
+
+    return build
+
+
+def _disabling(watching: Watching) -> Build:
+    """``torch.func`` forbids hooks on saved tensors, and raises where there are any."""
+
+    def build(before: Callable[..., None]) -> Callable[..., None]:
+        def disable(*args: Any, **kwargs: Any) -> None:
+            for guard in watching():
+                guard.tell("hooks_disabled", HooksCall(), raising=False, deliver=False)
+            before(*args, **kwargs)
+
+        return disable
+
+    return build
+
+
+def _enabling(watching: Watching) -> Build:
+    def build(before: Callable[..., None]) -> Callable[..., None]:
+        def enable(*args: Any, **kwargs: Any) -> None:
+            before(*args, **kwargs)
+            for guard in watching():
+                guard.tell("hooks_enabled", HooksCall(), raising=False, deliver=False)
+
+        return enable
 
     return build
 

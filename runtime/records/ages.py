@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..calls import ForwardCall, StepCall
-from .saved import Saved
+from ..tensors import memory_of
+from .saved import saved_by
+from .walks import nodes_below
 
 if TYPE_CHECKING:
     from ..frames import FrameSite
@@ -217,10 +219,10 @@ class Ages:
 
     def _stamped(self, roots: Iterable[Any]) -> Iterator[tuple[Stamp, list[Any]]]:
         """The stamps in a graph, each with the nodes below it."""
-        for node in _below(roots):
+        for node in nodes_below(roots):
             stamp = node.metadata.get(self._key)
             if stamp is not None and stamp.freed_at is None:
-                yield stamp, list(_below([node]))
+                yield stamp, list(nodes_below([node]))
 
     def _needs(self, nodes: list[Any], update: Update) -> bool:
         """Whether the backward pass of any of the nodes reads a parameter that the step has changed.
@@ -231,8 +233,8 @@ class Ages:
         if not update.silent:
             changed = {id(parameter) for parameter in parameters}
             return any(id(getattr(node, "variable", None)) in changed for node in nodes)
-        changed = {parameter.untyped_storage().data_ptr() for parameter in parameters}
-        return any(tensor.untyped_storage().data_ptr() in changed for node in nodes for tensor in _saved(node))
+        changed = {memory_of(parameter) for parameter in parameters}
+        return any(memory_of(tensor) in changed for node in nodes for tensor in saved_by(node))
 
 
 def _route(node: Any, seen: dict[Any, tuple[Any, int] | None]) -> tuple[int, ...]:
@@ -242,32 +244,3 @@ def _route(node: Any, seen: dict[Any, tuple[Any, int] | None]) -> tuple[int, ...
         node, index = edge
         route.append(index)
     return tuple(reversed(route))
-
-
-def _below(roots: Iterable[Any]) -> Iterator[Any]:
-    """All nodes of a graph, from its roots on."""
-    nodes = [node for node in roots if node is not None]
-    seen = set(nodes)
-    while nodes:
-        node = nodes.pop()
-        yield node
-        for child, _ in node.next_functions:
-            if child is not None and child not in seen:
-                seen.add(child)
-                nodes.append(child)
-
-
-def _saved(node: Any) -> Iterator[torch.Tensor]:
-    """What a node has saved.  What hooks of the user's have packed is left packed: unpacking may compute it again."""
-    for name in dir(node):
-        if name.startswith("_raw_saved_"):
-            try:
-                value = getattr(node, name)
-            except RuntimeError:  # it was freed
-                continue
-            for saved in value if isinstance(value, tuple) else (value,):
-                data = saved.data
-                if isinstance(data, Saved):
-                    yield data.tensor
-                elif saved.unpack_hook is None and data is not None:
-                    yield data

@@ -1,10 +1,10 @@
-"""Tensors that were saved for backward while their values are compared."""
+"""Tensors that were saved for backward: what a node holds, and what is compared of it."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .checksums import Content
 
@@ -41,3 +41,19 @@ class Saved:
     site: FrameSite
     now: Callable[[], Content | None]  #: what it holds; None where its memory has been given back
     content: Content | None  #: what it held when it was saved; None where that cannot be read
+
+
+def saved_by(node: Any) -> Iterator[torch.Tensor]:
+    """What a node has saved.  What hooks of the user's have packed is left packed: unpacking may compute it again."""
+    for name in dir(node):
+        if name.startswith("_raw_saved_"):
+            try:
+                value = getattr(node, name)
+            except RuntimeError:  # it was freed
+                continue
+            for saved in value if isinstance(value, tuple) else (value,):
+                data = saved.data
+                if isinstance(data, Saved):
+                    yield data.tensor
+                elif saved.unpack_hook is None and data is not None:
+                    yield data

@@ -59,12 +59,15 @@ class Walks(Resting):
 def below(roots: Iterable[Any]) -> Iterator[Any]:
     """The nodes of the graphs of tensors, or of gradient edges, save those that accumulate: they outlive graphs."""
     nodes = [root.node if hasattr(root, "node") else root.grad_fn for root in roots]
-    seen = {node for node in nodes if node is not None}
-    nodes = list(seen)
+    return (node for node in nodes_below(nodes) if type(node) is not _AccumulateGrad)
+
+
+def nodes_below(roots: Iterable[Any]) -> Iterator[Any]:
+    """All nodes of a graph, from its roots on."""
+    nodes = [node for node in roots if node is not None]
+    seen = set(nodes)
     while nodes:
         node = nodes.pop()
-        if type(node) is _AccumulateGrad:
-            continue
         yield node
         for child, _ in node.next_functions:
             if child is not None and child not in seen:

@@ -14,14 +14,46 @@ from gradlint.facts import Fact, known, unknown
 
 from ..frames import FrameSite, calling_frame, site_of, user_site
 from ..judging import Judge
-from ..torch_functions import ADDS, APPLIES, BOUNDS, KEEPS, LOGARITHMS, LOSSES, PROBABILITIES, RESIZES, SMALL
+from ..torch_functions import (
+    ADDS,
+    APPLIES,
+    BOUNDS,
+    KEEPS,
+    LOGARITHMS,
+    LOSSES,
+    MULTIPLIES,
+    NEGATES,
+    PROBABILITIES,
+    RESIZES,
+    SMALL,
+)
 
 if TYPE_CHECKING:
-    from ..calls import SwapCall
+    from ..calls import BackwardCall, SwapCall
 
 MANY = 4096  #: tensors, above which those that are gone are forgotten
 
-_Known = dict[int, tuple[weakref.ref[torch.Tensor], str, FrameSite]]
+_Entry = tuple[weakref.ref[torch.Tensor], str, FrameSite]
+_Known = dict[int, _Entry]
+
+
+class _Log:
+    """The logarithm of probabilities to which a small number was added."""
+
+    __slots__ = ("_activation", "event", "result")
+
+    def __init__(self, event: LogTaken, entry: _Entry) -> None:
+        self.event = event
+        self.result: weakref.ref[torch.Tensor] | None = None
+        self._activation = entry[1:]
+
+    def is_of(self, entry: _Entry) -> bool:
+        """Whether it is of the probabilities that this is known of."""
+        return entry[1:] == self._activation
+
+    def gave(self, tensor: Any) -> bool:
+        """Whether the tensor is the logarithm."""
+        return self.result is not None and self.result() is tensor
 
 
 class Activations:
@@ -31,7 +63,9 @@ class Activations:
         self._judge = judge
         self._known: _Known = {}
         self._nudged: _Known = {}  # a small number was added
+        self._negated: _Known = {}
         self._bounded: _Known = {}  # probabilities that were kept from 0, or from 1
+        self._logs: list[_Log] = []  # of probabilities and a small number, which may become entropies
 
     def before(self) -> dict[Any, Callable[..., None]]:
         """What to do before a loss, which may raise."""
@@ -51,12 +85,20 @@ class Activations:
             for owner in (torch.Tensor, torch):
                 if (function := getattr(owner, name, None)) is not None:
                     found[function] = self._bound
-        return found | dict.fromkeys(RESIZES, self._kept) | dict.fromkeys(ADDS, self._added)
+        for functions, handler in (
+            (RESIZES, self._kept),
+            (NEGATES, self._turned),
+            (ADDS, self._added),
+            (LOGARITHMS, self._logged),
+            (MULTIPLIES, self._multiplied),
+        ):
+            found |= dict.fromkeys(functions, handler)
+        return found
 
     def tensors_swapped(self, call: SwapCall) -> None:
         """Forget tensors that become others."""
         for tensor in call.tensors:
-            for known_tensors in (self._known, self._nudged, self._bounded):
+            for known_tensors in (self._known, self._nudged, self._negated, self._bounded):
                 known_tensors.pop(id(tensor), None)
 
     def _applied(self, activation: str) -> Callable[..., None]:
@@ -70,6 +112,12 @@ class Activations:
         if entry is not None:
             for part in result if isinstance(result, (tuple, list)) else (result,):
                 self._know(part, entry[1], entry[2])
+
+    def _turned(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        entry = _entry(self._known, args[0]) if args else None
+        if entry is not None and isinstance(result, torch.Tensor):
+            _forget_dead(self._negated)
+            self._negated[id(result)] = weakref.ref(result), entry[1], entry[2]
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None
@@ -95,8 +143,35 @@ class Activations:
             return
         shaped: Fact[str] = known(entry[1])
         view = Tensor(activation=shaped, activation_at=entry[2])
-        site = site_of(frame)
-        self._judge.send(LogTaken(site=site, input=view, activation=shaped))
+        event = LogTaken(site=site_of(frame), input=view, activation=shaped)
+        if _entry(self._known, given):
+            self._judge.send(event)
+        else:
+            self._logs.append(_Log(event, entry))
+
+    def _logged(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if self._logs and self._logs[-1].result is None and isinstance(result, torch.Tensor):
+            self._logs[-1].result = weakref.ref(result)
+
+    def _multiplied(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """A logarithm that is multiplied by the probabilities it is of belongs to an entropy."""
+        if self._logs and len(args) == 2:
+            for one, other in (args, args[::-1]):
+                entry = _entry(self._known, other) or _entry(self._negated, other)
+                if entry is not None:
+                    self._logs = [log for log in self._logs if not (log.is_of(entry) and log.gave(one))]
+
+    def _tell_logs(self) -> None:
+        logs, self._logs = self._logs, []
+        for log in logs:
+            self._judge.send(log.event)
+
+    def backward_begins(self, _: BackwardCall) -> None:
+        self._tell_logs()
+
+    def finish(self, _: FrameSite) -> None:
+        """The guard ends."""
+        self._tell_logs()
 
     def _lost(self, loss: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -126,7 +201,7 @@ class Activations:
         )
 
 
-def _entry(tensors: _Known, tensor: Any) -> tuple[weakref.ref[torch.Tensor], str, FrameSite] | None:
+def _entry(tensors: _Known, tensor: Any) -> _Entry | None:
     entry = tensors.get(id(tensor))
     return entry if entry is not None and entry[0]() is tensor else None
 

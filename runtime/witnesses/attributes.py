@@ -38,7 +38,7 @@ ADDING = ("append", "extend", "insert", "setdefault", "update")
 _OWN = frozenset(vars(nn.Module()))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Suspect:
     """Something that no module has registered, as far as is known."""
 

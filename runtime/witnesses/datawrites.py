@@ -15,6 +15,7 @@ from gradlint.facts import known
 from ..frames import FrameSite, calling_frame, site_of
 from ..judging import Judge
 from ..records.writes import Writes
+from ..tensors import memory_of
 
 if TYPE_CHECKING:
     from ..calls import SwapCall
@@ -110,6 +111,7 @@ class DataWrites:
             )
             site = site_of(frame)
             self._writes.add(tensor, site)
+            self._writes.tell(tensor, ".data = …", site)
             self._judge.send(DataWritten(site=site, tensor=view, how=".data = …"))
 
     def _written(self, how: str) -> Callable[..., None]:
@@ -123,7 +125,12 @@ class DataWrites:
             site = site_of(frame)
             self._writes.add(written, site)
             alias = self._alias(written)
+            source = written if alias is None else alias.source()
+            if source is not None:
+                self._writes.tell(source if source._base is None else source._base, how, site)
             if alias is not None and alias.whole() is not None:  # or nothing is left of it but its values
+                if alias.view.is_parameter.is_true and source is not None:
+                    self._writes.add_behind(source, site)
                 taken = alias.taken_at if alias.taken_at.line != site.line else None
                 self._judge.send(DataWritten(site=site, tensor=alias.view, how=how, taken_at=taken))
 
@@ -146,4 +153,4 @@ def _is_trained(tensor: torch.Tensor) -> bool:
 
 
 def _shares(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    return memory_of(one) == memory_of(other)

@@ -153,7 +153,7 @@ class TrainingModeEvaluations(Resting):
 
     def mode_set(self, call: ModeCall) -> None:
         """Training mode that was asked for is meant, until there is training."""
-        self._asked = [one for one in self._asked if one.module() not in (None, call.module)]
+        self._asked = [one for one in self._asked if (module := one.module()) is not None and module is not call.module]
         if call.training:
             self._asked.append(_Asked(call.module))
             self.wake()

@@ -4,7 +4,7 @@ Of every tensor an operation saves, the content is read, and read again where ba
 one, a checksum of any other.  On a device, sums stay there until the pass is over.
 
 Hooks on saved tensors switch PyTorch's own in-place check off, so the version is compared here too, and the same error
-raised.  ``torch.func.grad`` refuses to work under such hooks, which is one reason why this is opt-in.
+raised.  Where ``torch.func`` forbids such hooks, they are taken away, and put back afterwards.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -22,7 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from gradlint.events import SavedTensorChanged, Tensor
 from gradlint.facts import FALSE, known
 
-from ..calls import BackwardCall, StepCall
+from ..calls import BackwardCall, HooksCall, StepCall
 from ..frames import FrameSite, user_site
 from ..judging import Judge
 from ..records.checksums import Content, is_readable, reader
@@ -139,7 +140,8 @@ def _give_up(sinks: Iterable[Comparing], error: Exception) -> None:
         sink.give_up(error)
 
 
-class _Comparison(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Comparison:
     """A saved tensor that backward uses, and is or may be another one; sums on a device are read after the pass."""
 
     saved: Saved
@@ -193,6 +195,13 @@ class SavedTensors:
         if call.within is None:
             self._next_step()
 
+    def hooks_disabled(self, _: HooksCall) -> None:
+        """Nothing may be on saved tensors for a while, as under ``torch.func.grad``."""
+        _withdraw()
+
+    def hooks_enabled(self, _: HooksCall) -> None:
+        self._watch(self.active and self._countdown == 0)
+
     def finish(self, _: FrameSite) -> None:
         """The guard ends.  Graphs that outlive it can still be walked."""
         self.active = False
@@ -232,14 +241,22 @@ class SavedTensors:
         _hooks.sinks = (*others, self) if watching else others
         _hooks.references = tuple(weakref.ref(sink) for sink in _hooks.sinks)
         top = _hooks_of_torch._top_saved_tensors_default_hooks(False)
-        if _hooks.sinks and not _hooks.pushed and top is None:
+        allowed = _hooks_of_torch._saved_tensors_hooks_is_enabled()
+        if _hooks.sinks and not _hooks.pushed and top is None and allowed:
             _hooks_of_torch._push_saved_tensors_default_hooks(_pack, _unpack)
             _hooks.pushed = True
-        elif not _hooks.sinks and _hooks.pushed and top is not None and top[0] is _pack:
-            _hooks_of_torch._pop_saved_tensors_default_hooks()
-            _hooks.pushed = False
+        elif not _hooks.sinks:
+            _withdraw()
         if not _hooks.sinks:
             _hooks.call = _hooks.site = None
+
+
+def _withdraw() -> None:
+    """Take the hooks from this thread, unless somebody has put others upon them."""
+    top = _hooks_of_torch._top_saved_tensors_default_hooks(True)
+    if _hooks.pushed and top is not None and top[0] is _pack:
+        _hooks_of_torch._pop_saved_tensors_default_hooks()
+        _hooks.pushed = False
 
 
 def _different(compared: list[_Comparison]) -> Iterator[_Comparison]:

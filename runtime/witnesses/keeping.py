@@ -39,7 +39,7 @@ PARTS = 8  #: of an item of a list
 DEPTH = 3  #: of attributes and containers below a variable
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Keeper:
     """A variable, or what hangs on it, that keeps graphs."""
 

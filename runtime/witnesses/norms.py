@@ -10,7 +10,7 @@ import torch
 
 from gradlint.events import GradientsMeasured
 
-from ..tensors import unseen_by_modes
+from ..tensors import holds_values, unseen_by_modes
 
 if TYPE_CHECKING:
     from ..calls import StepCall
@@ -35,7 +35,7 @@ class _Kept:
         self.norms = norms
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Measurement:
     """Norms on their way from a device."""
 
@@ -75,7 +75,7 @@ class GradientNorms:
             (parameter, grad)
             for group in optimizer.param_groups
             for parameter in group["params"]
-            if (grad := parameter.grad) is not None and grad.layout is torch.strided
+            if (grad := parameter.grad) is not None and holds_values(_local(grad))
         ]
         site = self._recording.walked_at
         if found and site is not None:
@@ -143,6 +143,7 @@ def _local(grad: Any) -> torch.Tensor:
 def _norms(grads: list[torch.Tensor]) -> list[torch.Tensor]:
     """The norms, in single precision at least: a sum of squares soon leaves the range of half precision."""
     if {grad.dtype for grad in grads} != {torch.float32}:
+        grads = [torch.view_as_real(grad) if grad.is_complex() else grad for grad in grads]
         grads = [grad if grad.dtype in (torch.float32, torch.float64) else grad.float() for grad in grads]
         return [norm.to(torch.float32) for norm in torch._foreach_norm(grads)]
     return list(torch._foreach_norm(grads))

@@ -47,7 +47,7 @@ class _Owner:
         self.told = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Placed:
     """Parameters that took their place beside others, which an optimizer owned already."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -27,10 +27,13 @@ from ..frames import FrameSite
 from ..judging import Judge
 from ..records.ages import Ages, Update
 from ..records.cuts import Cuts
+from ..records.walks import nodes_below
 from ..records.writes import Writes
 
 Kind = tuple["FrameSite", bool, bool, bool, tuple[bool, bool, torch.device, bool] | None]
 
+NODES = 5000  #: of a graph that are asked for what they have saved
+LOOKS = 8  #: for each place where parameters are written through ``.data``
 STAMPED = 4  #: passes whose graphs are stamped in any case
 
 FREED = "backward through the graph a second time"
@@ -54,6 +57,7 @@ class BackwardPasses:
         self._cuts = cuts
         self._writes = writes
         self._key = f"gradlint.{next(_guards)}"
+        self._looks: Counter[FrameSite] = Counter()
         self._serials: dict[FrameSite, int] = {}
         self._sites: list[FrameSite] = []
         self._freeing = 0  # passes that freed their graphs
@@ -65,6 +69,8 @@ class BackwardPasses:
         self._accepted: dict[Kind, Backward] = {}  # no check objects to them
 
     def backward_begins(self, call: BackwardCall) -> None:
+        if self._writes.behind:
+            self._find_written(call)
         self._stale = self._ages.stale(map(_node, call.roots)) if self._ages.updates else []
         silent = [update for update in self._stale if update.silent] if self._stale else []
         root = call.roots[0] if call.roots else None
@@ -81,6 +87,26 @@ class BackwardPasses:
         if described is not None and described[0] and described[1]:
             view = self._cuts.described(root, call.event.root)
             self._judge.send(BackwardAsked(site=call.site, root=view))
+
+    def _find_written(self, call: BackwardCall) -> None:
+        """Parameters that were written through ``.data`` since the graph was built that needs them."""
+        written = [one for one in self._writes.behind if self._looks[one.site] < LOOKS]
+        for site in {one.site for one in written}:
+            self._looks[site] += 1
+        for node in itertools.islice(nodes_below(map(_node, call.roots)), NODES) if written else ():
+            for one in written:
+                if one.is_needed_by(node):
+                    written = [other for other in written if other.site != one.site]
+                    self._judge.send(
+                        SavedTensorChanged(
+                            site=call.site,
+                            tensor=Tensor(is_parameter=TRUE),
+                            operation=node.name(),
+                            noticed=FALSE,
+                            changed_at=one.site,
+                        )
+                    )
+                    break
 
     def backward_ended(self, call: BackwardCall) -> None:
         if self._is_ordinary(call) and self._ages.walked_again(call.roots, call.site):
