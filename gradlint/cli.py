@@ -278,6 +278,11 @@ def rule(ctx: click.Context, name: str | None, everything: bool, output_format: 
     metavar="SECONDS",
     help="How long rank 0 of a distributed training waits at the end for what the other ranks saw.",
 )
+@click.option(
+    "--include-libraries",
+    is_flag=True,
+    help="Tell what is found in code of installed packages, too; else it is counted.",
+)
 @click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help="How to tell the findings. [default: text]")
 @click.option(
     "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Report there, not on standard error."

@@ -52,6 +52,7 @@ class NonfiniteGradient(Rule):
     name = "nonfinite-gradient"
     severity = Severity.ERROR
     fix = None
+    concerns_values = True
     remedy = "find the operation with torch.autograd.detect_anomaly(); clip, scale or add an epsilon there"
 
     @on(GradientsMeasured)

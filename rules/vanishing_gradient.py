@@ -53,6 +53,7 @@ class VanishingGradient(Rule):
     severity = Severity.WARNING
     opt_in = True
     fix = None
+    concerns_values = True
     remedy = "look at initialisation, normalisation and learning rate; clip gradients that explode"
 
     @on(GradientsMeasured)

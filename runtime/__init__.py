@@ -126,6 +126,7 @@ def guard(
     exact: bool | float = False,
     rank_timeout: float = 10.0,
     logger: Any = None,
+    include_libraries: bool = False,
 ) -> Guard:
     """Watch the training that runs inside: a context manager, and a decorator.
 
@@ -155,6 +156,8 @@ def guard(
         logger: where findings and gradient norms are told as they come: a ``SummaryWriter``, a run of Weights & Biases
             or MLflow or one of these two modules, a function of numbers by name and a step, or a
             :class:`~gradlint.runtime.loggers.Logger`.  A logger that raises is told nothing more.
+        include_libraries: tell what is found in code of installed packages, too, which is otherwise only counted, and
+            kept in ``library_findings``.  Places are those where your own code calls it.
 
     Raises:
         ModuleNotFoundError: torch is not installed.
@@ -170,6 +173,7 @@ def guard(
         exact=exact,
         rank_timeout=rank_timeout,
         logger=logger,
+        include_libraries=include_libraries,
     )
     return made
 

@@ -160,10 +160,10 @@ class Ranks(Resting):
 
 def merged(own: Sequence[Finding], heard: Mapping[int, Word]) -> list[Finding]:
     """The findings of all ranks, each mistake once, with the ranks that saw it; first those of rank 0 in its order."""
-    found: dict[tuple[str, Location], Finding] = {}
+    found: dict[tuple[object, ...], Finding] = {}
     for rank, findings in sorted({0: tuple(own), **{rank: word.findings for rank, word in heard.items()}}.items()):
         for finding in findings:
-            key = (finding.code, finding.location)
+            key = finding.identity
             before = found.get(key)
             found[key] = (
                 dataclasses.replace(finding, ranks=(rank,))
@@ -206,6 +206,7 @@ def _finding(
     location: dict[str, Any],
     related: list[dict[str, Any]],
     cause: dict[str, Any] | None,
+    inside: dict[str, Any] | None,
     ranks: list[int],
     **plain: Any,
 ) -> Finding:
@@ -214,6 +215,7 @@ def _finding(
         location=Location(**location),
         related=tuple(Related(other["message"], Location(**other["location"])) for other in related),
         cause=None if cause is None else Location(**cause),
+        inside=None if inside is None else Location(**inside),
         ranks=tuple(ranks),
         **plain,
     )

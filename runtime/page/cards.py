@@ -81,8 +81,8 @@ def groups(findings: Sequence[Finding], seen: Mapping[int, Happening], cwd: Path
     """
     by_rule: dict[tuple[str, str], list[Card]] = {}
     for index, finding in enumerate(findings):
-        card = _card(index, finding, seen.get(index), cwd)
-        by_rule.setdefault((finding.code, finding.name), []).append(card)
+        shown = card(index, finding, cwd, seen.get(index))
+        by_rule.setdefault((finding.code, finding.name), []).append(shown)
     return [Group(code, name, tuple(cards[:OPEN]), tuple(cards[OPEN:])) for (code, name), cards in by_rule.items()]
 
 
@@ -91,9 +91,11 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def _card(index: int, finding: Finding, first: Happening | None, cwd: Path) -> Card:
+def card(index: int, finding: Finding, cwd: Path, first: Happening | None = None) -> Card:
+    """A finding; ``first`` is where a timeline shows it first."""
     seen = [f"seen {finding.count:,} times"] if finding.count > 1 else []
     seen += [f"on {in_words(finding.ranks)}"] if finding.ranks else []
+    seen += [f"in {finding.library}"] if finding.library else []
     moment = "" if first is None else f"event {first.number + 1:,}, {first.seconds:.2f} s in"
     return Card(
         anchor=anchor(index),

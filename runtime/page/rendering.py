@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gradlint.finding import Finding, Site
 
 from ..reporting import ALONE, World, in_short
-from .cards import groups, sentence
+from .cards import card, groups, sentence
 from .charts import COLOURS, HEIGHT, Chart, curves
 from .heatmap import Heat, heat
 from .places import Places
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from ..recording import Recording
 
 
-def as_page(findings: Sequence[Finding], recording: Recording, cwd: Path, world: World = ALONE) -> str:
+def as_page(
+    findings: Sequence[Finding],
+    recording: Recording,
+    cwd: Path,
+    world: World = ALONE,
+    in_libraries: Sequence[Finding] = (),
+) -> str:
     """The whole page.
 
     Args:
@@ -35,6 +41,7 @@ def as_page(findings: Sequence[Finding], recording: Recording, cwd: Path, world:
         recording: what happened.
         cwd: the folder that paths are told relative to.
         world: the processes the findings come from; what happened is told of one.
+        in_libraries: findings in code of installed packages, which are folded.
 
     Raises:
         ModuleNotFoundError: jinja2 is not installed, though PyTorch needs it, too.
@@ -49,6 +56,7 @@ def as_page(findings: Sequence[Finding], recording: Recording, cwd: Path, world:
         notes=_notes(world),
         figures=_figures(recording),
         groups=groups(findings, seen, cwd),
+        in_libraries=[card(index, finding, cwd) for index, finding in enumerate(in_libraries, start=len(findings))],
         timeline=timeline(happenings, findings, places),
         losses=_losses({places.name(site): line for site, line in losses.items()}),
         norms=_norms(recording, places),
