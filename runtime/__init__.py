@@ -5,6 +5,7 @@ This module imports without torch, so that the linter can ask which events the g
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -180,16 +181,20 @@ def guard(
 
 def _session() -> Any:
     try:
-        import torch  # noqa: F401  whether it is there decides between a hint and a real error
+        import torch  # whether it is there decides between a hint and a real error
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
             "gradlint.guard watches PyTorch, which is not installed: pip install 'gradlint[runtime]'", name="torch"
         ) from None
-    from . import session
+    if "gradlint.runtime.session" not in sys.modules:
+        from torch.utils._python_dispatch import _disable_current_modes
 
-    return session
+        # What is computed once, when modules are first imported, is seen by no mode of the program.
+        with torch._C.DisableTorchFunction(), _disable_current_modes():
+            from . import session  # noqa: F401  found below
+    return sys.modules["gradlint.runtime.session"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,9 +11,7 @@ thread accumulates into it is a data race.  Hooks that run in the engine's own t
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import importlib
 import sys
 import threading
 import weakref
@@ -104,9 +102,6 @@ def _watching() -> tuple[Watcher, ...]:
 
 
 def _install() -> None:
-    # Every optimizer imports it, and it takes the call of a module that it finds for torch's own.
-    with contextlib.suppress(ImportError):
-        importlib.import_module("torch._dynamo.utils")
     _patch.before = _autograd._engine_run_backward
     _patch.engine = _autograd._engine_run_backward = _entry(_patch.before)
     for scheduler in _SCHEDULERS:
@@ -130,11 +125,21 @@ def _uninstall() -> None:
     for owner, name, before, ours in _patch.replaced:
         if _held(owner, name) is ours:
             setattr(owner, name, before)
+        if name == "__call__":
+            _correct_dynamo(before, ours)
     # Somebody else's later patch may call ours: taking ours out would take theirs out too.  Left in, it only passes on.
     if _autograd._engine_run_backward is _patch.engine:
         _autograd._engine_run_backward = _patch.before
     _patch.__init__()  # type: ignore[misc]  # back to how it began
     _thread.__init__()  # type: ignore[misc]  # likewise, for this thread
+
+
+def _correct_dynamo(before: Any, ours: Any) -> None:
+    """Imported while the call of a module was replaced, dynamo has taken ours for torch's own."""
+    for name in ("utils", "variables.nn_module"):
+        module = sys.modules.get(f"torch._dynamo.{name}")
+        if module is not None and vars(module).get(_DYNAMO_CALL) is ours:
+            setattr(module, _DYNAMO_CALL, before)
 
 
 def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
@@ -179,6 +184,7 @@ def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
     return entry
 
 
+_DYNAMO_CALL = "unpatched_nn_module_call"  # as dynamo names the call of a module
 _CALL = torch.nn.Module._call_impl.__code__  # of the call of a module
 
 _SCHEDULERS = tuple(
@@ -292,20 +298,23 @@ def _is_running(frame_id: int) -> bool:
 def _caller(before: Callable[..., Any]) -> Callable[..., Any]:
     """The call of a module that tells the guards when the outermost one has returned."""
     is_own = before is vars(torch.nn.Module).get("_wrapped_call_impl")
+    is_traced, thread = (
+        torch.compiler.is_dynamo_compiling,
+        _thread,
+    )  # models may have thousands of parts: look up little
 
     def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_traced():
             return before(self, *args, **kwargs)
-        outermost = _thread.outermost
+        outermost = thread.outermost
         if outermost is not None:
-            if is_own and self._compiled_call_impl is None:
-                output = self._call_impl(*args, **kwargs)  # as torch's own does, which would be one more call
-            else:
-                output = before(self, *args, **kwargs)
+            if not outermost.built and is_own and self._compiled_call_impl is None:
+                return self._call_impl(*args, **kwargs)  # as torch's own does, which would be one more call
+            output = before(self, *args, **kwargs)
             if outermost.built:
                 _layer_ended(outermost, self)
             return output
-        guards = _watching()
+        guards = () if torch.compiler.is_compiling() else _watching()
         if not guards:
             return before(self, *args, **kwargs)
         _thread.outermost = mine = _Outermost()

@@ -5,8 +5,12 @@ While compiled code is about, there is no mode: it would cost a second compilati
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 
     from ..calls import BackwardCall, ForwardCall, StepCall, SwapCall
     from ..frames import FrameSite
+
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+_ASKS = torch.overrides.handle_torch_function.__code__
 
 FIRST = 4  #: steps, all of which are watched
 EVERY = 100  #: of the later steps, one in so many is watched
@@ -141,7 +148,7 @@ class _Mode(TorchFunctionMode):
             return func(*args, **given)
         if (handlers := self._before.get(func)) is not None:
             self._tell(handlers, args, given, None)
-        result = func(*args, **given)
+        result = _itself(func, sys._getframe(1))(*args, **given)
         if (handlers := self._after.get(func)) is not None:
             self._tell(handlers, args, given, result)
         return result
@@ -154,6 +161,19 @@ class _Mode(TorchFunctionMode):
                 except Exception as error:  # noqa: BLE001  the user's call goes on
                     self.dead = True
                     self._failed("the watch over functions", error)
+
+
+def _itself(func: Any, asking: FrameType) -> Any:
+    """What to call for a function of torch that has asked the mode.
+
+    The program may have put one of its own in its place: that one has called it, and is not to be called again.
+    """
+    caller = asking.f_back
+    if asking.f_code is not _ASKS or caller is None or getattr(func, "__code__", None) is caller.f_code:
+        return func
+    if getattr(func, "__code__", caller.f_code).co_filename.startswith(_TORCH):
+        return func  # one that torch itself has wrapped
+    return next((one for one in gc.get_referrers(caller.f_code) if isinstance(one, FunctionType)), func)
 
 
 def _stack() -> list[Any]:
