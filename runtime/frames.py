@@ -30,7 +30,7 @@ _DISPATCHING = (
 MANY = 4096  #: sites, above which all are forgotten: a program may compile code without end
 _GENERATED = ("<frozen ", "<eval_with_key>", "<torch_package")
 
-_packages: dict[str, str] = {}  # by file name: the package it is installed with
+_packages: dict[str, str] = {}  # by file name: the package it is installed with, empty for none
 _foreign: dict[str, bool] = {}  # by file name: whether its frames are passed over
 _sites: dict[tuple[int, int], FrameSite] = {}  # by id of the code, which each keeps alive, and instruction
 _paths: dict[str, str] = {}  # by file name: its path, from before the program changes its directory
@@ -59,7 +59,7 @@ def package_of(filename: str) -> str:
     package = _packages.get(filename)
     if package is None:
         package = _packages[filename] = _package_of(filename)
-    return package
+    return "" if package and package == _program() else package
 
 
 def _package_of(filename: str) -> str:
@@ -68,12 +68,11 @@ def _package_of(filename: str) -> str:
     found = _INSTALLED.search(filename) or _INSTALLED.search(str(Path(filename).resolve()))
     if found is None:
         return "Python"
-    package = found[1].removesuffix(".py")
-    return "" if package == _program() else package
+    return found[1].removesuffix(".py")
 
 
 def _program() -> str:
-    """The installed package whose module, or whose script, is being run."""
+    """The installed package whose module, or whose script, is being run: not cached, for its package comes first."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec is not None:
