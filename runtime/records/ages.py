@@ -122,6 +122,11 @@ class Ages:
         return len(self.stamps)
 
     @property
+    def last(self) -> int:
+        """The number of steps before the last one: graphs of that many are the latest that can be spent."""
+        return self._steps - 1
+
+    @property
     def spent(self) -> int:
         """How many of the stamps are in graphs that were freed."""
         return len(self.stamps) - self._unspent

@@ -27,16 +27,23 @@ if TYPE_CHECKING:
 
 SURE = 3  #: steps with as many micro-batches before each of them are made on purpose
 AT_END = 2
+ELSEWHERE = 2  #: passes up to the step, of which the last at another place may be that of another loss
 MODELS = 8  #: that are followed
 
 
 class _Probe(Subject):
     """One parameter of a model, and what has happened to its gradient since the last step."""
 
-    __slots__ = ("dropped", "grad", "held", "parameter", "passes", "periods", "stepped_at", "version")
+    __slots__ = (
+        *("alone", "dropped", "grad", "held", "model", "parameter", "passes", "periods", "stepped_at"),
+        *("unsynchronized", "version"),
+    )
 
-    def __init__(self, parameter: torch.Tensor) -> None:
+    def __init__(self, parameter: torch.Tensor, model: torch.nn.Module) -> None:
         self.parameter = weakref.ref(parameter)
+        self.model = weakref.ref(model)
+        self.alone = True  # no other optimizer has stepped since the last step
+        self.unsynchronized = False  # there was a pass that the ranks did not share
         self.grad: weakref.ref[torch.Tensor] | None = None
         self.version = -1
         self.held = False  # a gradient that no step has applied
@@ -57,9 +64,12 @@ class _Probe(Subject):
 
     def step(self, site: FrameSite) -> bool:
         """A step is made; whether it may be one that is made on every k-th micro-batch only."""
-        passes, dropped, held = self.passes, self.dropped, self.held
-        self.passes, self.dropped, self.held, self.stepped_at = [], [], False, site
-        if not held or len(set(passes)) != 1 or len(dropped) != len(passes) - 1:
+        passes, dropped, held, alone = self.passes, self.dropped, self.held, self.alone
+        self.passes, self.dropped, self.held, self.alone, self.stepped_at = [], [], False, True, site
+        if not held or len(set(passes[:-1])) > 1 or len(dropped) != len(passes) - 1:
+            return False
+        # The pass before the step may stand at another place, as without `no_sync()`: unless it is another loss.
+        if len(set(passes)) > 1 and not (alone and (len(passes) > ELSEWHERE or self.unsynchronized)):
             return False
         if len(passes) == 1:
             self.periods.append((1, passes[0], passes[0]))
@@ -94,7 +104,7 @@ class DefeatedAccumulation(Resting):
         if parameter is None or any(probe.parameter() is parameter for probe in self._probes):
             return
         if not parameter._backward_hooks and not getattr(parameter, "_post_accumulate_grad_hooks", None):
-            probe = _Probe(parameter)
+            probe = _Probe(parameter, call.module)
             self._probes.append(probe)
             self._cohorts.add(probe)
             self.wake()
@@ -104,11 +114,15 @@ class DefeatedAccumulation(Resting):
             if probe.changed() and call.accumulates:
                 probe.passes.append(call.site)
                 probe.held = True
+                probe.unsynchronized |= getattr(probe.model(), "require_backward_grad_sync", True) is False
 
     def step_begins(self, call: StepCall) -> None:
         self._stepping = True
         owned = {id(parameter) for group in call.optimizer.param_groups for parameter in group["params"]}
-        for probe in [one for one in self._probes if id(one.parameter()) in owned]:
+        for probe in list(self._probes):
+            if id(probe.parameter()) not in owned:
+                probe.alone = False
+                continue
             if call.closure or call.within is not None or not probe.step(call.site):
                 self._drop([probe])
             elif len(probe.regular) == SURE:

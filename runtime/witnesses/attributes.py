@@ -7,6 +7,7 @@ whether an optimizer was given it by hand, the next steps show.
 from __future__ import annotations
 
 import ast
+import inspect
 import types
 import weakref
 from collections.abc import Iterator
@@ -236,16 +237,44 @@ def _where_made(part: nn.Module, name: str, classes: tuple[type, ...]) -> Locati
             continue
         names = {f"{method.__code__.co_varnames[0]}.{name}"}
         names |= {ast.unparse(value) for value in _given_to(syntax, names) if isinstance(value, ast.Name)}
-        values = [*_given_to(syntax, names), *_added_to(syntax, names)]
-        made = [
-            call
-            for value in values
-            for call in ast.walk(value)
-            if isinstance(call, ast.Call) and _resolved(call.func, method) in classes
-        ]
+        assigned = list(_given_to(syntax, names))
+        values = [*assigned, *_added_to(syntax, names)]
+        made = [call for value in values for call in _calls(value) if _makes(call, method, part, classes)]
         if made:
-            return _location(min(made, key=lambda call: (call.lineno, call.col_offset)), method)
+            first = min(made, key=lambda call: (call.lineno, call.col_offset))
+            helper = _helper(first, method, part) if first in assigned else None
+            inside = () if helper is None else _made_by(helper, classes)
+            # A helper that makes the whole container is where the layers are made; else it makes one for the class.
+            return _location(inside[0], helper) if helper is not None and inside else _location(first, method)
     return None
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (call for call in ast.walk(node) if isinstance(call, ast.Call))
+
+
+def _makes(call: ast.Call, method: types.FunctionType, part: nn.Module, classes: tuple[type, ...]) -> bool:
+    """Whether a call makes a layer: by its class, or by a function of the user's that does."""
+    if _resolved(call.func, method) in classes:
+        return True
+    helper = _helper(call, method, part)
+    return helper is not None and bool(_made_by(helper, classes))
+
+
+def _helper(call: ast.Call, method: types.FunctionType, part: nn.Module) -> types.FunctionType | None:
+    """The function of the user's, or the method of the module, that is called."""
+    found = _resolved(call.func, method)
+    if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == method.__code__.co_varnames[0]:
+        found = inspect.getattr_static(type(part), call.func.attr, None)
+        found = getattr(found, "__func__", found)  # of a static method, or one of the class
+    if isinstance(found, types.FunctionType) and not is_foreign(found.__code__.co_filename):
+        return found
+    return None
+
+
+def _made_by(helper: types.FunctionType, classes: tuple[type, ...]) -> list[ast.Call]:
+    syntax = function_syntax(helper.__code__)
+    return [] if syntax is None else [one for one in _calls(syntax) if _resolved(one.func, helper) in classes]
 
 
 def _where_set(part: nn.Module, name: str, computed: bool) -> Location | None:

@@ -19,7 +19,7 @@ from ..records.modules import acts_as_trained, depends_on_mode
 from ..records.walks import Mark, Walks
 from ..roster import Resting
 from ..tensors import given_tensors, tensors_in
-from ..torch_functions import COMPARISONS, KEEPS, LOSSES, PREDICTS
+from ..torch_functions import ADDS, COMPARISONS, KEEPS, LOSSES, MULTIPLIES, OTHER_LOSSES, PREDICTS
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..judging import Judge
 
 TWICE = 2  #: calls at one place, one after the other, are an evaluation; a single one may look at a shape
+RECENT = 16  #: losses that are remembered
 MANY = 256  #: outputs at one place: when none was walked, none will be
 PATIENCE = 3  #: steps, of which one trains a module that was put into training mode to be trained
 
@@ -149,6 +150,7 @@ class TrainingModeEvaluations(Resting):
         self._asked: list[_Asked] = []
         self._calls: dict[int, _Calls] = {}
         self._outputs: dict[int, tuple[weakref.ref[torch.Tensor], FrameSite]] = {}
+        self._losses: list[weakref.ref[torch.Tensor]] = []  # the latest, computed without gradients
         self.rest()
 
     def mode_set(self, call: ModeCall) -> None:
@@ -179,6 +181,9 @@ class TrainingModeEvaluations(Resting):
         asked = any(one.is_or_has(call.module) for one in self._asked)
         if calls.count >= TWICE and not asked and acts_as_trained(call.module):
             self.insist()
+            if any(self._is_loss(tensor) for tensor in call.tensors):  # it compares with labels itself
+                self._report(call.site)
+                return
             for tensor in call.tensors:
                 self._outputs[id(tensor)] = weakref.ref(tensor), call.site
 
@@ -200,7 +205,7 @@ class TrainingModeEvaluations(Resting):
     def _calm(self) -> None:
         """There is training again."""
         if self._calls:
-            self._outputs, self._calls = {}, {}
+            self._outputs, self._calls, self._losses = {}, {}, []
 
     def before(self) -> dict[Any, Callable[..., None]]:
         """What to do before a function."""
@@ -213,7 +218,8 @@ class TrainingModeEvaluations(Resting):
             for owner in (torch.Tensor, torch, F):
                 if (function := getattr(owner, name, None)) is not None:
                     found[function] = self._passed_on
-        return found
+        found |= dict.fromkeys((*ADDS, *MULTIPLIES, torch.div, torch.Tensor.div), self._scaled)
+        return found | dict.fromkeys((*LOSSES, *OTHER_LOSSES), self._lost)
 
     def _passed_on(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         site = self._site(args[0] if args else kwargs.get("input"))
@@ -229,9 +235,24 @@ class TrainingModeEvaluations(Resting):
         if len(pair) == 2 and sites.count(None) == 1 and calling_frame(sys._getframe(1)) is not None:
             site = sites[0] or sites[1]
             assert site is not None
-            event = OutputMeasured(site=site, training=TRUE, grad_enabled=FALSE, copied=FALSE)
-            self._judge.send(event)
-            self._outputs = {}
+            self._report(site)
+
+    def _lost(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """A loss was computed without gradients, perhaps by a model that is given the labels."""
+        if isinstance(result, torch.Tensor) and not torch.is_grad_enabled():
+            self._losses = [one for one in self._losses if one() is not None][-RECENT:]
+            self._losses.append(weakref.ref(result))
+
+    def _scaled(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if self._losses and any(map(self._is_loss, args)):
+            self._lost(args, kwargs, result)
+
+    def _is_loss(self, tensor: Any) -> bool:
+        return any(one() is tensor for one in self._losses)
+
+    def _report(self, site: FrameSite) -> None:
+        self._judge.send(OutputMeasured(site=site, training=TRUE, grad_enabled=FALSE, copied=FALSE))
+        self._outputs, self._losses = {}, []
 
     def _site(self, tensor: Any) -> FrameSite | None:
         entry = self._outputs.get(id(tensor))

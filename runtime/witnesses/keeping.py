@@ -6,10 +6,9 @@ step are the program's frames looked through for what keeps them.
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -18,23 +17,21 @@ import torch
 
 from gradlint.events import Tensor, ValueKept
 from gradlint.facts import TRUE, known
-from gradlint.finding import Location
 
-from ..frames import is_foreign, path_of
+from ..frames import is_foreign
+from ..growth import Attribute, Growing, Item, Place, where_it_grows
 from ..roster import Resting
-from ..spelling import function_syntax
 
 if TYPE_CHECKING:
-    from gradlint.finding import Site
-
     from ..calls import StepCall
+    from ..frames import FrameSite
     from ..judging import Judge
     from ..records.ages import Ages, Stamp
 
-ENOUGH = 5  #: graphs of as many steps, kept at once, are no leftovers of the last iterations
+SUMMED = 2  #: graphs of as many steps in the graph of one value are a sum that grows
+LISTED = 2  #: of as many steps before the last one, in one container, are no leftovers
 NODES = 3000  #: of the graph of one value that are looked at
 VALUES = 2000  #: of one frame
-ADDING = ("append", "appendleft", "extend", "insert")
 PARTS = 8  #: of an item of a list
 DEPTH = 3  #: of attributes and containers below a variable
 
@@ -43,11 +40,15 @@ DEPTH = 3  #: of attributes and containers below a variable
 class _Keeper:
     """A variable, or what hangs on it, that keeps graphs."""
 
-    name: str  #: as the source spells it: ``total``, ``self.log['loss']``
+    growing: Growing
     steps: set[int]  #: in which the graphs it keeps were built
-    container: bool
     stamp: Stamp
     frame: FrameType
+
+    @property
+    def grows(self) -> bool:
+        """Whether what it keeps can only have been added by and by."""
+        return len(self.steps) >= SUMMED
 
 
 class KeptGraphs(Resting):
@@ -58,7 +59,7 @@ class KeptGraphs(Resting):
     def __init__(self, judge: Judge, ages: Ages) -> None:
         self._judge = judge
         self._ages = ages
-        self._next = ages.many = ENOUGH + 1  # how many there must be for the next look
+        self._next = ages.many = SUMMED  # how many there must be for the next look
         ages.when_many = self.wake
         self.rest()
 
@@ -69,55 +70,87 @@ class KeptGraphs(Resting):
         if len(self._ages.stamps) < self._next:
             self.rest()
             return
-        if self._ages.spent < self._next:
-            return
-        if len(self._ages.spent_in()) < ENOUGH:
+        if self._ages.spent < self._next or len(self._ages.spent_in()) < SUMMED:
             return
         self._next += max(1, self._next // 4)
         self._ages.many = self._next
-        keepers = [keeper for frame in _users_frames() for keeper in self._in(frame)]
-        for keeper in keepers:
-            if (place := _where_it_grows(keeper)) is not None:
+        self._look()
+
+    def finish(self, _: FrameSite) -> None:
+        """The guard ends: a short training may have kept what it has kept since the last look."""
+        if len(self._ages.spent_in()) >= SUMMED:
+            self._look()
+
+    def _look(self) -> None:
+        for frame in _users_frames():
+            search = _Search(self._ages, frame)
+            for keeper in search.keepers():
+                growing = keeper.growing
+                place = where_it_grows(growing, frame.f_code, search.names) if keeper.grows else None
+                if place is None:
+                    continue
                 self._judge.send(
                     ValueKept(
                         site=place,
                         value=Tensor(requires_grad=known(True)),
-                        where="list" if keeper.container else "sum",
+                        where="list" if growing.container else "sum",
                         spent=TRUE,
                         walked_at=keeper.stamp.freed_at,
-                        keeper=keeper.name,
+                        keeper=str(growing.place),
                     )
                 )
 
-    def _in(self, frame: FrameType) -> Iterator[_Keeper]:
-        budget = [VALUES]
-        seen: set[int] = set()
-        for name, value in list(frame.f_locals.items()):
-            if not name.startswith("__"):
-                yield from self._under(name, value, DEPTH, frame, budget, seen)
 
-    def _under(
-        self, name: str, value: Any, depth: int, frame: FrameType, budget: list[int], seen: set[int]
-    ) -> Iterator[_Keeper]:
-        budget[0] -= 1
-        if budget[0] < 0 or id(value) in seen:
+class _Search:
+    """Looks through what the names of a frame stand for."""
+
+    def __init__(self, ages: Ages, frame: FrameType) -> None:
+        self._ages = ages
+        self._frame = frame
+        self._budget = VALUES
+        self._seen: set[int] = set()
+        used = {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
+        self.names: dict[str, Any] = {**used, **frame.f_locals}  #: variables, and the globals that are used
+
+    def keepers(self) -> Iterator[_Keeper]:
+        """What keeps graphs that a backward pass has freed."""
+        for name, value in list(self.names.items()):
+            if not name.startswith("__"):
+                yield from self._under(Place(name), value, DEPTH, ())
+
+    def _under(self, place: Place, value: Any, depth: int, objects: tuple[tuple[Any, int], ...]) -> Iterator[_Keeper]:
+        self._budget -= 1
+        if self._budget < 0 or id(value) in self._seen:
             return
         if isinstance(value, torch.Tensor):
             if stamps := self._stamps(value):
-                yield _Keeper(name, {stamp.steps for stamp in stamps}, False, stamps[0], frame)
-        elif isinstance(value, (list, deque)):
-            seen.add(id(value))
-            stamps = [stamp for one in value for tensor in _tensors_in(one) for stamp in self._stamps(tensor)[:1]]
-            if len({stamp.steps for stamp in stamps}) >= ENOUGH:
-                yield _Keeper(name, {stamp.steps for stamp in stamps}, True, stamps[0], frame)
-        elif depth and isinstance(value, dict):
-            seen.add(id(value))
+                yield self._keeper(place, stamps, False, objects)
+            return
+        self._seen.add(id(value))
+        if isinstance(value, (list, deque)) and getattr(value, "maxlen", None) is None:
+            yield from self._listed(place, value, objects)
+        elif isinstance(value, dict) and depth:
+            yield from self._listed(place, list(value.values()), objects)
             for key, part in list(value.items()):
-                yield from self._under(f"{name}[{key!r}]", part, depth - 1, frame, budget, seen)
+                yield from self._under(place.below(Item(repr(key))), part, depth - 1, objects)
+        elif type(value) is tuple and depth:
+            for index, part in enumerate(value[:PARTS]):
+                yield from self._under(place.below(Item(repr(index))), part, depth - 1, objects)
         elif depth and hasattr(value, "__dict__") and not isinstance(value, type) and _is_users(value):
-            seen.add(id(value))
+            within = (*objects, (value, len(place.path)))
             for key, part in list(vars(value).items()):
-                yield from self._under(f"{name}.{key}", part, depth - 1, frame, budget, seen)
+                yield from self._under(place.below(Attribute(key)), part, depth - 1, within)
+
+    def _listed(self, place: Place, values: Sequence[Any], objects: tuple[tuple[Any, int], ...]) -> Iterator[_Keeper]:
+        stamps = [stamp for one in values for tensor in _tensors_in(one) for stamp in self._stamps(tensor)[:1]]
+        if len({stamp.steps for stamp in stamps} - {self._ages.last}) >= LISTED:
+            yield self._keeper(place, stamps, True, objects)
+
+    def _keeper(
+        self, place: Place, stamps: list[Stamp], container: bool, objects: tuple[tuple[Any, int], ...]
+    ) -> _Keeper:
+        steps = {stamp.steps for stamp in stamps}
+        return _Keeper(Growing(place, container, objects), steps, stamps[0], self._frame)
 
     def _stamps(self, tensor: torch.Tensor) -> list[Stamp]:
         """What is spent in the graph of a tensor: as many stamps as prove that it grows, or for a list one."""
@@ -136,12 +169,17 @@ class KeptGraphs(Resting):
 
 
 def _tensors_in(item: Any) -> Iterator[torch.Tensor]:
-    """The tensors of an item of a list: itself, or those of a list, tuple or dict of them."""
+    """The tensors of an item of a container: itself, or those of a tuple, list, dict or record."""
     if isinstance(item, torch.Tensor):
         yield item
-    elif type(item) in (list, tuple, dict):  # of others even a look may do something
-        parts = list(item.values()) if type(item) is dict else item
-        yield from (part for part in parts[:PARTS] if isinstance(part, torch.Tensor))
+        return
+    if type(item) is dict or type(item) is list or isinstance(item, tuple):
+        parts = list(item.values()) if isinstance(item, dict) else list(item)
+    elif hasattr(item, "__dict__") and not isinstance(item, (type, torch.nn.Module)) and _is_users(item):
+        parts = list(vars(item).values())
+    else:  # of others even a look may do something
+        return
+    yield from (part for part in parts[:PARTS] if isinstance(part, torch.Tensor))
 
 
 def _is_users(value: Any) -> bool:
@@ -155,30 +193,3 @@ def _users_frames() -> Iterator[FrameType]:
         if not is_foreign(frame.f_code.co_filename):
             yield frame
         frame = frame.f_back
-
-
-def _where_it_grows(keeper: _Keeper) -> Site | None:
-    """The one place in the function where something is added to what keeps the graphs; None if there are several."""
-    if not keeper.container and len(keeper.steps) < ENOUGH:
-        return None
-    syntax = function_syntax(keeper.frame.f_code)
-    places = [] if syntax is None else [place for node in ast.walk(syntax) if (place := _grows(node, keeper))]
-    return places[0] if len(places) == 1 else None
-
-
-def _grows(node: ast.AST, keeper: _Keeper) -> Location | None:
-    target: ast.expr | None = None
-    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-        target = node.target
-    elif isinstance(node, ast.Assign) and not keeper.container and len(node.targets) == 1:
-        first = ast.unparse(node.targets[0])
-        if any(ast.unparse(part) == first for part in ast.walk(node.value) if isinstance(part, ast.expr)):
-            target = node.targets[0]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ADDING:
-        target = node.func.value if keeper.container else None
-    if target is None or ast.unparse(target) != keeper.name:
-        return None
-    assert isinstance(node, (ast.stmt, ast.expr))
-    path = path_of(keeper.frame.f_code.co_filename)
-    end = node.end_lineno or node.lineno
-    return Location(path, node.lineno, node.col_offset + 1, end, (node.end_col_offset or 0) + 1)
