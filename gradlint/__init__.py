@@ -17,6 +17,10 @@ __version__ = "0.1.0"
 __all__ = ["Guard", "__version__", "guard"]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> "Any":
     if name in ("guard", "Guard"):
         import gradlint.runtime

@@ -116,6 +116,8 @@ class Finding:
     count: int = field(default=1, compare=False)  #: how often the runtime guard saw it
     ranks: tuple[int, ...] = field(default=(), compare=False)  #: that saw it, in a report of several
     effect: Effect | None = None  #: that of its rule; None where no rule made the finding
+    library: str = ""  #: the installed package whose own it is, where the guard saw it
+    inside: Location | None = None  #: where in code of an installed package, which is called at ``location``
 
     def __str__(self) -> str:
         lines = [f"{self.location}: {self.code} [{self.name}] {self.message}"]
@@ -123,6 +125,11 @@ class Finding:
         if self.remedy:
             lines.append(f"    help: {self.remedy}")
         return "\n".join(lines)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for findings that are one: the guard tells each mistake once, however it was met."""
+        return (self.code, self.location, self.inside)
 
     @property
     def sort_key(self) -> tuple[object, ...]:

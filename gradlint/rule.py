@@ -73,6 +73,7 @@ class Rule:
     remedy: ClassVar[str] = ""  #: what to do, in one line
     supersedes: ClassVar[tuple[str, ...]] = ()  #: codes that stay silent where this rule reports the same cause
 
+    concerns_values: ClassVar[bool] = False  #: the numbers of a training are wrong, whoever's code computes them
     once_for_a_cause: ClassVar[bool] = False  #: where one cause shows at several places, the first of them is reported
 
     checks: ClassVar[dict[type[Event], tuple[str, ...]]] = {}

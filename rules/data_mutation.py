@@ -36,8 +36,9 @@ class DataMutation(Rule):
     ```
 
     ## At runtime
-    PyTorch raises nothing: the version counter that would notice the change does not see it. With `exact=True` the
-    guard compares what was saved with what the backward pass uses, and so finds changes by any means: `.data`,
+    PyTorch raises nothing: the version counter that would notice the change does not see it. The guard looks for
+    weights that change through `.data` between a forward pass and the backward pass that needs them. With `exact=True`
+    it compares what was saved with what the backward pass uses, and so finds changes by any means: `.data`,
     numpy, extensions.
 
     ## Stays silent on

@@ -11,7 +11,7 @@ class DeadParameter(Rule):
     """A trainable parameter of an optimizer never receives a gradient.
 
     ## What it does
-    Reports, after several steps, the parameters an optimizer holds that no backward pass has reached.
+    Reports, after a training of several steps, the parameters an optimizer holds that no backward pass has reached.
 
     ## Why is this bad
     They are never trained. Mostly the layer is not called, its output is not used, or it is cut off by `detach()`.
@@ -35,10 +35,11 @@ class DeadParameter(Rule):
     ```
 
     ## At runtime
-    It is reported after ten steps of the optimizer, or at the end of the guard after five.
+    It is reported at the end of the guard, after five steps of the optimizer or more: a loss may set in late.
 
     ## Stays silent on
-    Frozen parameters (`requires_grad_(False)`); parameters that are reached at times.
+    Frozen parameters (`requires_grad_(False)`); parameters that are reached at times, or late; parameters
+    without elements.
 
     ## References
     - [torch.nn.Module.requires_grad_](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)

@@ -53,6 +53,7 @@ class NonfiniteGradient(Rule):
     severity = Severity.ERROR
     effect = Effect.WRONG_RESULT
     fix = None
+    concerns_values = True
     remedy = "find the operation with torch.autograd.detect_anomaly(); clip, scale or add an epsilon there"
 
     @on(GradientsMeasured)

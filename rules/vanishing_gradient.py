@@ -54,6 +54,7 @@ class VanishingGradient(Rule):
     effect = Effect.WRONG_RESULT
     opt_in = True
     fix = None
+    concerns_values = True
     remedy = "look at initialisation, normalisation and learning rate; clip gradients that explode"
 
     @on(GradientsMeasured)

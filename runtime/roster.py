@@ -31,6 +31,8 @@ EVENTS = (
     "part_placed",
     "flag_set",
     "tensors_swapped",
+    "hooks_disabled",
+    "hooks_enabled",
     "finish",
 )
 

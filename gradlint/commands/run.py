@@ -38,6 +38,11 @@ from gradlint.output import OUTPUT_FORMATS
     metavar="SECONDS",
     help="How long rank 0 of a distributed training waits at the end for what the other ranks saw.",
 )
+@click.option(
+    "--include-libraries",
+    is_flag=True,
+    help="Report what is found in code of installed packages, too; else it is counted.",
+)
 @click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help="How to report. [default: text]")
 @click.option(
     "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Report there, not on standard error."

@@ -44,7 +44,9 @@ def test_the_wheel_holds_every_module_and_no_test(distributions: Path) -> None:
     wanted = {"gradlint/py.typed"}
     for package, folder in packages_on_disk().items():
         inside = PurePosixPath(*package.split("."))
-        wanted |= {str(inside / path.name) for path in (ROOT / folder).glob("*.py")}
+        files = [path for ending in ("py", "html", "css") for path in (ROOT / folder).glob(f"*.{ending}")]
+        wanted |= {str(inside / path.name) for path in files}
+    assert "gradlint/runtime/page/page.html" in wanted
     modules = {name for name in names if ".dist-info/" not in name}
     assert modules == wanted
     assert any(name.endswith("licenses/LICENSE") for name in names)
