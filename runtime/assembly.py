@@ -46,6 +46,7 @@ from .witnesses.accumulation import DefeatedAccumulation
 from .witnesses.activations import Activations
 from .witnesses.attributes import PlainAttributes
 from .witnesses.by_hand import UpdatesByHand
+from .witnesses.compiled import CompiledLosses
 from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
 from .witnesses.dropouts import Dropouts
@@ -120,6 +121,7 @@ def needed(
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
         (judge.listens(BackwardAsked), lambda: lost),
+        (judge.listens(LossCalled, LogTaken), lambda: CompiledLosses(judge)),
     )
     witnesses += [build() for is_needed, build in made if is_needed]
     return witnesses + _of_functions(judge, writes, lost, by_hand, failed)

@@ -151,6 +151,13 @@ class SwapCall:
 
 
 @dataclass(slots=True, eq=False)
+class CompileCall:
+    """Dynamo has traced a region of the program, and its backend is about to compile it."""
+
+    graph: torch.fx.Graph
+
+
+@dataclass(slots=True, eq=False)
 class HooksCall:
     """Hooks on saved tensors are about to be forbidden in this thread, or are allowed again."""
 

@@ -27,7 +27,17 @@ from torch.nn.modules.module import (
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from ..calls import BackwardCall, ForwardCall, LayerCall, ModeCall, PlaceCall, ScheduleCall, StepCall, Watcher
+from ..calls import (
+    BackwardCall,
+    CompileCall,
+    ForwardCall,
+    LayerCall,
+    ModeCall,
+    PlaceCall,
+    ScheduleCall,
+    StepCall,
+    Watcher,
+)
 from ..frames import FrameSite, is_foreign, site_of, user_site
 from ..tensors import inside_backward, tensors_in
 from .replacements import replacements
@@ -67,6 +77,7 @@ class _Patch:
     running: list[BackwardCall] = field(default_factory=list)
     before: Callable[..., Any] | None = None  #: the entry to the engine that ours replaces
     engine: Callable[..., Any] | None = None  #: ours
+    sees_graphs: bool = False  #: the entry to dynamo's backends is replaced, too
     replaced: list[tuple[Any, str, Any, Any]] = field(default_factory=list)
     """Of classes, and of cells of functions, of torch: the owner, the name, what ours replaces, and ours."""
 
@@ -132,6 +143,29 @@ def _uninstall() -> None:
         _autograd._engine_run_backward = _patch.before
     _patch.__init__()  # type: ignore[misc]  # back to how it began
     _thread.__init__()  # type: ignore[misc]  # likewise, for this thread
+
+
+def _watch_compiler() -> None:
+    """See what dynamo compiles, once the program has imported it."""
+    output = sys.modules.get("torch._dynamo.output_graph")
+    owner = getattr(output, "OutputGraph", None)
+    if owner is not None:
+        with _lock:
+            if _patch.guards and not _patch.sees_graphs and "call_user_compiler" in vars(owner):
+                _replace(owner, "call_user_compiler", _compiling)
+            _patch.sees_graphs = True
+
+
+def _compiling(before: Callable[..., Any]) -> Callable[..., Any]:
+    """The call of dynamo's backend that shows the guards its graph."""
+
+    def call_user_compiler(self: Any, gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        call = CompileCall(gm.graph)
+        for guard in _watching():
+            guard.tell("graph_compiled", call, raising=False, deliver=False)
+        return before(self, gm, *args, **kwargs)
+
+    return call_user_compiler
 
 
 def _correct_dynamo(before: Any, ours: Any) -> None:
@@ -317,6 +351,8 @@ def _caller(before: Callable[..., Any]) -> Callable[..., Any]:
         guards = () if torch.compiler.is_compiling() else _watching()
         if not guards:
             return before(self, *args, **kwargs)
+        if not _patch.sees_graphs:
+            _watch_compiler()
         _thread.outermost = mine = _Outermost()
         try:
             output = before(self, *args, **kwargs)
