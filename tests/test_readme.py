@@ -13,15 +13,11 @@ import tomllib
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import click
 import pytest
 
 from gradlint.cli import cli
-from gradlint.configuration import read_settings
-
-if TYPE_CHECKING:
-    import click
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -128,7 +124,9 @@ def named_options(text: str) -> Iterator[tuple[click.Command, str]]:
     """The options that stand behind ``gradlint`` in the commands of a page, with the command they belong to."""
     for line in re.findall(r"(?:^    |`|^\$ |-m )(gradlint [^`#\n]*)", text, re.MULTILINE):
         words = line.split()[1:]
-        command = cli.commands.get(words[0] if words else "", cli.commands["check"])
+        context = click.Context(cli)
+        command = cli.get_command(context, words[0] if words else "") or cli.get_command(context, "check")
+        assert command is not None
         for before, word in pairwise(["", *words]):
             if command.name == "run" and (before == "-m" or word.endswith(".py")):
                 break  # what follows is the program's own
@@ -147,18 +145,27 @@ def test_the_options_of_commands_are_seen() -> None:
     ]
 
 
-def test_the_configuration_shown_is_valid(tmp_path: Path) -> None:
-    shown = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/configuration.md").read_text(encoding="utf-8"), re.DOTALL)
+def test_the_configuration_shown_is_accepted_and_holds(tmp_path: Path) -> None:
+    shown = re.findall(r"```toml.*?\n(.*?)```", (ROOT / "docs/configuration.md").read_text(encoding="utf-8"), re.DOTALL)
     assert shown
+    (tmp_path / "tests").mkdir()
+    for name in ("train.py", "tests/test_train.py"):
+        source = "import torch\n\nweight = torch.nn.Parameter(torch.ones(2))\nweight.data.zero_()\nprint(weight.data)\n"
+        (tmp_path / name).write_text(source, encoding="utf-8")
     for text in shown:
         (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
-        settings = read_settings(tmp_path / "pyproject.toml")
-        assert settings is not None
-    (tmp_path / "pyproject.toml").write_text(shown[0], encoding="utf-8")
-    settings = read_settings(tmp_path / "pyproject.toml")
-    assert settings is not None
-    assert settings.choice.select == ("ALL",)
-    assert settings.per_file_ignores == {"tests/": ("GL1",)}
+        done = subprocess.run(
+            [sys.executable, "-m", "gradlint", "--no-cache", "."],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode != 2, done.stderr
+        if text is shown[0]:
+            assert "train.py:5:7: GL102" in done.stdout, "all rules are selected"
+            assert "GL110" not in done.stdout, "one is ignored"
+            assert "test_train.py" not in done.stdout, "and more in tests"
 
 
 def write() -> None:

@@ -85,6 +85,11 @@ def rule_tables(rules: Iterable[type[Rule]]) -> str:
     return "\n".join(parts)
 
 
+def effect(rule: type[Rule]) -> str:
+    """What the mistake does, in words; empty as long as rules do not say it."""
+    return str(getattr(getattr(rule, "effect", None), "label", ""))
+
+
 def _row(rule: type[Rule]) -> str:
     marks = ["✓" if name in witnesses(rule) else "–" for name in ("static", "runtime")]
     severity = rule.severity.value + ("" if rule.default() else "<br>opt-in")
@@ -94,11 +99,10 @@ def _row(rule: type[Rule]) -> str:
 
 def page(rule: type[Rule]) -> str:
     """The page of a rule: what it is in a table, its manual page, and what was measured."""
-    effect = getattr(rule, "effect", None)
     seen = witnesses(rule)
     facts = {
         "Severity": rule.severity.value,
-        "Effect": str(getattr(effect, "value", effect)) if effect else "",
+        "Effect": effect(rule),
         "On by default": "yes" if rule.default() else f'no: `extend-select = ["{rule.code}"]` turns it on',
         "The linter": "reports it" if "static" in seen else "does not see it",
         "The guard": "reports it" if "runtime" in seen else "does not see it",
