@@ -1,0 +1,590 @@
+"""Calls: follows functions, methods and classes of the project with their real arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.knowledge.torch_table import LOSSES, MODULE_METHODS
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import join_results
+from gradlint.static.state.outcome import MAX_EXITS, Results
+from gradlint.static.state.provenance import from_module
+from gradlint.static.state.reducing import reduce_results
+from gradlint.static.state.sameness import forget
+from gradlint.static.state.values import (
+    NONE,
+    OPEN,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    External,
+    Frame,
+    Function,
+    Group,
+    Instance,
+    Lambda,
+    Mapping,
+    Partial,
+    Ref,
+    Sequence,
+    Super,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.text.units import FunctionUnit, Unit
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.drive.interpreter import Interpreter
+
+MAX_DEPTH = 28
+_RECOGNISED = MODULE_METHODS | {"zero_grad", "train", "eval"}
+"""Methods that say of an object that it is a module."""
+_MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
+MAX_RECURSION = 2
+
+
+class Calls:
+    """Binds arguments and executes bodies."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+        self._trainable: set[Unit] = set()  #: classes of modules that turned out to have parameters
+
+    def joined(self, results: Results, w: World) -> Value:
+        """Go on in ``w`` with the join of all the ways a call may have ended."""
+        if not results:
+            return Unknown(("never", fresh()))
+        world, value = join_results(results)
+        w.become(world)
+        return w.resolve(value)
+
+    # --- from syntax
+
+    def call_node(self, node: cst.Call, w: World, ctx: Context) -> Results:
+        """Evaluate a call expression."""
+        site = ctx.site(node)
+        if type(node.func) is cst.Attribute:
+            if type(node.func.value) is not cst.IfExp:
+                return self._method_node(node, node.func, self.m.eval(node.func.value, w, ctx), w, ctx)
+            ways = self.m.expressions.alternatives(node.func.value, w, ctx)
+            results = [end for world, value in ways for end in self._method_node(node, node.func, value, world, ctx)]
+            return reduce_results(results, MAX_EXITS)
+        if type(node.func) is cst.Name and node.func.value == "super":
+            return [(w, self._super(node, w, ctx))]
+        callee = w.resolve(self.m.eval(node.func, w, ctx))
+        args = self.arguments(node, w, ctx)
+        return self.call(callee, args, w, ctx, site)
+
+    def _method_node(self, node: cst.Call, func: cst.Attribute, receiver: Value, w: World, ctx: Context) -> Results:
+        """Evaluate the call of a method, the receiver of which is known already."""
+        site, name = ctx.site(node), func.attr.value
+        args = self.arguments(node, w, ctx)
+        receiver = w.resolve(receiver)
+        if name == "forward":
+            by = func.value.value if isinstance(func.value, cst.Name) else ""
+            self.m.construction.forward_called(receiver, by, w, ctx, site)
+            self.m.functions.forward_called(receiver, args, w, ctx, site)
+        return self.method(receiver, name, args, w, ctx, site)
+
+    def arguments(self, node: cst.Call, w: World, ctx: Context) -> Arguments:
+        """Evaluate the arguments of a call, unpacking known ``*args`` and ``**kwargs``."""
+        args = Arguments()
+        for arg in node.args:
+            value = w.resolve(self.m.eval(arg.value, w, ctx))
+            if arg.star == "*":
+                items = self.m.collections.iterate(value, w, ctx, ctx.site(arg.value))
+                if items.known is None:
+                    sequence = w.get(value, Sequence)
+                    if sequence is not None and sequence.items and sequence.tail is not None and not args.open:
+                        args.positional += sequence.items  # these come first, however many there are
+                        sequence = Sequence([], [], sequence.tail, sequence.tail_site, False)
+                        value = w.new(sequence)
+                    args.rest = value if not args.open else None
+                    args.open, args.last = True, sequence.ending if sequence is not None else None
+                    if sequence is not None and sequence.tail is not None:
+                        args.unpacked += [*sequence.items, sequence.tail]
+                else:
+                    args.positional += items.known
+            elif arg.star == "**":
+                mapping = w.get(self.m.collections.dict_in(value, w), Mapping)
+                if mapping is None or mapping.tail is not None:
+                    args.open = True
+                if mapping is not None:
+                    for key, item in mapping.items.items():
+                        if isinstance(key, Const) and isinstance(key.value, str):
+                            args.keywords[key.value] = item
+            elif arg.keyword is not None:
+                args.keywords[arg.keyword.value] = value
+            else:
+                args.positional.append(value)
+                args.last, args.rest = value if args.open else None, None
+        return args
+
+    def _super(self, node: cst.Call, w: World, ctx: Context) -> Value:
+        here: Context | None = ctx
+        while here is not None and here.owner is None:
+            here = here.parent
+        if here is None or here.receiver is None or here.owner is None:
+            return Unknown(("super", fresh()))
+        owner = here.owner
+        if len(node.args) == 2:
+            named = w.resolve(self.m.eval(node.args[0].value, w, ctx))
+            self.m.construction.named(named, here.receiver, owner, w, ctx, ctx.site(node))
+            if isinstance(named, Class):
+                owner = named
+            elif named == External("torch.nn.Module"):
+                return Unknown(("super", fresh()))  # what comes after Module: not its __init__
+        return Super(owner, here.receiver)
+
+    # --- by value
+
+    def method(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call ``receiver.name(...)``."""
+        receiver = self.m.choices.used(receiver, w)
+        if isinstance(receiver, Choice):
+            with self.m.flow.partly():
+                return self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
+        if isinstance(receiver, (Unknown, Const)):
+            attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
+            if isinstance(attribute, (Unknown, Bound)):
+                return [(w, self.m.methods.call(receiver, name, args, w, ctx, site))]
+            return self.call(attribute, args, w, ctx, site)
+        if isinstance(receiver, Super) and name == "__init__":
+            return self.m.construction.called(receiver, args, w, ctx, site)
+        if name in _RECOGNISED and isinstance(receiver, Ref):
+            self.m.modules.recognised(receiver, w, site)
+        attribute = self.m.modules.called_for(w.resolve(self.m.attributes.get(receiver, name, w, ctx, site)), w, site)
+        if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
+            part = self.m.library_models.part_called(attribute, args, w, ctx, site)
+            return [(w, part or self.m.methods.call(receiver, name, args, w, ctx, site))]
+        return self.call(attribute, args, w, ctx, site)
+
+    def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call any value."""
+        callee = self.m.modules.called_for(w.resolve(callee), w, site)
+        if isinstance(callee, Function):
+            return self.function(callee, args, w, ctx, site)
+        if isinstance(callee, Bound) and callee.function is not None:
+            grad, passes = w.grad, self.m.evaluation.passes
+            with self.m.optimizers.own_step(callee, w, ctx, site):
+                results = self.function(callee.function, args, w, ctx, site, callee.receiver)
+            if passes == self.m.evaluation.passes:
+                self.m.evaluation.method_called(callee, args, results, grad, ctx, site)
+            return results
+        with self.m.flow.partly():  # who calls functions in turn may do so several times
+            return self._indirect(callee, args, w, ctx, site)
+
+    def _indirect(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call a value that is no function of the project."""
+        if isinstance(callee, Choice):
+            return self._each(callee, w, lambda value, world: self.call(value, args, world, ctx, site))
+        if isinstance(callee, Bound):
+            return [(w, self.m.methods.call(callee.receiver, callee.name, args, w, ctx, site))]
+        if isinstance(callee, Class):
+            return self.instantiate(callee, args, w, ctx, site)
+        if isinstance(callee, Lambda):
+            return self._lambda(callee, args, w, ctx, site)
+        if isinstance(callee, Partial):
+            merged = replace(args.behind(*callee.args), keywords={**dict(callee.kwargs), **args.keywords})
+            before, w.module_checked = w.module_checked, w.module_checked or callee.checked
+            results = self.call(callee.function, merged, w, ctx, site)
+            for world, _ in results:
+                world.module_checked = before
+            return results
+        if isinstance(callee, External):
+            return self.m.externals.call(callee.name, args, w, ctx, site)
+        if isinstance(callee, Ref):
+            return self._instance(callee, args, w, ctx, site)
+        if isinstance(callee, Unknown):
+            return self._unknown(callee, args, w, ctx, site)
+        return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
+
+    def _unknown(self, callee: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call a value of which nothing is known, or that may be a few methods: each of these, or something else.
+
+        Whatever it is, it is when it is called again.
+        """
+        part = self.m.library_models.part_called(callee, args, w, ctx, site)
+        if part is not None:
+            return [(w, part)]
+        results: Results = []
+        for receiver, method in self.m.dispatch.methods(callee, args, w, ctx.unit.module):
+            world = w.copy()
+            world.bound[callee.key] = Bound(receiver, method.unit.name, method)
+            results += self.function(method, args, world, ctx, site, receiver)
+        if results:
+            w.bound[callee.key] = Unknown(("another", callee.key), callee.hint, callee.deps)
+        results.append((w, self.m.escapes.call(callee, args, w, ctx, site)))
+        return reduce_results(results, MAX_EXITS)
+
+    def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
+        results: Results = []
+        for alternative, world in w.ways(choice):
+            self.m.choices.decided(choice, alternative, world)
+            results += act(alternative, world)
+        return reduce_results(results, MAX_EXITS)
+
+    def _instance(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        obj = w.get(callee, Instance)
+        if obj is None:
+            return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
+        if obj.kind in ("module", "lightning", "loss"):
+            return self.m.modules.call(callee, args, w, ctx, site)
+        if obj.kind == "function" and obj.cls is not None:
+            self.m.functions.used(obj.cls, "instance", w, ctx, site)
+            return [(w, self.m.functions.applied(obj.cls, args, w, ctx, site))]
+        if obj.cls is not None:
+            method = self.m.definitions.attribute(obj.cls, "__call__", w)
+            if isinstance(method, Function):
+                return self.function(method, args, w, ctx, site, callee)
+        if obj.kind == "decorator":
+            return [(w, args.get(0) or NONE)]
+        if obj.kind == "transformed":
+            return self.m.functional.over(obj, args, w, ctx, site)
+        if obj.kind == "gradmode" and obj.grad is not None:
+            within = _in_mode(w.resolve(args.get(0) or NONE), obj.grad)
+            if within is not None:
+                return [(w, within)]
+        return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
+
+    # --- bodies
+
+    def function(
+        self, fn: Function, args: Arguments, w: World, ctx: Context, site: Site, receiver: Value | None = None
+    ) -> Results:
+        """Execute the body of a function of the project."""
+        unit = fn.unit
+        self.m.enters(unit)
+        if w.grad is not True:
+            self.m.unrecorded.add(unit)
+        if fn.kind == "context":
+            bound = [receiver, *args.positional] if receiver is not None else args.positional
+            return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
+        if receiver is None and fn.owner is not None and fn.kind == "" and args.positional:
+            # Called through the class: ``Base.__init__(self, …)``.
+            first = w.resolve(args.positional[0])
+            if w.get(first, Instance) is not None:
+                receiver, args = first, replace(args, positional=args.positional[1:])
+        if isinstance(receiver, Ref) and self._is_to_be_replaced(fn, receiver, w):
+            return [(w, self.m.escapes.call(receiver, args, w, ctx, site, method=unit.name))]
+        if receiver is not None and fn.kind != "static":
+            args = args.behind(receiver)
+        far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
+        forward = self._is_forward(fn, receiver, w)
+        if far or self._tires(unit, args, w, forward) or not unit.is_readable:
+            return [(w, self.m.escapes.call(fn, args, w, ctx, site))]
+        frame = w.new(Frame({}, fn.frame))
+        here = Context(
+            unit.module,
+            unit,
+            frame.id,
+            ctx.at(site, *self._kind_of(receiver, fn, w)).key,
+            ctx.depth + 1,
+            ctx,
+            fn,
+            fn.owner,
+            receiver,
+            ctx.in_forward or forward,
+            ctx.peeled,
+            ctx.iteration,
+            ctx.loop,
+            ctx.around,
+            called_at=site,
+        )
+        self.bind(fn, args, w, here)
+        before, checked, periodic = w.grad, w.module_checked, w.periodic
+        if fn.grad is not None:
+            w.grad = fn.grad
+        since = fresh()
+        results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
+        outside = self._around(fn, here)
+        for world, value in results:
+            self.m.kinds.annotated(value, unit.node.returns, world, outside)
+            world.module_checked, world.periodic = checked, periodic
+            if fn.grad is not None:
+                world.grad = before
+        if fresh() - since > _MUCH:
+            for world, value in results:
+                self._clean(world, value, since)
+        return results
+
+    def _tires(self, unit: FunctionUnit, args: Arguments, w: World, forward: bool) -> bool:
+        if unit.name == "__init__":
+            return False
+        if self.m.reach.stands_aside(unit) and self.m.budget.wearies(unit):
+            return True
+        kinds = partial(self._kinds_in, args, w)
+        return self.m.budget.tires(
+            unit, lambda: not forward and self.m.reach.stands_aside(unit), kinds, w.grad is not False
+        )
+
+    def _is_to_be_replaced(self, fn: Function, receiver: Ref, w: World) -> bool:
+        """Whether a method does nothing, of an object of a class that nothing builds: a subclass may do more."""
+        obj = w.get(receiver, Instance)
+        if obj is None or obj.cls is None or OPEN not in obj.attrs or fn.unit.name.startswith("__"):
+            return False
+        if not fn.unit.constructs & {"abstract", "empty"}:
+            return False
+        return self.m.definitions.attribute(obj.cls, fn.unit.name, w) == fn
+
+    def _kinds_in(self, args: Arguments, w: World) -> tuple[Hashable, ...]:
+        """Of which classes the modules are that a function is given."""
+        modules = (w.get(w.resolve(value), Instance) for value in args)
+        return tuple(
+            obj.cls.unit if obj.cls is not None else obj.name
+            for obj in modules
+            if obj is not None and obj.kind in ("module", "lightning", "loss")
+        )
+
+    def _kind_of(self, receiver: Value | None, fn: Function, w: World) -> Iterator[Hashable]:
+        """What tells calls of an inherited method on objects of different classes apart: they are different moments."""
+        obj = w.get(receiver, Instance) if receiver is not None else None
+        if obj is not None and obj.cls is not None and fn.owner is not None and obj.cls.unit is not fn.owner.unit:
+            yield obj.cls.unit
+
+    def _clean(self, world: World, result: Value, since: int) -> None:
+        """Drop what a call left behind, except parameter groups: whether their gradients are read is told later."""
+        kept = world.new(Sequence([result]))
+        for key, obj in forget(world, [kept.id], since):
+            if not isinstance(obj, Group):
+                del world.heap[key]
+        world.heap.pop(kept.id, None)
+
+    def body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
+        """Execute the body of a function, whose arguments are bound."""
+        self.m.budget.begins(unit)
+        body = unit.node.body.body
+        if not self.m.witness.muted:
+            self.m.coverage.enters(unit)
+        with self.m.budget.within(self.m.reach.stands_aside(unit)):
+            out = self.m.flow.block(body, [w], here)
+        results = out.returns + [(world, NONE) for world in out.normal]
+        if "def" in unit.constructs:
+            self.m.nested.left(results, here)
+        else:
+            for world, _ in results:
+                world.heap.pop(here.frame, None)
+        if not results and "abstract" in unit.constructs:
+            return [(w, Unknown(("abstract", fresh())))]
+        return reduce_results(results, MAX_EXITS)
+
+    def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
+        yields = w.new(Sequence())
+        w.write(here.frame).vars["<yields>"] = yields  # it goes where the frame goes
+        with self.m.witness.clearing() as cleared:
+            results = self.body(unit, w, replace(here, yields=yields))
+        if not results:
+            return results
+        world, _ = join_results(results)
+        given: Sequence = world.write(yields.id)
+        if cleared:  # on the way to the next value, which may be any
+            for value in given.items:
+                given.tail = value if given.tail is None else self.m.choices.either(given.tail, value, world)
+            given.items, given.sites, given.clears = [], [], frozenset(cleared)
+        return [(world, yields)]
+
+    def _is_forward(self, fn: Function, receiver: Value | None, w: World) -> bool:
+        obj = w.get(receiver, Instance) if receiver is not None else None
+        return (
+            obj is not None
+            and obj.kind in ("module", "lightning")
+            and fn.unit.name
+            not in (
+                "__init__",
+                "training_step",
+                "configure_optimizers",
+                "reset_parameters",
+                "fit",
+                "train_step",
+                "step",
+            )
+        )
+
+    def bind(self, fn: Function, args: Arguments, w: World, here: Context) -> None:
+        """Bind the arguments of a call to the parameters of its frame."""
+        params = fn.unit.node.params
+        variables = w.write(here.frame).vars
+        keywords = dict(args.keywords)
+        position = 0
+        given = args.positional + self._unpacked(params, args, w, here)
+        for param in (*params.posonly_params, *params.params):
+            name = param.name.value
+            if position < len(given):
+                variables[name] = given[position]
+            elif name in keywords:
+                variables[name] = keywords.pop(name)
+            else:
+                variables[name] = self._default(fn, param, args.open, w, here)
+            position += 1
+        if isinstance(params.star_arg, cst.Param):
+            rest = given[position:]
+            tail = Unknown(("args", fresh())) if args.open else None
+            sequence = Sequence(list(rest), [None] * len(rest), tail, None, False)
+            variables[params.star_arg.name.value] = w.new(sequence)
+        for param in params.kwonly_params:
+            name = param.name.value
+            if name in keywords:
+                variables[name] = keywords.pop(name)
+            else:
+                variables[name] = self._default(fn, param, args.open, w, here)
+        if params.star_kwarg is not None:
+            tail = Unknown(("kwargs", fresh())) if args.open else None
+            items: dict[Value, Value] = {Const(key): value for key, value in keywords.items()}
+            variables[params.star_kwarg.name.value] = w.new(Mapping(items, tail))
+        outside = self._around(fn, here)
+        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+            self.m.kinds.annotated(variables[param.name.value], param.annotation, w, outside)
+
+    def _unpacked(self, params: cst.Parameters, args: Arguments, w: World, here: Context) -> list[Value]:
+        """What parameters without a default are given of a last ``*values`` of which the number is not known."""
+        if args.rest is None:
+            return []
+        left = [*params.posonly_params, *params.params][len(args.positional) :]
+        count = 0
+        while count < len(left) and left[count].default is None and left[count].name.value not in args.keywords:
+            count += 1
+        values = self.m.collections.unpack(args.rest, count, [False] * count, w, here)
+        return [] if any(isinstance(value, Unknown) and not from_module(value) for value in values) else values
+
+    def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
+        """What a parameter is that is given nothing; where that is not known, a loss of torch is taken as it is."""
+        name = param.name.value
+        if param.default is not None and (not open_ or type(param.default) in (cst.Call, cst.Attribute)):
+            default = self.m.eval(param.default, w, self._around(fn, here))
+            if not open_ or self._is_loss(default, w):
+                return default
+        return Unknown(("param", fn.unit, name, here.key), name)
+
+    def _is_loss(self, value: Value, w: World) -> bool:
+        if isinstance(value, External):
+            return value.name in LOSSES
+        obj = w.get(value, Instance)
+        return obj is not None and obj.loss is not None
+
+    def _around(self, fn: Function, here: Context) -> Context:
+        """Where the header of a function is evaluated: around its body."""
+        return replace(here, frame=fn.frame, function=None, parent=None)
+
+    def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        self.m.applied.add(fn.site)
+        if ctx.depth >= MAX_DEPTH:
+            return [(w, Unknown(("lambda", fresh())))]
+        variables: dict[str, Value] = {}
+        params = fn.node.params
+        for position, param in enumerate((*params.posonly_params, *params.params, *params.kwonly_params)):
+            name = param.name.value
+            given = args.get(position, name)
+            if given is None:
+                is_default = param.default is not None and not args.open
+                unknown = Unknown(("param", fn.site, name, fresh()), name)
+                given = self.m.eval(param.default, w, ctx) if is_default else unknown
+            variables[name] = given
+        if isinstance(params.star_arg, cst.Param):
+            variables[params.star_arg.name.value] = Unknown(("args", fresh()))
+        if params.star_kwarg is not None:
+            variables[params.star_kwarg.name.value] = Unknown(("kwargs", fresh()))
+        frame = w.new(Frame(variables, fn.frame))
+        here = Context(
+            fn.unit.module,
+            fn.unit,
+            frame.id,
+            ctx.at(site).key,
+            ctx.depth + 1,
+            ctx,
+            in_forward=ctx.in_forward,
+            peeled=ctx.peeled,
+        )
+        return self.m.flow.value(fn.node.body, w, here)
+
+    # --- classes
+
+    def instantiate(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Build an instance of a class of the project."""
+        kind = self.m.definitions.kind(cls)
+        self.m.built.add(cls.unit)
+        self.m.met.add(cls.unit)
+        if kind == "namedtuple":
+            return [(w, self._named_tuple(cls, args, w, ctx))]
+        if self.m.budget.tires(cls.unit, lambda: False):
+            return [(w, self.m.escapes.call(cls, args, w, ctx, site))]
+        if kind == "module" and self.m.budget.hurries(cls.unit) and cls.unit in self._trainable:
+            return [(w, self.m.modules.opaque(w, cls.unit.name, site, True, place=(site, ctx.key, cls.unit)))]
+        ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site), (site, ctx.key, cls.unit))
+        self.m.modules.prepare(ref, cls, args, w, ctx, site)
+        if kind == "dict":
+            self.m.dicts.begun(ref, cls, (site, ctx.key, cls.unit), w)
+        if kind == "module":
+            self.m.construction.made(ref, w, ctx)
+            self.m.decisions.built(cls.unit, site)
+        results = self._initialize(ref, cls, args, w, ctx, site)
+        if self.m.budget.hurried and all(self.m.modules.groups(ref, world) for world, _ in results):
+            self._trainable.add(cls.unit)
+        for world, _ in results:
+            self.m.construction.built(ref, world, ctx)
+        return results
+
+    def _initialize(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        init = self.m.definitions.attribute(cls, "__init__", w)
+        function, foreign = self.m.definitions.initializer(cls, w)
+        if function is None and self.m.definitions.kind(cls) in ("module", "lightning"):
+            init = None
+        if isinstance(init, Function):
+            if foreign:
+                self.m.construction.initialized(ref, w, ctx, site)
+            return [(world, ref) for world, _ in self.function(init, args, w, ctx, site, ref)]
+        if self.m.definitions.kind(cls) == "optimizer":
+            self.m.optimizers.initialized(ref, args, w)
+            return [(w, ref)]
+        if self.m.definitions.kind(cls) == "dict":
+            self.m.dicts.initialized(ref, args, w, ctx, site)
+            return [(w, ref)]
+        if not self.m.definitions.is_dataclass(cls):
+            self.m.construction.initialized(ref, w, ctx, site)
+            self.m.trainers.initialized(ref, args, w)
+            obj = w.get(ref, Instance)
+            if obj is not None and obj.layer is not None and obj.layer.container:
+                self.m.layers.fill(ref, obj.layer, args, w, ctx, site)
+            return [(w, ref)]
+        self._fill(ref, cls, args, w, ctx, site)
+        after = self.m.definitions.attribute(cls, "__post_init__", w)
+        if isinstance(after, Function):
+            return [(world, ref) for world, _ in self.function(after, Arguments(), w, ctx, site, ref)]
+        return [(w, ref)]
+
+    def _fill(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        fields = self.m.definitions.annotated_fields(cls)
+        for position, (name, (field, here)) in enumerate(fields.items()):
+            given = args.get(position, name)
+            if given is None and args.open:
+                given = Unknown(("field", fresh()), name)
+                self.m.kinds.annotated(given, field.annotation, w, here)
+            elif given is None:
+                given = self.m.definitions.attribute(cls, name, w)
+                if isinstance(given, Partial) and given.function == External("dataclasses.field"):
+                    made = self.call(given.args[0], Arguments(), w, ctx.at(site, name), site)
+                    given = self.joined(made, w)
+            if given is not None:
+                w.write(ref.id).attrs[name] = given
+
+    def _named_tuple(self, cls: Class, args: Arguments, w: World, ctx: Context) -> Value:
+        names = self.m.definitions.annotated_fields(cls)
+        items: list[Value] = []
+        for position, name in enumerate(names):
+            given = args.get(position, name) or self.m.definitions.attribute(cls, name, w)
+            items.append(given or Unknown(("field", fresh()), name))
+        return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))
+
+
+def _in_mode(function: Value, grad: bool) -> Value | None:
+    """A function that runs with gradients enabled or not: ``torch.enable_grad()(closure)``."""
+    if isinstance(function, Bound) and function.function is not None:
+        return replace(function, function=replace(function.function, grad=grad))
+    return replace(function, grad=grad) if isinstance(function, Function) else None

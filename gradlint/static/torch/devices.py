@@ -1,0 +1,52 @@
+"""Devices: what is moved to CUDA by name although the program chose a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.static.knowledge.guesses import DEVICE_NAME
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.values import NONE, Frame, Instance
+from gradlint.static.state.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.drive.interpreter import Interpreter
+
+
+class Devices:
+    """Knows which device is at hand."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.m = machine
+
+    def moved(self, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """``.cuda()`` of anything; one that is told which GPU is not hard-coded."""
+        if args.positional or "device" in args.keywords or args.open:
+            return
+        device = self._at_hand(w, ctx)
+        if device:
+            self.m.witness.send(events.MovedToCuda(site=site, device=device), w, ctx)
+
+    def _at_hand(self, w: World, ctx: Context) -> str:
+        """How the source would spell a device where ``ctx`` stands; empty if there is none."""
+        key: int | None = ctx.frame
+        while key is not None:
+            frame = w.find(key)
+            if not isinstance(frame, Frame):
+                break
+            for name, value in frame.vars.items():
+                if DEVICE_NAME.search(name) and w.resolve(value) != NONE:
+                    return name
+            key = frame.parent
+        receiver = w.get(ctx.receiver, Instance) if ctx.receiver is not None else None
+        if receiver is not None:
+            if "device" in receiver.attrs:
+                return "self.device"
+            if ctx.in_forward and ctx.function is not None and ctx.function.unit.name == "forward":
+                return "the device of the input"
+        return ""
+
+
+__all__ = ["Devices"]
