@@ -62,7 +62,7 @@ def told(
         world: the processes they come from.
     """
     if output_format == "json":
-        return json.dumps([as_json_value(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
+        return json.dumps([as_json_value(finding) for finding in findings], indent=2) + "\n"
     if output_format == "github":
         notes = "".join(f"::warning title=gradlint::{note}\n" for note in world.notes)
         return "".join(f"{github(finding, cwd)}\n" for finding in findings) + notes

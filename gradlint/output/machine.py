@@ -12,8 +12,11 @@ from gradlint.output.style import shown_path
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """All findings as a JSON list; rows and columns count from 1, file names are absolute."""
-    return json.dumps([as_dict(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
+    """All findings as a JSON list; rows and columns count from 1, file names are absolute.
+
+    It is ASCII, which is the same in every encoding that a terminal or a pipe may have.
+    """
+    return json.dumps([as_dict(finding) for finding in findings], indent=2) + "\n"
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:

@@ -19,12 +19,6 @@ ROOT = Path(__file__).parents[2]
 OWN = [rule for rule in all_rules() if rule.__module__.startswith("gradlint.rules.")]
 #: what a page fetches by itself
 LOADED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
-    "img": "src",
-    "script": "src",
-    "link": "href",
-    "iframe": "src",
-    "source": "src",
-}  #: what a page fetches by itself
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
