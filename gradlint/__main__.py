@@ -7,7 +7,8 @@ import io
 import os
 import sys
 
-from gradlint.cache import Cache, arguments_location
+from gradlint.cache import Cache
+from gradlint.cachedir import arguments_location
 
 
 def main() -> int:
@@ -32,6 +33,8 @@ def main() -> int:
 
 
 def _told(arguments: list[str]) -> tuple[str, str, int] | None:
+    if "_GRADLINT_COMPLETE" in os.environ:  # a shell asks for completions, and shows no reports
+        return None
     try:
         folder = arguments_location(arguments)
         return None if folder is None else Cache(folder).told(arguments)

@@ -211,19 +211,6 @@ class Cache:
             return
 
 
-def arguments_location(arguments: Sequence[str]) -> str | None:
-    """The folder of the cache for a command line; None if it wants none, or is no check."""
-    asked = None
-    for place, argument in enumerate(arguments):
-        if argument in ("--no-cache", "-"):
-            return None
-        if argument == "--cache-dir":
-            asked = arguments[place + 1] if place + 1 < len(arguments) else None
-        elif argument.startswith("--cache-dir="):
-            asked = argument.partition("=")[2]
-    return location(asked)
-
-
 def _program() -> tuple[Any, ...]:
     """What is not read from the disk and yet decides what a run comes to."""
     return __version__, sys.version, sys.prefix, tuple(sys.path), os.getcwd()

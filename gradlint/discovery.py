@@ -8,9 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradlint.configuration import Configuration, Settings
+from gradlint.configuration import Configuration
 from gradlint.consulted import CACHES, FILES, FOLDER
 from gradlint.ignorefiles import GitIgnore, patterns, verdict
+from gradlint.settings import DEFAULT_INCLUDE, Patterns, Settings
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -74,10 +75,15 @@ class Discovery:
                 if kind == FOLDER:
                     if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
                         pending.append(folder / name)
-                elif (
-                    kind in FILES and name.endswith(SUFFIXES) and not self._skipped(folder / name, top, is_folder=False)
-                ):
+                elif kind in FILES and name.endswith(SUFFIXES) and self._wanted(folder / name, top):
                     yield folder / name
+
+    def _wanted(self, path: Path, top: Path) -> bool:
+        """Whether a file below a folder is to be checked: it is included, and neither excluded nor ignored."""
+        include = self.configuration.of_folder(path.parent).include
+        if include.lines != DEFAULT_INCLUDE and not _said(include, path, include.base or top, is_folder=False):
+            return False
+        return not self._skipped(path, top, is_folder=False)
 
     def _skipped(self, path: Path, top: Path, *, is_folder: bool) -> bool:
         settings = self.configuration.of_folder(path.parent)
@@ -87,11 +93,14 @@ class Discovery:
 
     @staticmethod
     def _excluded(path: Path, settings: Settings, top: Path, *, is_folder: bool) -> bool:
-        spec = _spec((*settings.exclude, *settings.extend_exclude))
-        root = settings.root or top
-        if not path.is_relative_to(root) or verdict(spec, top, root, is_folder=True):
-            root = top  # as with ignore files: a folder that is named is checked, though its name is excluded
-        return bool(verdict(spec, path, root, is_folder=is_folder))
+        excluded = False
+        for group in (settings.exclude, *settings.extend_exclude):
+            root = group.base or settings.root or top
+            if not path.is_relative_to(root) or _said(group, top, root, is_folder=True):
+                root = top  # as with ignore files: a folder that is named is checked, though its name is excluded
+            said = _said(group, path, root, is_folder=is_folder)
+            excluded = excluded if said is None else said
+        return excluded
 
     def excludes(self, path: Path, *, is_folder: bool = False) -> bool:
         """Whether ``path`` would not have been found from the folder of its configuration."""
@@ -103,6 +112,10 @@ class Discovery:
         return any(self._skipped(step, top, is_folder=True) for step in steps) or (
             path != top and self._skipped(path, top, is_folder=is_folder)
         )
+
+
+def _said(group: Patterns, path: Path, root: Path, *, is_folder: bool) -> bool | None:
+    return verdict(_spec(group.lines), path, root, is_folder=is_folder)
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import NeverReached
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -35,7 +35,7 @@ class DeadParameter(Rule):
     ```
 
     ## At runtime
-    It is said after ten steps of the optimizer, or at the end of the guard after five.
+    It is reported after ten steps of the optimizer, or at the end of the guard after five.
 
     ## Stays silent on
     Frozen parameters (`requires_grad_(False)`); parameters that are reached at times.
@@ -47,6 +47,7 @@ class DeadParameter(Rule):
     code = "GL702"
     name = "dead-parameter"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "use the layer in forward, freeze its parameters, or leave them out of the optimizer"
 
@@ -54,6 +55,4 @@ class DeadParameter(Rule):
     def unreached(self, event: NeverReached) -> Iterator[Violation]:
         names = event.parameters
         others = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield Violation(
-            f"no gradient has ever reached {', '.join(names[:3])}{others}, after {event.steps} steps", at=event.site
-        )
+        yield Violation(f"no gradient has reached {', '.join(names[:3])}{others} in {event.steps} steps", at=event.site)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlint.finding import Finding, Location, Related, Severity
+from gradlint.finding import Effect, Finding, Location, Related, Severity
 
 from .channels import Channel, there_is_a_group
 from .frames import user_site
@@ -192,8 +192,8 @@ def _written(word: Word) -> str:
     return json.dumps([[dataclasses.asdict(finding) for finding in word.findings], word.ended], default=_plain)
 
 
-def _plain(value: Severity) -> str:
-    return value.value
+def _plain(value: Severity | Effect) -> str:
+    return str(value.value)
 
 
 def _read(text: str) -> Word:
@@ -207,6 +207,7 @@ def _finding(
     related: list[dict[str, Any]],
     cause: dict[str, Any] | None,
     ranks: list[int],
+    effect: str | None,
     **plain: Any,
 ) -> Finding:
     return Finding(
@@ -215,5 +216,6 @@ def _finding(
         related=tuple(Related(other["message"], Location(**other["location"])) for other in related),
         cause=None if cause is None else Location(**cause),
         ranks=tuple(ranks),
+        effect=None if effect is None else Effect(effect),
         **plain,
     )

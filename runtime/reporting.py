@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from gradlint.finding import Finding, Location, Severity
+from gradlint.output import MACHINE_FORMATS, OUTPUT_FORMATS
 from gradlint.output.machine import as_dict, github
+from gradlint.output.reports import Material, for_machines
 from gradlint.output.style import Style, wants_colour
 from gradlint.output.text import concise, full
+from gradlint.source import read_source
 
-FORMATS = ("text", "concise", "json", "github")
+FORMATS = OUTPUT_FORMATS
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.STYLE: "style finding"}
 
@@ -66,6 +69,8 @@ def told(
     if output_format == "github":
         notes = "".join(f"::warning title=gradlint::{note}\n" for note in world.notes)
         return "".join(f"{github(finding, cwd)}\n" for finding in findings) + notes
+    if output_format in MACHINE_FORMATS:
+        return for_machines(Material(findings, cwd, troubles=world.notes, read=read_source), output_format)
     style = Style(stream is not None and _is_coloured(stream))
     show = _concise if output_format == "concise" else _full
     shown = "".join(f"{show(finding, style, cwd)}\n" for finding in findings)

@@ -21,10 +21,11 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gradlint.configuration import Configuration, overriding
+from gradlint.configuration import Configuration
 from gradlint.finding import Finding
 from gradlint.refusal import Refusal
 from gradlint.selection import Choice
+from gradlint.settings import overriding
 
 from .filtering import Filter
 from .page import as_page
@@ -321,13 +322,13 @@ class _Watch:
         watching = self._watching
         if self._guard is not None and self._guard.silent:
             return
-        findings = self._guard.told if self._guard else []
+        findings = [self._filter.applied(finding) for finding in self._guard.told] if self._guard else []
         world = self._guard._world if self._guard else ALONE
         if watching.output_file is not None:
             text = told(findings, self._format, self._cwd, world=world)
             with _named_in_errors(watching.output_file):
                 (self._cwd / watching.output_file).write_text(text, encoding="utf-8")
-        elif findings or self._guard or self._format == "json":
+        elif findings or self._guard or self._format in ("json", "gitlab", "junit", "sarif"):
             stream = sys.stderr
             text = told(findings, self._format, self._cwd, stream, world)
             with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced, by the program

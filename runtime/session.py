@@ -103,8 +103,11 @@ class Guard:
         """Whether rank 0 of a distributed training tells what this process finds."""
         return self._ranks.silent
 
-    def report(self, output_format: Literal["text", "concise", "json", "github", "html"] = "text") -> str:
-        """What was found so far: as text, JSON, annotations of GitHub, or an HTML page that needs no other file.
+    def report(
+        self,
+        output_format: Literal["text", "concise", "json", "github", "gitlab", "junit", "sarif", "html"] = "text",
+    ) -> str:
+        """What was found so far, in a format of ``gradlint check``, or as an HTML page that needs no other file.
 
         The page shows the loop's events, the loss and gradient norms as well; its text says how to read it.
         """

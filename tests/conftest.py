@@ -65,7 +65,9 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
                     rule = by_code.get(match[1])
                     if rule:
                         where = source.location(row, match.start() + 1, row, match.end() + 1)
-                        findings.append(Finding(rule.code, rule.name, "as asked", rule.severity, where))
+                        findings.append(
+                            Finding(rule.code, rule.name, "as asked", rule.severity, where, effect=rule.effect)
+                        )
         return types.SimpleNamespace(findings=findings, rejected=[], notes=["a note of the tracer"], crashes=[])
 
     monkeypatch.setitem(sys.modules, "gradlint.static.drive.analysis", types.SimpleNamespace(analyze=analyze))

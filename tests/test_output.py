@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradlint.finding import Applicability, Edit, Finding, Fix, Location, Related, Severity
+from gradlint.finding import Applicability, Edit, Effect, Finding, Fix, Location, Related, Severity
 from gradlint.output.excerpt import TAB, WIDEST, excerpt
 from gradlint.output.machine import as_json, github
 from gradlint.output.style import Style, wants_colour
@@ -32,6 +32,7 @@ FINDING = Finding(
     Location(TRAIN, 12, 2, 12, 17),
     (Related("spent here", Location(TRAIN, 13, 5, 13, 21)),),
     "call zero_grad() first",
+    effect=Effect.WRONG_RESULT,
 )
 
 
@@ -133,6 +134,7 @@ def test_json_has_the_shape_of_ruff() -> None:
             "name": "missing-zero-grad",
             "message": "gradients are added to spent ones",
             "severity": "error",
+            "effect": "wrong-result",
             "filename": TRAIN,
             "location": {"row": 12, "column": 2},
             "end_location": {"row": 12, "column": 17},
@@ -189,9 +191,20 @@ def test_the_summary_counts_by_severity() -> None:
     assert summary([], 3, 0) == "No findings in 3 files."
 
 
+def test_the_summary_counts_by_effect() -> None:
+    def doing(*effects: Effect | None) -> list[Finding]:
+        return [Finding("GL201", "x", "m", Severity.ERROR, Location(TRAIN, 1), effect=effect) for effect in effects]
+
+    wrong, raises, wastes, style = Effect
+    assert summary(doing(wrong), 1, 0) == "Found 1 error in 1 file: 1 gives a wrong result."
+    assert summary(doing(style, wastes, raises, wrong, wrong, None), 2, 0) == (
+        "Found 6 errors in 2 files: 2 give a wrong result, 1 raises, 1 wastes memory or time, 1 is a matter of style."
+    )
+
+
 def test_the_summary_says_what_was_left_out() -> None:
     assert summary([], 3, 1) == (
-        "No findings in 3 files (1 finding of rules that are off by default: --select ALL shows them)."
+        "No findings in 3 files. 1 finding of rules that are off by default is not shown: --select ALL shows it."
     )
 
 

@@ -5,14 +5,16 @@ A hook of MkDocs.  Nothing of it is kept in the repository, so nothing of it can
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import measurements  # beside this file, whose folder MkDocs puts on the path while it loads a hook
 from mkdocs.structure.files import File, Files
 
+from gradlint.keys import KEYS
 from gradlint.manual import witnesses
 from gradlint.rule import Rule, all_rules
 
@@ -64,9 +66,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Fill in the tables where a page asks for them."""
-    for marker, text in {"rules": rule_tables, "measurements": measurements.tables}.items():
+    texts: dict[str, Callable[[], str]] = {
+        "rules": lambda: rule_tables(own_rules()),
+        "measurements": lambda: measurements.tables(own_rules()),
+        "keys": keys,
+    }
+    for marker, text in texts.items():
         asked = f"<!-- generated: {marker} -->"
-        markdown = markdown.replace(asked, text(own_rules())) if asked in markdown else markdown
+        markdown = markdown.replace(asked, text()) if asked in markdown else markdown
     return markdown
 
 
@@ -77,24 +84,29 @@ def rule_tables(rules: Iterable[type[Rule]]) -> str:
     for prefix, title in GROUPS.items():
         lines = [
             f"## {title}\n",
-            "| code | what it reports | severity | linter | guard | fix |",
-            "|---|---|---|:-:|:-:|---|",
+            "| code | what it reports | severity | effect | linter | guard | fix |",
+            "|---|---|---|---|:-:|:-:|---|",
         ]
         lines += [_row(rule) for rule in rules if rule.code.startswith(prefix)]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
 
-def effect(rule: type[Rule]) -> str:
-    """What the mistake does, in words; empty as long as rules do not say it."""
-    return str(getattr(getattr(rule, "effect", None), "label", ""))
+def keys() -> str:
+    """What each key of the configuration means, as ``gradlint config`` explains it."""
+    parts = []
+    for key in KEYS:
+        default = key.otherwise or f"`{json.dumps(key.default)}`"
+        facts = f"Type: {key.kind.words}. Default: {default}"
+        parts.append(f"### {key.name}\n\n{key.text}\n\n{facts}\n\n```toml\n[tool.gradlint]\n{key.example}\n```\n")
+    return "\n".join(parts)
 
 
 def _row(rule: type[Rule]) -> str:
     marks = ["✓" if name in witnesses(rule) else "–" for name in ("static", "runtime")]
     severity = rule.severity.value + ("" if rule.default() else "<br>opt-in")
     what = f"[{rule.name}]({rule.name}.md)<br>{rule.summary()}".replace("|", "\\|")
-    return f"| {' | '.join([rule.code, what, severity, *marks, rule.fix or '–'])} |"
+    return f"| {' | '.join([rule.code, what, severity, rule.effect.label, *marks, rule.fix or '–'])} |"
 
 
 def page(rule: type[Rule]) -> str:
@@ -102,7 +114,7 @@ def page(rule: type[Rule]) -> str:
     seen = witnesses(rule)
     facts = {
         "Severity": rule.severity.value,
-        "Effect": effect(rule),
+        "Effect": rule.effect.label,
         "On by default": "yes" if rule.default() else f'no: `extend-select = ["{rule.code}"]` turns it on',
         "The linter": "reports it" if "static" in seen else "does not see it",
         "The guard": "reports it" if "runtime" in seen else "does not see it",

@@ -27,6 +27,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "name": finding.name,
         "message": finding.message,
         "severity": finding.severity.value,
+        "effect": finding.effect.value if finding.effect else None,
         "filename": where.filename,
         "location": _start(where),
         "end_location": _end(where),

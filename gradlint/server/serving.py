@@ -165,7 +165,7 @@ class Server(LanguageServer):
         edits = line_edits(text, after, self.workspace.position_codec)
         if edits:
             yield types.CodeAction(
-                "gradlint: mend what can be mended safely", FIX_ALL, edit=types.WorkspaceEdit({uri: edits})
+                "gradlint: fix all that can be fixed safely", FIX_ALL, edit=types.WorkspaceEdit({uri: edits})
             )
 
     def manual(self, uri: str, position: types.Position) -> types.Hover | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -131,4 +132,6 @@ def test_the_template_installs_what_it_is_told_and_fails_on_findings(
 
     found = run("sh", "-c", script, cwd=tmp_path, **variables, GRADLINT_SOURCE=str(snapshot))
     assert found.returncode == 1, found.stdout + found.stderr
-    assert "train.py:7:5: GL201" in found.stdout
+    kept = job["artifacts"]["reports"]["codequality"]
+    (issue,) = json.loads((tmp_path / kept).read_text(encoding="utf-8"))
+    assert (issue["check_name"], issue["location"]["path"]) == ("GL201", "train.py")

@@ -80,6 +80,23 @@ def test_text_and_json() -> None:
     assert (finding["code"], finding["count"]) == ("GL201", 2)
 
 
+def test_formats_of_other_programs_name_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    guard = train()
+    (found,) = guard.findings
+    (run,) = json.loads(guard.report("sarif"))["runs"]
+    (result,) = run["results"]
+    assert result["ruleId"] == "GL201"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "test_report.py"
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == found.location.row
+    (issue,) = json.loads(guard.report("gitlab"))
+    assert issue["location"] == {
+        "path": "test_report.py",
+        "lines": {"begin": found.location.row, "end": found.location.row},
+    }
+    assert 'failures="1"' in guard.report("junit")
+
+
 def test_the_ending_of_a_file_decides(tmp_path: Path) -> None:
     guard = train()
     for name in ("report.html", "report.JSON", "report.txt"):

@@ -222,7 +222,7 @@ class _Analyzer:
         """
         budget = self.machine.budget
         budget.ordered = closely
-        self.machine.flow.whole = True
+        self.machine.whole.holds = True
         self.machine.settle()
         self.machine.met.clear()
         self.machine.entered.clear()

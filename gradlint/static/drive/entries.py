@@ -15,9 +15,8 @@ from gradlint.static.knowledge.torch_table import (
     is_test,
 )
 from gradlint.static.python.budget import CLOSE, BudgetExceededError
-from gradlint.static.python.escapes import reachable
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.joining import join
+from gradlint.static.state.joining import join, joined
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.values import (
     ESCAPED,
@@ -39,6 +38,7 @@ from gradlint.static.text.files import Module
 from gradlint.static.text.reach import reached_from
 from gradlint.static.text.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.torch.escapes import reachable
 
 if TYPE_CHECKING:
     from gradlint.static.drive.interpreter import Interpreter
@@ -139,7 +139,7 @@ class Entries:
         starts = dict.fromkeys(tests, self._prepared(cls, ends, ctx)) if tests else {}
         for method in inherited:
             for end, instance in starts.get(method, ends):
-                with self.m.flow.partly(len(ends) == 1):
+                with self.m.whole.partly(len(ends) == 1):
                     self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=built)
         due: list[FunctionUnit] = []
         leading = [] if built else self._leading(unit, methods)
@@ -153,7 +153,7 @@ class Entries:
                 due.append(method)
             for end, instance in starts.get(method, ends):
                 here = end if method not in again else self._unsettled(method, instance, end)
-                with self.m.flow.partly(len(ends) == 1):
+                with self.m.whole.partly(len(ends) == 1):
                     self._method(method, cls, instance, here, ctx.at("method", method), built=built)
         if not built:  # what a class inherits may convert what its own methods make
             due += [one for name, one in self.m.definitions.methods(cls).items() if name not in unit.methods]
@@ -317,9 +317,9 @@ class Entries:
                 if isinstance(function, Function):
                     receiver = cls if function.kind == "class" else instance
                     here, site = ctx.at("before", function.unit), function.unit.here
-                    with self.m.flow.partly(len(ends) == 1):
+                    with self.m.whole.partly(len(ends) == 1):
                         results = self.m.calls.function(function, Arguments(), world, here, site, receiver)
-                    self.m.calls.joined(results, world)
+                    joined(results, world)
             prepared.append((world, instance))
         return prepared
 
@@ -394,7 +394,7 @@ class Entries:
         worlds = [world]
         for number in range(4):
             here = ctx.at("again", number, peeled=True).iterating(("again", function.unit))
-            with self.m.flow.partly():  # worlds come one after the other
+            with self.m.whole.partly():  # worlds come one after the other
                 results = [r for w in worlds for r in self._results(function, w, here, receiver)]
                 self.m.trainers.returned(receiver, function.unit.name, results, here, function.unit.here)
             worlds = reduce([w for w, _ in results], 4)

@@ -14,22 +14,25 @@ from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.containers import Containers
+from gradlint.static.python.counting import Counting
 from gradlint.static.python.coverage import Coverage
 from gradlint.static.python.decisions import Decisions
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.dispatch import Dispatch
-from gradlint.static.python.escapes import Escapes
+from gradlint.static.python.domain import Domain
 from gradlint.static.python.expressions import Expressions
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.images import Images
+from gradlint.static.python.imports import Imports
 from gradlint.static.python.late import LateAttributes
 from gradlint.static.python.loops import Loops
 from gradlint.static.python.managers import Managers
-from gradlint.static.python.names import Imports, Names
+from gradlint.static.python.names import Names
 from gradlint.static.python.nested import Nested
 from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.records import Records
+from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context, forget_keys
 from gradlint.static.state.joining import join
@@ -54,6 +57,8 @@ from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
+from gradlint.static.torch.domain import fill
+from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
@@ -104,6 +109,9 @@ class Interpreter:
         self.budget = Budget()
         self.reach = reach
         self.ledgers = Ledgers()
+        self.domain = Domain()
+        self.counting = Counting()
+        self.whole = Wholeness()
         self.hooks = Hooks(self)
         self.images = Images(self)
         self.names = Names(self)
@@ -166,6 +174,7 @@ class Interpreter:
         self.containers = Containers(self)
         self.dicts = DictObjects(self)
         self.nested = Nested(self)
+        fill(self.domain, self)
         self.called: set[Unit] = set()  #: functions that were executed
         self.applied: set[Site] = set()  #: lambdas that were executed
         self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`
@@ -216,7 +225,7 @@ class Interpreter:
         self.coverage.settle()
         self.liveness.trim()
         self.ledgers.trim()
-        self.loops.trim()
+        self.counting.trim()
         if self.project.trees.trim():
             forget_keys()
             self.witness.trim()
@@ -248,7 +257,7 @@ class Interpreter:
                     out.normal = [self._bound(assigned_in(unit.text), world, here) for world in reached]
                     continue
                 self.flow.statements(unit.node, reached, here, out)
-                if self.flow.whole:
+                if self.whole.holds:
                     self.settle()
                 continue
             for world in reached:

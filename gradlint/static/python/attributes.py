@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import canonical
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import dict_of
 from gradlint.static.state.values import (
     ESCAPED,
@@ -21,7 +22,6 @@ from gradlint.static.state.values import (
     Ref,
     Sequence,
     Super,
-    Tensor,
     Unknown,
     Value,
 )
@@ -100,7 +100,7 @@ class Attributes:
             for alternative in owner.alternatives:
                 world = w.copy()
                 results.append((world, self.get(alternative, name, world, ctx, site)))
-            return self.m.calls.joined(results, w)
+            return joined(results, w)
         if isinstance(owner, Const):
             return Bound(owner, name)
         if isinstance(owner, Function) and name == "__name__":
@@ -111,20 +111,15 @@ class Attributes:
 
     def _of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value:
         attribute = Unknown(("attribute", owner.key, name), name, owner.deps)
-        if name in ("data", "grad"):
-            special = self.m.changes.attribute_of_unknown(owner, name, w, ctx, site)
-            if special is not None:
-                return special
-        if name == "param_groups" and not isinstance(w.resolve(attribute), Ref):  # only optimizers have them
-            return self.get(self.m.optimizers.opaque_optimizer(owner, w, site), name, w, ctx, site)
+        special = self.m.domain.attributes.get_of_unknown(owner, name, w, ctx, site)
+        if special is not None:
+            return special
         value = w.resolve(attribute)
-        parameter = self.m.grouping.parameter_inside(value, w) if isinstance(value, Unknown) else None
-        return value if parameter is None else parameter
+        part = self.m.domain.attributes.part_of_unknown(value, w) if isinstance(value, Unknown) else None
+        return value if part is None else part
 
     def _of_object(self, owner: Ref, name: str, w: World, ctx: Context, site: Site) -> Value:
         obj = w.find(owner.id)
-        if isinstance(obj, Tensor):
-            return self.m.changes.attribute(owner, obj, name, w, ctx, site)
         if isinstance(obj, Sequence):
             if name in obj.fields[: len(obj.items)]:
                 return obj.items[obj.fields.index(name)]
@@ -138,7 +133,8 @@ class Attributes:
             return Bound(owner, name)
         if isinstance(obj, Instance):
             return self._of_instance(owner, obj, name, w, ctx, site)
-        return Unknown(("attribute", owner, name), name)
+        known = self.m.domain.attributes.get(owner, obj, name, w, ctx, site) if obj is not None else None
+        return Unknown(("attribute", owner, name), name) if known is None else known
 
     def lacks(self, owner: Value, name: str, w: World) -> bool:
         """Whether an object of a class of the project is known to have no attribute of a name, whatever has run."""
@@ -195,9 +191,7 @@ class Attributes:
             found = self.m.definitions.attribute(obj.cls, name, w)
             if found is not None:
                 return self._bind(found, owner, obj.cls, w, ctx, site)
-        if obj.kind == "distribution":
-            return self.m.distributions.attribute(owner, obj, name, w, ctx, site)
-        known = self.m.modules.attribute(owner, obj, name, w, ctx, site)
+        known = self.m.domain.attributes.get(owner, obj, name, w, ctx, site)
         if known is not None:
             return known
         if obj.cls is not None:
@@ -207,14 +201,14 @@ class Attributes:
             other = self.m.definitions.attribute(obj.cls, "__getattr__", w)
             if isinstance(other, Function) and obj.kind in ("", "dict"):  # what is missing is asked of what it wraps
                 given = Arguments([Const(name)])
-                return self.m.calls.joined(self.m.calls.function(other, given, w, ctx, site, owner), w)
+                return joined(self.m.calls.function(other, given, w, ctx, site, owner), w)
         return w.resolve(Unknown(("attribute", owner, name), name))
 
     def _bind(self, found: Value, owner: Value, cls: Class, w: World, ctx: Context, site: Site) -> Value:
         if not isinstance(found, Function):
             return found
         if found.kind == "property":
-            return self.m.calls.joined(self.m.calls.function(found, Arguments(), w, ctx, site, owner), w)
+            return joined(self.m.calls.function(found, Arguments(), w, ctx, site, owner), w)
         if found.kind == "static":
             return found
         return Bound(cls if found.kind == "class" else owner, found.unit.name, found)
@@ -245,22 +239,18 @@ class Attributes:
         owner = w.resolve(owner)
         if isinstance(owner, Ref):
             obj = w.find(owner.id)
-            if isinstance(obj, Tensor):
-                self.m.changes.set_attribute(owner, name, value, w, ctx, site)
-            elif isinstance(obj, Instance):
-                setter = self._setter(obj, name, w)
-                if setter is not None:
-                    self.m.calls.joined(self.m.calls.function(setter, Arguments([value]), w, ctx, site, owner), w)
-                else:
-                    self.m.modules.set_attribute(owner, name, value, w, ctx, site)
+            setter = self._setter(obj, name, w) if isinstance(obj, Instance) else None
+            if setter is not None:
+                joined(self.m.calls.function(setter, Arguments([value]), w, ctx, site, owner), w)
             elif isinstance(obj, Mapping):
                 w.write(owner.id).items[Const(name)] = value
+            elif obj is not None and not isinstance(obj, Sequence):
+                self.m.domain.attributes.set(owner, obj, name, value, w, ctx, site)
         elif isinstance(owner, Unknown):
-            special = name in ("data", "grad", "_grad", "requires_grad")
-            if special and self.m.changes.set_attribute_of_unknown(owner, name, value, w, ctx, site):
+            if self.m.domain.attributes.set_of_unknown(owner, name, value, w, ctx, site):
                 return
             w.remember(("attribute", owner.key, name), value)
-            self.m.escapes.kept(owner, w.resolve(value), w)
+            self.m.domain.escapes.kept(owner, w.resolve(value), w)
         elif isinstance(owner, Namespace):
             frame = w.modules.get(owner.module)
             if frame is not None:

@@ -9,11 +9,11 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, TELLING_METHODS, any_of, begins_parameter
 from gradlint.static.python.options import PARSER, Options
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import COPY, COUNTED, beginning
 from gradlint.static.state.values import (
     NONE,
@@ -150,7 +150,7 @@ class BuiltinCalls:
     def _enumerate(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is not None:
-            several = [bool(self.m.tensors.several(v, w)) for v in known_items]
+            several = [bool(self.m.domain.items.several(v, w)) for v in known_items]
             numbers = [Unknown(("index", fresh()), "i") if any(several) else Const(n) for n in range(len(known_items))]
             pairs: list[Value] = [
                 w.new(Sequence([n, v], [None, None], None, None, False))
@@ -164,10 +164,10 @@ class BuiltinCalls:
 
     def _as_long(self, columns: list[list[Value]], w: World) -> list[list[Value]]:
         """Columns of a ``zip``: some of the parameters where they stand beside things that are counted."""
-        several = [any(self.m.tensors.several(value, w) for value in column) for column in columns]
+        several = [any(self.m.domain.items.several(value, w) for value in column) for column in columns]
         if all(several) or not any(several):
             return columns
-        return [[self.m.tensors.picked(value, w) for value in column] for column in columns]
+        return [[self.m.domain.items.picked(value, w) for value in column] for column in columns]
 
     def _transposed(self, rows: list[Value], w: World) -> Value | None:
         """``zip(*rows)`` of any number of tuples that are as long as one another: a list for each of their places."""
@@ -237,7 +237,7 @@ class BuiltinCalls:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is None:
             return element
-        return self.m.tensors.picked(known_items[0], w) if known_items else Unknown(("next", fresh()))
+        return self.m.domain.items.picked(known_items[0], w) if known_items else Unknown(("next", fresh()))
 
     def _filter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(1) or NONE)
@@ -254,10 +254,10 @@ class BuiltinCalls:
         out = []
         for number, value in enumerate(values):
             here = ctx.at(site, number)
-            out.append(self.m.calls.joined(self.m.calls.call(function, Arguments([value]), w, here, site), w))
+            out.append(joined(self.m.calls.call(function, Arguments([value]), w, here, site), w))
         if known_items is not None:
             return w.new(Sequence(out, [None] * len(out)))
-        return w.new(Sequence([], [], out[0], own=self.m.graphs.made_since(out[0], ctx.iteration, w)))
+        return w.new(Sequence([], [], out[0], own=self.m.domain.items.made_since(out[0], ctx.iteration, w)))
 
     def _reduce(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``reduce(function, items, first)``: of any number of items, one stands for all."""
@@ -273,7 +273,7 @@ class BuiltinCalls:
         result = values[0]
         for number, value in enumerate(values[1:]):
             here = ctx.at(site, number)
-            result = self.m.calls.joined(self.m.calls.call(function, Arguments([result, value]), w, here, site), w)
+            result = joined(self.m.calls.call(function, Arguments([result, value]), w, here, site), w)
         return result
 
     def _chain(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -326,14 +326,7 @@ class BuiltinCalls:
     def _sum(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         values = known_items if known_items is not None else [element]
-        tensors = self.m.tensors.tensors_in(values, w)
-        if any(w.get(v, Tensor) is not None for v in tensors):
-            if len(values) == 1 and known_items is not None:
-                return w.resolve(values[0])
-            total = Op(saves="", size="broadcast", activation="combines")
-            return self.m.operations.apply(total, Arguments(list(tensors)), w, ctx, site)
-        deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
-        return Unknown(("sum", fresh(), *(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
+        return self.m.domain.operators.total(values, known_items is not None, w, ctx, site)
 
     def _extreme(
         self, pick: Callable[[list[float]], float], args: Arguments, w: World, ctx: Context, site: Site
@@ -355,7 +348,7 @@ class BuiltinCalls:
         if isinstance(owner, Choice) and args.get(2) is not None:
             ways = [(w.copy(), [value, *args.positional[1:]]) for value in owner.alternatives]
             results = [(way, self._getattr(replace(args, positional=given), way, ctx, site)) for way, given in ways]
-            return self.m.calls.joined(results, w)
+            return joined(results, w)
         if isinstance(name, Const) and isinstance(name.value, str):
             value = w.resolve(self.m.attributes.get(owner, name.value, w, ctx, site))
             default = args.get(2)
@@ -382,7 +375,7 @@ class BuiltinCalls:
             return w.resolve(Unknown(("attribute", owner.key, name.key), "", owner.deps))
         if obj is None or obj.layer is None or obj.cls is not None or not obj.groups:
             return None
-        return self.m.tensors.picked(self.m.tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)
+        return self.m.domain.values.some_part(obj, w)
 
     def _setattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
@@ -493,12 +486,7 @@ class BuiltinCalls:
         return Const(truth) if truth is not None else value
 
     def _convert(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        value = w.resolve(args.get(0) or NONE)
-        if isinstance(value, Const) or (isinstance(value, Unknown) and not self.m.cuts.carries(value, w, True)):
-            return value
-        self.m.evaluation.measured([value], False, w, ctx)
-        self.m.uses.escaped([value], w)
-        return self.m.cuts.note(self.m.tensors.figure([value], w), [value], "number", w, site)
+        return self.m.domain.values.number(w.resolve(args.get(0) or NONE), w, ctx, site)
 
     def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if not args.positional:
@@ -532,7 +520,7 @@ class BuiltinCalls:
     def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         original = w.resolve(args.get(0) or NONE)
         copy = clone(original, w) if not isinstance(original, Unknown) else self._copy(original, w)
-        self.m.ownership.copied(original, copy, w, site)
+        self.m.domain.values.copied(original, copy, w, site)
         return copy
 
     def _copy(self, original: Unknown, w: World) -> Unknown:

@@ -11,7 +11,7 @@ import libcst as cst
 
 from gradlint.static.knowledge.torch_table import LOSSES, MODULE_METHODS
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.joining import join_results
+from gradlint.static.state.joining import join_results, joined
 from gradlint.static.state.outcome import MAX_EXITS, Results
 from gradlint.static.state.provenance import from_module
 from gradlint.static.state.reducing import reduce_results
@@ -58,14 +58,6 @@ class Calls:
         self.m = machine
         self._trainable: set[Unit] = set()  #: classes of modules that turned out to have parameters
 
-    def joined(self, results: Results, w: World) -> Value:
-        """Go on in ``w`` with the join of all the ways a call may have ended."""
-        if not results:
-            return Unknown(("never", fresh()))
-        world, value = join_results(results)
-        w.become(world)
-        return w.resolve(value)
-
     # --- from syntax
 
     def call_node(self, node: cst.Call, w: World, ctx: Context) -> Results:
@@ -90,8 +82,7 @@ class Calls:
         receiver = w.resolve(receiver)
         if name == "forward":
             by = func.value.value if isinstance(func.value, cst.Name) else ""
-            self.m.construction.forward_called(receiver, by, w, ctx, site)
-            self.m.functions.forward_called(receiver, args, w, ctx, site)
+            self.m.domain.calls.forward(receiver, by, args, w, ctx, site)
         return self.method(receiver, name, args, w, ctx, site)
 
     def arguments(self, node: cst.Call, w: World, ctx: Context) -> Arguments:
@@ -137,7 +128,7 @@ class Calls:
         owner = here.owner
         if len(node.args) == 2:
             named = w.resolve(self.m.eval(node.args[0].value, w, ctx))
-            self.m.construction.named(named, here.receiver, owner, w, ctx, ctx.site(node))
+            self.m.domain.calls.named(named, here.receiver, owner, w, ctx, ctx.site(node))
             if isinstance(named, Class):
                 owner = named
             elif named == External("torch.nn.Module"):
@@ -150,36 +141,33 @@ class Calls:
         """Call ``receiver.name(...)``."""
         receiver = self.m.choices.used(receiver, w)
         if isinstance(receiver, Choice):
-            with self.m.flow.partly():
+            with self.m.whole.partly():
                 return self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
         if isinstance(receiver, (Unknown, Const)):
             attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
             if isinstance(attribute, (Unknown, Bound)):
-                return [(w, self.m.methods.call(receiver, name, args, w, ctx, site))]
+                return [(w, self.m.domain.calls.method(receiver, name, args, w, ctx, site))]
             return self.call(attribute, args, w, ctx, site)
         if isinstance(receiver, Super) and name == "__init__":
-            return self.m.construction.called(receiver, args, w, ctx, site)
+            return self.m.domain.building.super_called(receiver, args, w, ctx, site)
         if name in _RECOGNISED and isinstance(receiver, Ref):
-            self.m.modules.recognised(receiver, w, site)
-        attribute = self.m.modules.called_for(w.resolve(self.m.attributes.get(receiver, name, w, ctx, site)), w, site)
+            self.m.domain.calls.recognised(receiver, w, site)
+        attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
+        attribute = self.m.domain.calls.prepared(attribute, w, site)
         if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
-            part = self.m.library_models.part_called(attribute, args, w, ctx, site)
-            return [(w, part or self.m.methods.call(receiver, name, args, w, ctx, site))]
+            part = self.m.domain.calls.part(attribute, args, w, ctx, site)
+            return [(w, part or self.m.domain.calls.method(receiver, name, args, w, ctx, site))]
         return self.call(attribute, args, w, ctx, site)
 
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call any value."""
-        callee = self.m.modules.called_for(w.resolve(callee), w, site)
+        callee = self.m.domain.calls.prepared(w.resolve(callee), w, site)
         if isinstance(callee, Function):
             return self.function(callee, args, w, ctx, site)
         if isinstance(callee, Bound) and callee.function is not None:
-            grad, passes = w.grad, self.m.evaluation.passes
-            with self.m.optimizers.own_step(callee, w, ctx, site):
-                results = self.function(callee.function, args, w, ctx, site, callee.receiver)
-            if passes == self.m.evaluation.passes:
-                self.m.evaluation.method_called(callee, args, results, grad, ctx, site)
-            return results
-        with self.m.flow.partly():  # who calls functions in turn may do so several times
+            act = partial(self.function, callee.function, args, w, ctx, site, callee.receiver)
+            return self.m.domain.calls.followed(callee, args, w, ctx, site, act)
+        with self.m.whole.partly():  # who calls functions in turn may do so several times
             return self._indirect(callee, args, w, ctx, site)
 
     def _indirect(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -187,7 +175,7 @@ class Calls:
         if isinstance(callee, Choice):
             return self._each(callee, w, lambda value, world: self.call(value, args, world, ctx, site))
         if isinstance(callee, Bound):
-            return [(w, self.m.methods.call(callee.receiver, callee.name, args, w, ctx, site))]
+            return [(w, self.m.domain.calls.method(callee.receiver, callee.name, args, w, ctx, site))]
         if isinstance(callee, Class):
             return self.instantiate(callee, args, w, ctx, site)
         if isinstance(callee, Lambda):
@@ -200,19 +188,19 @@ class Calls:
                 world.module_checked = before
             return results
         if isinstance(callee, External):
-            return self.m.externals.call(callee.name, args, w, ctx, site)
+            return self.m.domain.calls.external(callee.name, args, w, ctx, site)
         if isinstance(callee, Ref):
             return self._instance(callee, args, w, ctx, site)
         if isinstance(callee, Unknown):
             return self._unknown(callee, args, w, ctx, site)
-        return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
+        return [(w, self.m.domain.escapes.call(callee, args, w, ctx, site))]
 
     def _unknown(self, callee: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call a value of which nothing is known, or that may be a few methods: each of these, or something else.
 
         Whatever it is, it is when it is called again.
         """
-        part = self.m.library_models.part_called(callee, args, w, ctx, site)
+        part = self.m.domain.calls.part(callee, args, w, ctx, site)
         if part is not None:
             return [(w, part)]
         results: Results = []
@@ -222,38 +210,30 @@ class Calls:
             results += self.function(method, args, world, ctx, site, receiver)
         if results:
             w.bound[callee.key] = Unknown(("another", callee.key), callee.hint, callee.deps)
-        results.append((w, self.m.escapes.call(callee, args, w, ctx, site)))
+        results.append((w, self.m.domain.escapes.call(callee, args, w, ctx, site)))
         return reduce_results(results, MAX_EXITS)
 
     def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
         results: Results = []
         for alternative, world in w.ways(choice):
-            self.m.choices.decided(choice, alternative, world)
+            self.m.domain.values.decided(choice, alternative, world)
             results += act(alternative, world)
         return reduce_results(results, MAX_EXITS)
 
     def _instance(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         if obj is None:
-            return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
-        if obj.kind in ("module", "lightning", "loss"):
-            return self.m.modules.call(callee, args, w, ctx, site)
-        if obj.kind == "function" and obj.cls is not None:
-            self.m.functions.used(obj.cls, "instance", w, ctx, site)
-            return [(w, self.m.functions.applied(obj.cls, args, w, ctx, site))]
+            return [(w, self.m.domain.escapes.call(callee, args, w, ctx, site))]
+        known = self.m.domain.calls.instance(callee, obj, args, w, ctx, site)
+        if known is not None:
+            return known
         if obj.cls is not None:
             method = self.m.definitions.attribute(obj.cls, "__call__", w)
             if isinstance(method, Function):
                 return self.function(method, args, w, ctx, site, callee)
         if obj.kind == "decorator":
             return [(w, args.get(0) or NONE)]
-        if obj.kind == "transformed":
-            return self.m.functional.over(obj, args, w, ctx, site)
-        if obj.kind == "gradmode" and obj.grad is not None:
-            within = _in_mode(w.resolve(args.get(0) or NONE), obj.grad)
-            if within is not None:
-                return [(w, within)]
-        return [(w, self.m.escapes.call(callee, args, w, ctx, site))]
+        return [(w, self.m.domain.escapes.call(callee, args, w, ctx, site))]
 
     # --- bodies
 
@@ -274,13 +254,13 @@ class Calls:
             if w.get(first, Instance) is not None:
                 receiver, args = first, replace(args, positional=args.positional[1:])
         if isinstance(receiver, Ref) and self._is_to_be_replaced(fn, receiver, w):
-            return [(w, self.m.escapes.call(receiver, args, w, ctx, site, method=unit.name))]
+            return [(w, self.m.domain.escapes.call(receiver, args, w, ctx, site, method=unit.name))]
         if receiver is not None and fn.kind != "static":
             args = args.behind(receiver)
         far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
         forward = self._is_forward(fn, receiver, w)
         if far or self._tires(unit, args, w, forward) or not unit.is_readable:
-            return [(w, self.m.escapes.call(fn, args, w, ctx, site))]
+            return [(w, self.m.domain.escapes.call(fn, args, w, ctx, site))]
         frame = w.new(Frame({}, fn.frame))
         here = Context(
             unit.module,
@@ -307,7 +287,7 @@ class Calls:
         results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
         outside = self._around(fn, here)
         for world, value in results:
-            self.m.kinds.annotated(value, unit.node.returns, world, outside)
+            self.m.domain.values.annotated(value, unit.node.returns, world, outside)
             world.module_checked, world.periodic = checked, periodic
             if fn.grad is not None:
                 world.grad = before
@@ -441,7 +421,7 @@ class Calls:
             variables[params.star_kwarg.name.value] = w.new(Mapping(items, tail))
         outside = self._around(fn, here)
         for param in (*params.posonly_params, *params.params, *params.kwonly_params):
-            self.m.kinds.annotated(variables[param.name.value], param.annotation, w, outside)
+            self.m.domain.values.annotated(variables[param.name.value], param.annotation, w, outside)
 
     def _unpacked(self, params: cst.Parameters, args: Arguments, w: World, here: Context) -> list[Value]:
         """What parameters without a default are given of a last ``*values`` of which the number is not known."""
@@ -514,21 +494,20 @@ class Calls:
         if kind == "namedtuple":
             return [(w, self._named_tuple(cls, args, w, ctx))]
         if self.m.budget.tires(cls.unit, lambda: False):
-            return [(w, self.m.escapes.call(cls, args, w, ctx, site))]
+            return [(w, self.m.domain.escapes.call(cls, args, w, ctx, site))]
         if kind == "module" and self.m.budget.hurries(cls.unit) and cls.unit in self._trainable:
-            return [(w, self.m.modules.opaque(w, cls.unit.name, site, True, place=(site, ctx.key, cls.unit)))]
+            return [(w, self.m.domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
         ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site), (site, ctx.key, cls.unit))
-        self.m.modules.prepare(ref, cls, args, w, ctx, site)
+        self.m.domain.building.begun(ref, cls, args, w, ctx, site)
         if kind == "dict":
             self.m.dicts.begun(ref, cls, (site, ctx.key, cls.unit), w)
         if kind == "module":
-            self.m.construction.made(ref, w, ctx)
             self.m.decisions.built(cls.unit, site)
         results = self._initialize(ref, cls, args, w, ctx, site)
-        if self.m.budget.hurried and all(self.m.modules.groups(ref, world) for world, _ in results):
+        if self.m.budget.hurried and all(self.m.domain.building.is_trainable(ref, world) for world, _ in results):
             self._trainable.add(cls.unit)
         for world, _ in results:
-            self.m.construction.built(ref, world, ctx)
+            self.m.domain.building.done(ref, world, ctx)
         return results
 
     def _initialize(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -538,20 +517,14 @@ class Calls:
             init = None
         if isinstance(init, Function):
             if foreign:
-                self.m.construction.initialized(ref, w, ctx, site)
+                self.m.domain.building.initialized(ref, w, ctx, site)
             return [(world, ref) for world, _ in self.function(init, args, w, ctx, site, ref)]
-        if self.m.definitions.kind(cls) == "optimizer":
-            self.m.optimizers.initialized(ref, args, w)
-            return [(w, ref)]
         if self.m.definitions.kind(cls) == "dict":
             self.m.dicts.initialized(ref, args, w, ctx, site)
             return [(w, ref)]
-        if not self.m.definitions.is_dataclass(cls):
-            self.m.construction.initialized(ref, w, ctx, site)
-            self.m.trainers.initialized(ref, args, w)
-            obj = w.get(ref, Instance)
-            if obj is not None and obj.layer is not None and obj.layer.container:
-                self.m.layers.fill(ref, obj.layer, args, w, ctx, site)
+        kind = self.m.definitions.kind(cls)
+        if kind == "optimizer" or not self.m.definitions.is_dataclass(cls):
+            self.m.domain.building.filled(ref, kind, args, w, ctx, site)
             return [(w, ref)]
         self._fill(ref, cls, args, w, ctx, site)
         after = self.m.definitions.attribute(cls, "__post_init__", w)
@@ -565,12 +538,12 @@ class Calls:
             given = args.get(position, name)
             if given is None and args.open:
                 given = Unknown(("field", fresh()), name)
-                self.m.kinds.annotated(given, field.annotation, w, here)
+                self.m.domain.values.annotated(given, field.annotation, w, here)
             elif given is None:
                 given = self.m.definitions.attribute(cls, name, w)
                 if isinstance(given, Partial) and given.function == External("dataclasses.field"):
                     made = self.call(given.args[0], Arguments(), w, ctx.at(site, name), site)
-                    given = self.joined(made, w)
+                    given = joined(made, w)
             if given is not None:
                 w.write(ref.id).attrs[name] = given
 
@@ -581,10 +554,3 @@ class Calls:
             given = args.get(position, name) or self.m.definitions.attribute(cls, name, w)
             items.append(given or Unknown(("field", fresh()), name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))
-
-
-def _in_mode(function: Value, grad: bool) -> Value | None:
-    """A function that runs with gradients enabled or not: ``torch.enable_grad()(closure)``."""
-    if isinstance(function, Bound) and function.function is not None:
-        return replace(function, function=replace(function.function, grad=grad))
-    return replace(function, grad=grad) if isinstance(function, Function) else None

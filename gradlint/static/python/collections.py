@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import STRINGS, any_of
+from gradlint.static.python.domain import Index, Items
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.joining import MAX_ALTERNATIVES, acts
+from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
 from gradlint.static.state.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
 from gradlint.static.state.subject_names import each_optimizer, known_by
 from gradlint.static.state.values import (
@@ -39,15 +39,6 @@ if TYPE_CHECKING:
 
 MAX_UNROLLED = 12
 MAX_KNOWN = 64  #: items of a list or dict that are told apart, where they are added one by one
-Index = Value | slice | None
-
-
-@dataclass(slots=True)
-class Items:
-    """What iterating gives: the values in order when they are known, else a maker of one of them."""
-
-    known: list[Value] | None
-    element: Callable[[World, Context], Value]
 
 
 class Collections:
@@ -76,7 +67,7 @@ class Collections:
         if isinstance(obj, Mapping) and obj.tail is None and 0 < len(obj.items) <= MAX_UNROLLED:
             return Items(list(obj.items), self.never)
         if isinstance(obj, Instance):
-            special = self.m.modules.iterate(value, obj, w, ctx, site)
+            special = self.m.domain.items.iterate(value, obj, w, ctx, site)
             if special is not None:
                 return special
         if isinstance(value, Choice):
@@ -86,7 +77,7 @@ class Collections:
         if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= MAX_UNROLLED:
             return Items([Const(letter) for letter in value.value], self.never)
         if isinstance(obj, Sequence):
-            self.m.construction.read_out(obj, w, ctx)
+            self.m.domain.items.read_out(obj, w, ctx)
         optimizer = each_optimizer(value, w)
         if optimizer is not None:
             return Items([optimizer], self.never)
@@ -115,7 +106,7 @@ class Collections:
         items = [item for value in choice.alternatives for item in self.iterate(value, w, ctx, site).known or ()]
         if len(items) < len(held):
             return None
-        return self.m.tensors.picked(reduce(partial(self.m.choices.either, w=w), items), w)
+        return self.m.domain.items.picked(reduce(partial(self.m.choices.either, w=w), items), w)
 
     def never(self, w: World, ctx: Context) -> Value:
         """Stands for the element of what is known item by item."""
@@ -133,24 +124,18 @@ class Collections:
                 self.m.witness.cleared(obj.clears, "call", w, ctx, ctx.unit.here, certain=False)
             several = list(dict.fromkeys(one for part in parts for one in each_of(w.resolve(part))))
             if self._are_mixed(several, w):
-                return self.m.escapes.any_of(several, w)
+                return self.m.domain.escapes.any_of(several, w)
             joined = parts[0]
             for part in parts[1:]:
                 joined = self.m.choices.either(joined, part, w)
             if obj.tail is None and isinstance(joined, Ref) and joined not in parts and w.get(joined, Tensor):
                 w.write(joined.id).stands_for = tuple(part.id for part in parts if isinstance(part, Ref))
-            return self.m.graphs.one_of(self.renew(joined, w), obj.own, w)
+            return self.m.domain.items.one_of(self.renew(joined, w), obj.own, w)
         if isinstance(obj, Mapping):
             return Unknown(("key", fresh()))
-        if isinstance(obj, Tensor):
-            return self.m.tensors.view(value, w)
-        if isinstance(obj, Instance):
-            if obj.kind == "loader" and isinstance(value, Ref):
-                return self.m.batches.batch(value)
-            if obj.cls is not None:
-                found = self.m.modules.iterated(value, obj, w, ctx)
-                if found is not None:
-                    return found
+        known = self.m.domain.items.element(value, obj, w, ctx) if obj is not None else None
+        if known is not None:
+            return known
         if isinstance(value, Choice):
             joined = self.element(value.alternatives[0], w, ctx)
             for other in value.alternatives[1:]:
@@ -177,7 +162,7 @@ class Collections:
             return Choice(fresh(), value.alternatives)
         value = w.resolve(value)
         if isinstance(value, Unknown):
-            another = self.m.batches.another(value)
+            another = self.m.domain.items.another(value)
             return another or Unknown(("element", fresh(), value.key), value.hint, value.deps)
         obj = w.get(value, Sequence)
         if obj is not None and not obj.mutable:
@@ -229,25 +214,16 @@ class Collections:
         """``owner[index]``."""
         owner = self.m.choices.used(w.resolve(owner), w)
         obj = w.get(owner, Object)
-        if isinstance(obj, Tensor):
-            if self.m.legacy.indexed(obj, index, w, ctx, site):
-                return self.m.cuts.note(self.m.tensors.figure([owner], w), [owner], "number", w, site)
-            name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
-            part = self.m.tensors.view(owner, w, site, name)
-            self.m.shapes.taken(obj, index, part, w)
-            self.m.legacy.part(obj, index, part, w)
-            return part
         if isinstance(obj, Sequence):
             return self._sequence_item(obj, index, w, ctx)
         if isinstance(obj, Mapping):
             made = self._made(owner, obj, index, w, ctx, site)
             return made if made is not None else self._mapping_item(obj, index, w, ctx)
-        if isinstance(obj, Instance):
-            if obj.kind == "array" and isinstance(index, Const) and self.m.memory.shares(owner):
-                return self.m.memory.part(owner, obj, w)
-            if (held := self.m.dicts.held(owner, w, "__getitem__")) is not None:
-                return self.get_item(held, index, w, ctx, site)
-            return self.m.modules.get_item(owner, obj, index, w, ctx, site)
+        if isinstance(obj, Instance) and (held := self.m.dicts.held(owner, w, "__getitem__")) is not None:
+            return self.get_item(held, index, w, ctx, site)
+        known = self.m.domain.items.get(owner, obj, index, w, ctx, site) if obj is not None else None
+        if known is not None:
+            return known
         if isinstance(owner, Choice):
             value = self.get_item(owner.alternatives[0], index, w, ctx, site)
             for other in owner.alternatives[1:]:
@@ -298,7 +274,7 @@ class Collections:
                 except (TypeError, ValueError):
                     return Unknown(("slice", fresh()))
                 return w.new(Sequence(items, sites, None, None, obj.mutable))
-            some = self.m.tensors.picked(obj.tail, w)
+            some = self.m.domain.items.picked(obj.tail, w)
             return w.new(Sequence(list(obj.items), list(obj.sites), some, obj.tail_site, obj.mutable, own=obj.own))
         if isinstance(index, Const) and isinstance(index.value, int) and obj.tail is None:
             if -len(obj.items) <= index.value < len(obj.items):
@@ -309,7 +285,7 @@ class Collections:
         parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
         if not parts:
             return Unknown(("item", fresh()))
-        self.m.construction.read_out(obj, w, ctx)
+        self.m.domain.items.read_out(obj, w, ctx)
         return self._at(index, parts, w)
 
     def _some(self, obj: Sequence, w: World) -> Value:
@@ -323,14 +299,14 @@ class Collections:
         """An item at a place that is not known; a loop that counts the places comes to another one each time."""
         value = self._one_of(parts, w)
         some = parts[0] if len(parts) == 1 else value
-        if type(some) is not Choice or type(index) is not Unknown or not self.m.loops.counts(index):
+        if type(some) is not Choice or type(index) is not Unknown or not self.m.counting.counts(index):
             return value
         if any(w.get(one, Instance) is None for one in some.alternatives):
             return value
         place = tuple(parts), index.key
         if place not in self._chosen:
             self._chosen[place] = fresh()
-        self.m.loops.taken(index, some, w, apart=len(parts) > 1)
+        self.m.counting.taken(index, some, w, apart=len(parts) > 1)
         return w.resolve(Choice(self._chosen[place], some.alternatives))
 
     def _one_of(self, parts: list[Value], w: World) -> Value:
@@ -341,7 +317,7 @@ class Collections:
         joined = parts[0]
         for part in parts[1:]:
             joined = self.m.choices.either(joined, part, w)
-        return self.m.tensors.picked(joined, w)
+        return self.m.domain.items.picked(joined, w)
 
     def _made(self, owner: Value, obj: Mapping, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
         """What a ``defaultdict`` makes for a key that is not there; one value stands for all unknown keys."""
@@ -349,7 +325,7 @@ class Collections:
             return None
         if not isinstance(index, (Const, Unknown)) or index in obj.items or (isinstance(index, Unknown) and obj.items):
             return None
-        made = self.m.calls.joined(self.m.calls.call(obj.factory, Arguments(), w, ctx, site), w)
+        made = joined(self.m.calls.call(obj.factory, Arguments(), w, ctx, site), w)
         new: Mapping = w.write(owner.id)
         if isinstance(index, Const):
             new.items[index] = made
@@ -370,8 +346,8 @@ class Collections:
         if not parts:
             return Unknown(("item", fresh()))
         if named and len(parts) == 1:
-            return self.m.tensors.picked(parts[0], w)
-        self.m.construction.read_out(obj, w, ctx)
+            return self.m.domain.items.picked(parts[0], w)
+        self.m.domain.items.read_out(obj, w, ctx)
         value = self._at(index, parts, w)
         if type(index) is not Unknown or obj.tail is not None:
             return value
@@ -389,12 +365,9 @@ class Collections:
             self.m.attributes.updated(updated, given, w, ctx, site)
         if isinstance(index, Const) and (holder := dict_of(owner, "_modules")) is not None:
             self.m.attributes.set(holder, str(index.value), value, w, ctx, site)
-        if isinstance(obj, Tensor):
-            how = "[:]=" if index in (slice(None), Const(...)) else "[]="
-            self.m.changes.in_place(how, owner, [value], w, ctx, site)
-        elif self.m.memory.shares(owner):
-            self.m.memory.array_changed(owner, w, ctx, site, at=place)
-        elif isinstance(obj, Sequence) and isinstance(owner, Ref):
+        if self.m.domain.items.set(owner, obj, index, value, w, ctx, site, place=place):
+            return
+        if isinstance(obj, Sequence) and isinstance(owner, Ref):
             new = w.write(owner.id)
             new.held = frozenset()
             if isinstance(index, slice):
@@ -417,9 +390,9 @@ class Collections:
         elif (own := self.m.dicts.own(owner, w, "__setitem__")) is not None and isinstance(
             index, (Const, Unknown, Ref)
         ):
-            self.m.calls.joined(self.m.calls.function(own, Arguments([index, value]), w, ctx, site, owner), w)
+            joined(self.m.calls.function(own, Arguments([index, value]), w, ctx, site, owner), w)
         elif isinstance(obj, Instance) and isinstance(owner, Ref):
-            self.m.layers.set_item(owner, obj, index, value, w, site)
+            self.m.domain.items.set_in(owner, obj, index, value, w, site)
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             w.remember(("item", owner.key, key), value)
@@ -464,14 +437,14 @@ class Collections:
         if not isinstance(ref, Ref):
             return
         if kept:
-            self.m.keeping.collected(ref, value, w, ctx, site)
+            self.m.domain.items.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
         certain = certain and ctx.peeled < w.age(ref) and ref.id not in self._standing
         if certain and new.tail is None and len(new.items) < MAX_KNOWN and not new.loses:
             new.items.append(value)
             new.sites.append(site)
             return
-        new.own |= self.m.graphs.made_since(value, ctx.iteration, w)
+        new.own |= self.m.domain.items.made_since(value, ctx.iteration, w)
         if new.tail is None or not self.is_another(new.tail, value, w):
             new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w, repeated=True)
         new.end_with(value if certain else None)
@@ -499,9 +472,7 @@ class Collections:
         a, b = w.get(w.resolve(one), Instance), w.get(w.resolve(other), Instance)
         if a is None or b is None or (a.name, a.kind, a.made_at) != (b.name, b.kind, b.made_at):
             return False
-        if self.m.memory.shares(one) or self.m.memory.shares(other):
-            return False
-        return self.m.cuts.of(one, w) == self.m.cuts.of(other, w)
+        return self.m.domain.items.alike(one, other, w)
 
     def extend(self, ref: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
         """Add all items of another iterable."""
@@ -514,10 +485,9 @@ class Collections:
 
     def operate(self, symbol: str, left: Value, right: Value, w: World, ctx: Context) -> Value:
         """Operators on lists, tuples and instances."""
-        parameters = [w.get(value, Instance) for value in (left, right)]
-        if symbol == "+" and any(obj is not None and obj.kind == "parameters" for obj in parameters):
-            groups = self.m.modules.groups_in(left, w) | self.m.modules.groups_in(right, w)
-            return w.new(Instance(kind="parameters", device=None, groups=groups))
+        known = self.m.domain.operators.combined(symbol, left, right, w)
+        if known is not None:
+            return known
         a, b = w.get(left, Sequence), w.get(right, Sequence)
         if symbol == "+" and a is not None and b is not None:
             new = Sequence([*a.items], [*a.sites], a.tail, a.tail_site, a.mutable)
@@ -539,9 +509,6 @@ class Collections:
                 return w.new(Sequence(items, [None] * len(items), sequence.tail, None, sequence.mutable))
             tail = self.element(left if a is not None else right, w, ctx)
             return w.new(Sequence([], [], tail, None, sequence.mutable))
-        if any((obj := w.get(value, Instance)) is not None and obj.kind == "array" for value in (left, right)):
-            array = w.new(Instance(name="numpy.ndarray", kind="array"))
-            return self.m.cuts.inherit(array, [left, right], w)
         return Unknown(("operate", fresh()))
 
     # --- questions

@@ -114,7 +114,7 @@ class Conditions:
             except TypeError:
                 return Unknown(("comparison", fresh()))
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
-            return self.m.operations.compare(left, right, w, ctx, ctx.site(node))
+            return self.m.domain.operators.compare(left, right, w, ctx, ctx.site(node))
         if symbol == "==":
             return self.equality(left, right, w)
         if symbol == "!=":
@@ -225,7 +225,7 @@ class Conditions:
             if isinstance(test.func, cst.Name) and test.func.value == "isinstance":
                 subject = w.resolve(self.m.eval(test.args[0].value, w, ctx))
                 kind = w.resolve(self.m.eval(test.args[1].value, w, ctx))
-                self.m.kinds.checked(subject, kind, w, ctx.site(test))
+                self.m.domain.values.checked(subject, kind, w, ctx.site(test))
         elif type(test) is cst.Attribute:
             self.refine_parameter(test, taken, w, ctx)
         elif type(test) is cst.Comparison and len(test.comparisons) == 1:
@@ -245,12 +245,12 @@ class Conditions:
         if isinstance(other, Const) and kind != "binary":
             w.bound[subject.key] = other
         elif isinstance(subject.key, tuple) and kind == "type":
-            self.m.kinds.checked(subject.key[1], other, w, site)
+            self.m.domain.values.checked(subject.key[1], other, w, site)
 
     def refine_parameter(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
         """``p.requires_grad`` of one of many parameters: it is none of those that are known to differ."""
         if type(test) is cst.Attribute and test.attr.value == "requires_grad" and isinstance(test.value, cst.Name):
-            one = self.m.tensors.one_that(w.resolve(self.m.eval(test.value, w, ctx)), taken, w)
+            one = self.m.domain.values.one_that(w.resolve(self.m.eval(test.value, w, ctx)), taken, w)
             if one is not None:
                 self.m.names.assign(test.value.value, one, w, ctx)
 

@@ -12,7 +12,7 @@ from gradlint.static.text.literals import formatted
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.drive.interpreter import Interpreter
-    from gradlint.static.python.collections import Index
+    from gradlint.static.python.domain import Index
 
 _KEEPING = frozenset(["append", "add", "appendleft", "extend", "insert", "copy", "__iter__", "count", "index"])
 """Methods of lists that take none of the items away."""
@@ -96,7 +96,7 @@ class Containers:
         elif (held := self.m.dicts.held(receiver, w, "__delitem__")) is not None:
             self.remove(held, index, w)
         elif isinstance(obj, Instance):
-            self.m.layers.remove(receiver, index, w)
+            self.m.domain.items.remove(receiver, index, w)
 
     def of_dict(
         self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site

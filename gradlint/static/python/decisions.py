@@ -74,7 +74,7 @@ class Decisions:
             return [w]
         ways = w.ways(choice)
         for taken, world in ways:
-            self.m.choices.decided(choice, taken, world)
+            self.m.domain.values.decided(choice, taken, world)
         return [world for _, world in ways]
 
 

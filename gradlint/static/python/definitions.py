@@ -22,6 +22,7 @@ from gradlint.static.knowledge.torch_table import (
     is_module_class,
 )
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.values import NONE, Bound, Class, External, Frame, Function, Instance, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.keepers import INIT_SUBCLASS
@@ -178,7 +179,7 @@ class Definitions:
 
         def act() -> None:
             ends = self.m.calls.call(callee, args, trial, ctx, site)
-            results.append(self.m.calls.joined(ends, trial))
+            results.append(joined(ends, trial))
 
         if not self.m.budget.affords(act, MAX_DECORATOR_STEPS):
             self._too_long[unit] += 1

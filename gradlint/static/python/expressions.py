@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from gradlint.static.state.context import Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.outcome import Results
-from gradlint.static.state.provenance import is_number, key_of, mode_of
+from gradlint.static.state.provenance import key_of, mode_of
 from gradlint.static.state.values import (
     NONE,
     Class,
@@ -29,7 +30,6 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.literals import Literal, formatted, value_of
-from gradlint.static.text.slices import place_of
 
 if TYPE_CHECKING:
     from gradlint.static.drive.interpreter import Interpreter
@@ -147,7 +147,7 @@ class Expressions:
         for part in node.parts:
             if isinstance(part, cst.FormattedStringExpression):
                 value = w.resolve(self.m.eval(part.expression, w, ctx))
-                self.m.uses.escaped([value], w)
+                self.m.domain.values.shown(value, w)
                 known = isinstance(value, Const) and part.conversion is None
                 spec = "".join(
                     t.value if isinstance(t, cst.FormattedStringText) else "{" for t in part.format_spec or ()
@@ -189,8 +189,8 @@ class Expressions:
         return w.resolve(self.m.attributes.get(owner, node.attr.value, w, ctx, ctx.site(node)))
 
     def _call(self, node: cst.Call, w: World, ctx: Context) -> Value:
-        with self.m.flow.partly():
-            return self.m.calls.joined(self.m.calls.call_node(node, w, ctx), w)
+        with self.m.whole.partly():
+            return joined(self.m.calls.call_node(node, w, ctx), w)
 
     def _subscript(self, node: cst.Subscript, w: World, ctx: Context) -> Value:
         owner = w.resolve(self.m.eval(node.value, w, ctx))
@@ -198,13 +198,7 @@ class Expressions:
         part = w.resolve(self.m.collections.get_item(owner, _index_of(parts), w, ctx, ctx.site(node)))
         if isinstance(part, Unknown) and isinstance(owner, Class):
             return owner  # a generic class, told of what: it makes the same objects
-        if isinstance(part, Unknown):
-            self.m.memory.sliced(part, owner, node, w)
-        elif isinstance(part, Ref) and w.get(owner, Tensor) is not None:
-            if len(parts) > 1:
-                self.m.tensors.taken_from(owner, part, w)
-            if not all(map(_is_basic, parts)):
-                self.m.memory.copied(part, w)
+        self.m.domain.items.subscripted(part, owner, parts, node, w)
         return part
 
     def index(self, node: cst.Subscript, w: World, ctx: Context) -> Value | slice | None:
@@ -228,13 +222,15 @@ class Expressions:
 
     def _binary(self, node: cst.BinaryOperation, w: World, ctx: Context) -> Value:
         if type(node.operator) is cst.Multiply:
-            self.m.legacy.multiplied(node, ctx)
+            self.m.domain.operators.spelled(node, ctx)
         left = self.m.eval(node.left, w, ctx)
         right = self.m.eval(node.right, w, ctx)
         symbol = _BINARY[type(node.operator)][0]
         result = self.operate(symbol, left, right, w, ctx, node)
-        if symbol == "*" and (self.m.modes.asked_by(node.left) or self.m.modes.asked_by(node.right)):
-            return self.m.modes.chosen(result)
+        if symbol == "*" and (
+            self.m.domain.branches.asked_by(node.left) or self.m.domain.branches.asked_by(node.right)
+        ):
+            return self.m.domain.branches.chosen(result)
         return result
 
     def operate(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, node: cst.CSTNode) -> Value:
@@ -243,9 +239,9 @@ class Expressions:
         w.raised = w.raised or (symbol in _ARITHMETIC and NONE in (left, right))
         if isinstance(left, Const) and isinstance(right, Const):
             return self._fold(symbol, left, right)
-        left, right = self.m.tensors.settled(left, w), self.m.tensors.settled(right, w)
+        left, right = self.m.domain.values.settled(left, w), self.m.domain.values.settled(right, w)
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
-            return self.m.operations.arithmetic(symbol, left, right, w, ctx, ctx.site(node))
+            return self.m.domain.operators.arithmetic(symbol, left, right, w, ctx, ctx.site(node))
         if w.get(left, Object) is not None or w.get(right, Object) is not None:
             return self.m.collections.operate(symbol, left, right, w, ctx)
         deps = _deps(left) | _deps(right)
@@ -272,12 +268,12 @@ class Expressions:
         if isinstance(value, Const) and isinstance(value.value, (int, float)):
             return Const(-value.value) if isinstance(node.operator, cst.Minus) else value
         if w.get(value, Tensor) is not None:
-            return self.m.operations.arithmetic("neg", value, NONE, w, ctx, ctx.site(node))
+            return self.m.domain.operators.arithmetic("neg", value, NONE, w, ctx, ctx.site(node))
         return Unknown(("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
 
     def _boolean(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
-        value = self.m.calls.joined(self._short_circuit(node, w, ctx), w)
-        return self.m.modes.combined(value) if self.m.modes.asked_by(node.left) else value
+        value = joined(self._short_circuit(node, w, ctx), w)
+        return self.m.domain.branches.combined(value) if self.m.domain.branches.asked_by(node.left) else value
 
     def _short_circuit(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Results:
         left = w.resolve(self.m.eval(node.left, w, ctx))
@@ -291,16 +287,16 @@ class Expressions:
         return [(w.copy(), left), (other, right)]
 
     def _conditional(self, node: cst.IfExp, w: World, ctx: Context) -> Value:
-        if self.m.modes.asked_by(node.test):
-            if _calls_either(node) and not self.m.modes.settled_by(node.test, False):
-                return self.m.calls.joined(self._in_its_mode(node, w, ctx), w)
+        if self.m.domain.branches.asked_by(node.test):
+            if _calls_either(node) and not self.m.domain.branches.settled_by(node.test, False):
+                return joined(self._in_its_mode(node, w, ctx), w)
             value = w.resolve(self.m.eval(node.test, w, ctx))
             chosen = node.body if self.m.conditions.truth(value, w)[0] is not False else node.orelse
             checked, w.module_checked = w.module_checked, True
             result = w.resolve(self.m.eval(chosen, w, ctx))
             w.module_checked = checked
-            return self.m.modes.chosen(result)
-        return self.m.calls.joined(self._either(node, w, ctx), w)
+            return self.m.domain.branches.chosen(result)
+        return joined(self._either(node, w, ctx), w)
 
     def _in_its_mode(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
         """The result of one call where the mode is settled, and of another where it is not."""
@@ -309,7 +305,7 @@ class Expressions:
             checked, world.module_checked = world.module_checked, world.module_checked or taken
             value = world.resolve(self.m.eval(node.body if taken else node.orelse, world, ctx))
             world.module_checked = checked
-            results.append((world, self.m.modes.chosen(value)))
+            results.append((world, self.m.domain.branches.chosen(value)))
         return results
 
     def _either(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
@@ -323,7 +319,7 @@ class Expressions:
         or a loss from what may be given in its place, also in ``a or b``.
         """
         chooses = isinstance(node, cst.IfExp)
-        if self.m.modes.asked_by(node.test if isinstance(node, cst.IfExp) else node.left):
+        if self.m.domain.branches.asked_by(node.test if isinstance(node, cst.IfExp) else node.left):
             return [(w, self.m.eval(node, w, ctx))]
         before = fresh()
         results = self._either(node, w, ctx) if isinstance(node, cst.IfExp) else self._short_circuit(node, w, ctx)
@@ -332,7 +328,7 @@ class Expressions:
             return results
         if len(results) == 2 and self._is_given_or_made(values):
             return results
-        return [(w, self.m.calls.joined(results, w))]
+        return [(w, joined(results, w))]
 
     def _is_given_or_made(self, values: list[tuple[Value, World]]) -> bool:
         """Whether a value is either not known, or a model of the project or a loss."""
@@ -403,7 +399,7 @@ class Expressions:
             if value is None:
                 value = items.element(w, here)
             self.m.flow.bind(clause.target, value, w, here, clause.target)
-            certain = exact and not self.m.tensors.several(value, w)
+            certain = exact and not self.m.domain.items.several(value, w)
             skipped = False
             for condition in clause.ifs:
                 test = w.resolve(self.m.eval(condition.test, w, here))
@@ -438,20 +434,9 @@ class Expressions:
         symbol = _AUGMENTED[type(node.operator)]
         if isinstance(node.target, cst.Subscript):
             owner = w.resolve(self.m.eval(node.target.value, w, ctx))
-            if w.get(owner, Tensor) is not None:
-                self.m.changes.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
+            if self.m.domain.mutations.augmented_item(symbol, owner, value, node, w, ctx):
                 return
-            if self.m.memory.shares(owner):
-                place = place_of(node.target)
-                self.m.memory.array_changed(owner, w, ctx, ctx.site(node), amended=True, at=place)
-                return
-        if symbol in ("+", "-"):
-            self.m.keeping.summed(node.target, current, value, w, ctx, ctx.site(node))
-        if w.get(current, Tensor) is not None:
-            self.m.changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
-            return
-        if self.m.memory.is_array(current, w):
-            self.m.memory.array_changed(current, w, ctx, ctx.site(node), amended=True)
+        if self.m.domain.mutations.augmented(symbol, current, value, node, w, ctx):
             return
         sequence = w.get(current, Sequence)
         if sequence is not None and symbol == "+" and sequence.mutable:
@@ -461,7 +446,7 @@ class Expressions:
             result: Value = Unknown(("counter", fresh()))
         else:
             result = self.operate(symbol, current, value, w, ctx, node)
-            self.m.keeping.totalled(current, result, w, ctx)
+            self.m.domain.mutations.totalled(current, result, w, ctx)
         self.m.flow.bind(node.target, result, w, ctx, node)
 
 
@@ -480,10 +465,3 @@ def _as_expression(target: cst.CSTNode) -> cst.BaseExpression:
 
 def _index_of(parts: list[Value | slice | None]) -> Value | slice | None:
     return parts[0] if len(parts) == 1 else None
-
-
-def _is_basic(part: Value | slice | None) -> bool:
-    """Whether a part of a subscript takes a view of a tensor: numbers and slices do, masks, lists and tensors copy."""
-    if isinstance(part, Const):
-        return not isinstance(part.value, bool)
-    return part is None or isinstance(part, slice) or (isinstance(part, Unknown) and is_number(part))

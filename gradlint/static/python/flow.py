@@ -34,7 +34,6 @@ class Flow:
 
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
-        self.whole = True  #: no other worlds will come to what is being executed
         self._compound: dict[type, Callable[..., Outcome]] = {
             cst.If: self._if,
             cst.With: machine.managers.run,
@@ -71,7 +70,7 @@ class Flow:
                 break
             reached, out.normal = out.normal, []
             self.statements(statement, reached, ctx, out)
-            if self.whole:
+            if self.m.whole.holds:
                 self.m.settle()
         return out
 
@@ -87,7 +86,7 @@ class Flow:
             out.normal += result.normal
             out.absorb(result)
         else:
-            with self.partly(len(worlds) == 1):
+            with self.m.whole.partly(len(worlds) == 1):
                 for world in worlds:
                     self.m.liveness.reached(node, ctx.frame)
                     self.statement(node, world, ctx, out)
@@ -113,7 +112,7 @@ class Flow:
             if len(worlds) == 1:
                 out.normal += small(node, worlds[0], ctx)
                 return
-            with self.partly():
+            with self.m.whole.partly():
                 for world in worlds:
                     out.normal += small(node, world, ctx)
             return
@@ -124,10 +123,10 @@ class Flow:
             out.absorb(result)
         elif isinstance(node, cst.Return):
             worlds = self.m.decisions.before(node, w, ctx)
-            with self.partly(len(worlds) == 1):
+            with self.m.whole.partly(len(worlds) == 1):
                 for world in worlds:
                     ends = self.value(node.value, world, ctx) if node.value else [(world, NONE)]
-                    out.returns += [(end, self.m.modes.returned(value, end, ctx)) for end, value in ends]
+                    out.returns += [(end, self.m.domain.branches.returned(value, end, ctx)) for end, value in ends]
         elif isinstance(node, cst.Raise):
             if node.exc is not None:
                 self.m.eval(node.exc, w, ctx)
@@ -141,10 +140,6 @@ class Flow:
     def _line(self, node: cst.SimpleStatementLine, w: World, ctx: Context) -> Outcome:
         return self.block(node.body, [w], ctx)
 
-    def partly(self, whole: bool = False) -> _Partly:
-        """What is executed meanwhile is executed for other worlds as well, unless these are the whole."""
-        return _Partly(self, whole)
-
     def value(self, node: cst.BaseExpression, w: World, ctx: Context) -> Results:
         """Evaluate an expression at the top of a statement: a call there may fork the world, a condition as well."""
         if isinstance(node, cst.Call):
@@ -156,7 +151,7 @@ class Flow:
     # --- simple statements
 
     def _expression(self, node: cst.Expr, w: World, ctx: Context) -> list[World]:
-        self.m.discards.statement(node, w, ctx)
+        self.m.domain.mutations.statement(node, w, ctx)
         return [world for world, _ in self.value(node.value, w, ctx)]
 
     def _assign(self, node: cst.Assign, w: World, ctx: Context) -> list[World]:
@@ -166,10 +161,10 @@ class Flow:
             if total is not None and ctx.iteration and not _is_state(total, ctx):
                 held = self.m.eval(total, world, ctx)
                 whole = adds_to(total, node.value)
-                self.m.keeping.summed(total, held, value, world, ctx, ctx.site(node), whole)
-                self.m.keeping.totalled(held, value, world, ctx)
+                self.m.domain.mutations.summed(total, held, value, world, ctx, ctx.site(node), whole)
+                self.m.domain.mutations.totalled(held, value, world, ctx)
             for target in node.targets:
-                if not self.m.construction.puts_back(target.target, node.value, world, ctx):
+                if not self.m.domain.mutations.puts_back(target.target, node.value, world, ctx):
                     self.bind(target.target, value, world, ctx, node)
         return [world for world, _ in results]
 
@@ -179,7 +174,7 @@ class Flow:
         results = self.value(node.value, w, ctx)
         for world, value in results:
             self.bind(node.target, value, world, ctx, node)
-            self.m.kinds.annotated(value, node.annotation, world, ctx)
+            self.m.domain.values.annotated(value, node.annotation, world, ctx)
         return [world for world, _ in results]
 
     def _augmented(self, node: cst.AugAssign, w: World, ctx: Context) -> list[World]:
@@ -245,24 +240,24 @@ class Flow:
     def _if(self, node: cst.If, w: World, ctx: Context) -> Outcome:
         out = Outcome()
         last: list[World] = []  # in which the program ends here
-        mode = self.m.modes.asked_by(node.test)
+        mode = self.m.domain.branches.asked_by(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
         before, was_periodic = w.module_checked, w.periodic
-        periodic = bool(ctx.iteration) and self.m.stepping.is_periodic(node.test, w, ctx)
+        periodic = bool(ctx.iteration) and self.m.domain.branches.is_periodic(node.test, w, ctx)
         ways = self.m.conditions.decide(node.test, w, ctx)
         for taken in (True, False):
             # A long condition may turn out the same for several reasons, which make no difference to its branch.
             worlds = self.fewer([world for way, world in ways if way is taken])
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
             for world in worlds:
-                settled = mode and self.m.modes.settled_by(node.test, taken)
+                settled = mode and self.m.domain.branches.settled_by(node.test, taken)
                 world.module_checked, world.periodic = before or settled, was_periodic or periodic
             branch = Outcome(worlds)
             if body is not None and worlds:
                 branch.normal = []
                 self.statements(body, worlds, ctx, branch)
             for end in branch.normal:
-                settled = mode and one_sided and self.m.modes.settled_by(node.test, taken)
+                settled = mode and one_sided and self.m.domain.branches.settled_by(node.test, taken)
                 end.module_checked = before or settled
                 end.periodic = was_periodic or (periodic and one_sided)
             if body is not None and _ends_program(body):
@@ -272,7 +267,7 @@ class Flow:
             out.absorb(branch)
         out.normal = out.normal or last
         if mode:
-            self.m.modes.branched(node, out.normal, ctx)
+            self.m.domain.branches.branched(node, out.normal, ctx)
         return out
 
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:
@@ -312,7 +307,7 @@ class Flow:
             out.normal = []
         out.normal = self.fewer(out.normal)
         if node.finalbody is not None:
-            with self.partly():  # those that leave otherwise come after the others
+            with self.m.whole.partly():  # those that leave otherwise come after the others
                 out = self._finally(node.finalbody, out, ctx)
         return out
 
@@ -376,21 +371,3 @@ def _exits(body: cst.BaseSuite) -> bool:
     if type(last) is cst.SimpleStatementLine:
         last = last.body[-1]
     return type(last) in (cst.Return, cst.Raise, cst.Continue, cst.Break)
-
-
-class _Partly:
-    """A context manager; one by ``contextlib`` takes a fortieth of a check more."""
-
-    __slots__ = ("_before", "_flow", "_whole")
-
-    def __init__(self, flow: Flow, whole: bool) -> None:
-        self._flow = flow
-        self._whole = whole
-
-    def __enter__(self) -> None:
-        flow = self._flow
-        self._before = flow.whole
-        flow.whole = flow.whole and self._whole
-
-    def __exit__(self, *_: object) -> None:
-        self._flow.whole = self._before

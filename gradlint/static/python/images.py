@@ -39,7 +39,7 @@ class Images:
             self._images[module] = None
             budget = self.m.budget
             ordered, budget.ordered = budget.ordered, budget.ordered or walks_in(module.source.text)
-            whole, self.m.flow.whole = self.m.flow.whole, True
+            whole, self.m.whole.holds = self.m.whole.holds, True
             unsettled, self.m.unsettled = self.m.unsettled, set()
             entered, self.m.entered = self.m.entered, set()
             noted = self.m.ledgers.sizes()
@@ -51,7 +51,7 @@ class Images:
                 raise
             finally:
                 budget.ordered = ordered
-                self.m.flow.whole = whole
+                self.m.whole.holds = whole
                 self.m.unsettled |= unsettled
                 self.m.entered = entered
                 self.m.ledgers.keep(noted)

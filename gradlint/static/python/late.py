@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import is_called_without_grad
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.joining import join
+from gradlint.static.state.joining import join, joined
 from gradlint.static.state.values import Class, Const, Function, Group, Instance, Mapping, Object, Ref, Sequence, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.reach import reached_from
@@ -56,7 +56,7 @@ class LateAttributes:
             results = self.m.calls.function(function, Arguments(open=True), scratch, ctx, ctx.unit.here, owner)
             if not results:
                 return None
-            self.m.calls.joined(results, scratch)
+            joined(results, scratch)
         finally:
             self.m.witness.muted = muted
             self._running.discard((function.unit, name))
@@ -69,7 +69,7 @@ class LateAttributes:
         value = scratch.resolve(value)
         made = [key for key, late in scratch.heap.items() if isinstance(late, Group) and w.find(key) is None]
         w.adopt(scratch.heap)
-        self.m.escapes.doubt(made, [], w)
+        self.m.domain.escapes.doubt(made, [], w)
         new = w.write(owner.id)
         for other, late in obj.attrs.items() if obj is not None else ():
             # One run gives them all: an optimizer holds the parameters of the model that was set beside it.
@@ -126,8 +126,8 @@ class LateAttributes:
             here = ctx.at("filling", method)
             results = self.m.calls.function(function, Arguments(open=True), scratch, here, method.here, owner)
             if results:
-                self.m.trainers.returned(owner, method.name, results, here, method.here)
-                self.m.calls.joined(results, scratch)
+                self.m.domain.calls.returned(owner, method.name, results, here, method.here)
+                joined(results, scratch)
                 end = scratch if end is None else join(end, scratch)
         return end
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import libcst as cst
 
 from gradlint.static.state.context import Context
-from gradlint.static.state.joining import join_groups, parameters_apart, parameters_of_many
 from gradlint.static.state.outcome import MAX_EXITS, Outcome
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.sameness import forget, newest, signature
-from gradlint.static.state.values import WALKED, Choice, Const, Frame, Group, Ref, Sequence, Unknown, Value
+from gradlint.static.state.values import WALKED, Const, Frame, Group, Ref, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.nodes import children
 
@@ -29,12 +28,6 @@ class Loops:
     def __init__(self, machine: Interpreter) -> None:
         self.m = machine
         self._outer: _Outer | None = None
-        self._counting: dict[Hashable, tuple[dict[int, Group], int]] = {}
-        """By what a loop is given in an iteration: the parameters that it has not touched yet, and its number."""
-
-    def trim(self) -> None:
-        """An entry point is done, which may have ended within loops."""
-        self._counting.clear()
 
     def over(self, node: cst.For, worlds: list[World], ctx: Context) -> Outcome:
         """``for``: item by item where the items are known, otherwise until nothing new can happen."""
@@ -46,15 +39,15 @@ class Loops:
             iterable = self.m.eval(node.iter, world, ctx)
             items = self.m.collections.iterate(iterable, world, ctx, ctx.site(node.iter))
             if items.known is not None:
-                known = self.m.parameter_names.apart(iterable, node, world) or items.known
-                with self.m.flow.partly(len(worlds) == 1):
+                known = self.m.domain.branches.apart(iterable, node, world) or items.known
+                with self.m.whole.partly(len(worlds) == 1):
                     result = self._unrolled(node, known, world, ctx)
                 out.normal += result.normal
                 out.absorb(result)
             else:
                 first, rest = self.m.collections.leading(iterable, world)
                 begun = Outcome()
-                with self.m.flow.partly(len(worlds) == 1):
+                with self.m.whole.partly(len(worlds) == 1):
                     ends = self._each(node, first, world, ctx, begun) if first else [world]
                 out.normal += begun.breaks
                 out.returns += begun.returns
@@ -67,7 +60,7 @@ class Loops:
             iterable = frame.vars.get(slot) if frame is not None else None
             element = self.m.collections.element(iterable or Unknown(("iterable", fresh())), world, here)
             element = self.m.collections.counted_on(element, world) if number else element
-            self._given(element, untouched, world, number)
+            self.m.counting.given(element, untouched, world, number)
             self.m.flow.bind(node.target, element, world, here, node.target)
 
         if together:
@@ -77,7 +70,7 @@ class Loops:
             for world in [*out.normal, *(world for world, _ in out.returns)]:
                 if world.find(ctx.frame) is not None:
                     world.write(ctx.frame).vars.pop(slot, None)
-            self._counting = {key: run for key, run in self._counting.items() if run[0] is not untouched}
+            self.m.counting.left(untouched)
         return out
 
     def while_(self, node: cst.While, worlds: list[World], ctx: Context) -> Outcome:
@@ -99,55 +92,11 @@ class Loops:
         result.normal += skipped
         return result
 
-    def counts(self, index: Unknown) -> bool:
-        """Whether a loop that runs was given a value in this iteration."""
-        return index.key in self._counting
-
-    def taken(self, index: Unknown, item: Choice, w: World, *, apart: bool) -> None:
-        """An iteration takes one of many modules by what it was given, another one each time.
-
-        Args:
-            index: what the iteration was given.
-            item: one of them.
-            w: the world.
-            apart: whether they are known to be different ones.
-        """
-        untouched, number = self._counting[index.key]
-        if ("taken", index.key, item.alternatives) not in w.bound:
-            w.bound["taken", index.key, item.alternatives] = Const(True)
-            self._another(parameters_apart(item, w) if apart else parameters_of_many(item, w), untouched, w, number)
-
-    def _given(self, element: Value, untouched: dict[int, Group], w: World, number: int) -> None:
-        """An iteration is given an item: what it takes by that is none of what earlier ones took."""
-        self._another(parameters_of_many(element, w), untouched, w, number)
-        row = w.get(element, Sequence)
-        for value in row.items if row is not None and not row.mutable else [element]:
-            if isinstance(value, Unknown):
-                self._counting[value.key] = untouched, number
-
-    def _another(self, parameters: Iterable[int], untouched: dict[int, Group], w: World, number: int) -> None:
-        """An iteration comes to another one of many modules: nothing that an earlier one did has happened to it.
-
-        Args:
-            parameters: those of all of them.
-            untouched: the same as the first iteration has met them.
-            w: the world.
-            number: the number of the iteration.
-        """
-        for key in parameters:
-            group, known = w.find(key), untouched.get(key)
-            if not isinstance(group, Group):
-                continue
-            if number == 0:
-                untouched[key] = group if known is None else join_groups(known, group)
-            elif known is not None and group is not known:
-                w.new(known.copy(), key=key)
-
     def _unrolled(self, node: cst.For, values: list[Value], w: World, ctx: Context) -> Outcome:
         out = Outcome()
         worlds = self._each(node, values, w, ctx, out)
         if not out.breaks:
-            self.m.stepping.left((id(node), ctx.key), worlds, ctx)
+            self.m.domain.branches.left((id(node), ctx.key), worlds, ctx)
         return self._leave(node, worlds, out, ctx)
 
     def _each(self, node: cst.For, values: list[Value], w: World, ctx: Context, out: Outcome) -> list[World]:
@@ -157,7 +106,7 @@ class Loops:
         for number, value in enumerate(values):
             here = ctx.at(id(node), number).iterating((id(node), ctx.key))
             for world in worlds:
-                if self.m.tensors.several(value, world):
+                if self.m.domain.items.several(value, world):
                     self._lose_count(node, world, here)
                 self.m.flow.bind(node.target, value, world, here, node.target)
             body = self.m.flow.block(node.body.body, worlds, here)
@@ -178,7 +127,7 @@ class Loops:
 
     def _some(self, value: Value, worlds: list[World]) -> None:
         """A value that stands for several parameters: what was done to it on one way was done to some of them."""
-        for key in {key for world in worlds for key in self.m.tensors.several(value, world)}:
+        for key in {key for world in worlds for key in self.m.domain.items.several(value, world)}:
             answers = {getattr(world.find(key), "requires_grad", None) for world in worlds}
             for world in worlds if len(answers) > 1 else ():
                 world.write(key).requires_grad = None
@@ -203,7 +152,7 @@ class Loops:
         out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
         ends = reduce(ends, MAX_EXITS, self.m.liveness.again(node, ctx))
         if not out.breaks:
-            self.m.stepping.left((id(node), ctx.key), ends, ctx)
+            self.m.domain.branches.left((id(node), ctx.key), ends, ctx)
         return self._leave(node, ends, out, ctx)
 
     def _iterations(

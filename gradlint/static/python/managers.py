@@ -8,7 +8,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.joining import join
+from gradlint.static.state.joining import join, joined
 from gradlint.static.state.outcome import Outcome
 from gradlint.static.state.values import NONE, Choice, Class, Frame, Function, Instance, Partial, Value, each_of
 from gradlint.static.state.world import World, fresh
@@ -46,7 +46,7 @@ class Managers:
             return self._within(manager, before, items, node, w, ctx)
         out = Outcome()
         for alternative, world in w.ways(manager):
-            with self.m.flow.partly():
+            with self.m.whole.partly():
                 branch = self._within(alternative, before, items, node, world, ctx)
             out.normal += branch.normal
             out.absorb(branch)
@@ -80,9 +80,8 @@ class Managers:
         exits = out.exits
         for world in [*out.normal, *exits] if kind in ("gradmode", "exitstack") else exits:
             world.grad = before
-        if obj is not None and kind == "hook":
-            for world in [*out.normal, *exits]:
-                self.m.hooks.removed(obj, world)
+        for world in [*out.normal, *exits] if obj is not None else ():
+            self.m.domain.escapes.left(obj, world)
         return out
 
     def entered(self, manager: Value, w: World) -> None:
@@ -130,7 +129,7 @@ class Managers:
             left[mark], world.assumed[mark] = first, True
             return exits[1:]
 
-        with self.m.flow.partly():  # a generator may yield at several places
+        with self.m.whole.partly():  # a generator may yield at several places
             ends = manage(inside, w, ctx)
         gone: dict[tuple[str, int], list[World]] = {}
         for end in ends:
@@ -150,7 +149,7 @@ class Managers:
         site = ctx.unit.here
         value: Value = manager
         if isinstance(enter, Function):
-            value = self.m.calls.joined(self.m.calls.function(enter, Arguments(), w, ctx, site, manager), w)
+            value = joined(self.m.calls.function(enter, Arguments(), w, ctx, site, manager), w)
         others = inside(w, value)
         if not isinstance(leave, Function):
             return [w]

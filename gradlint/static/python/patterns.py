@@ -138,7 +138,7 @@ class Patterns:
         ways = self.m.conditions.parted(asked, w)
         if isinstance(subject, Unknown):
             for world in (world for taken, world in ways if taken and len(ways) > 1):
-                self.m.kinds.checked(subject, kind, world, ctx.site(pattern))
+                self.m.domain.values.checked(subject, kind, world, ctx.site(pattern))
         return [
             way
             for taken, world in ways

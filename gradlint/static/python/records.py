@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Ref, Sequence, Value
 from gradlint.static.state.world import World
 
@@ -28,7 +29,7 @@ class Records:
         fields = self.m.definitions.annotated_fields(obj.cls)
         held = {} if args.open else {name: obj.attrs[name] for name in fields if name in obj.attrs}
         given = Arguments([], {**held, **args.keywords}, args.open)
-        return self.m.calls.joined(self.m.calls.instantiate(obj.cls, given, w, ctx, site), w)
+        return joined(self.m.calls.instantiate(obj.cls, given, w, ctx, site), w)
 
     def as_dict(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """``dataclasses.asdict(record)``: copies of what it holds, and dicts in the place of records."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.values import (
     NONE,
@@ -50,7 +51,7 @@ class Functional:
             return self.m.escapes.call(External("torch.func.functional_call"), args, w, ctx, site)
         call = Arguments([given] if values is None or values.mutable else list(values.items))
         own = self.m.modules.groups(module, w)
-        result = self.m.calls.joined(self.m.calls.call(module, call, w, ctx, site), w)
+        result = joined(self.m.calls.call(module, call, w, ctx, site), w)
         parameters = [value for other in others for value in other]
         for value in self.m.tensors.tensors_in([result], w):
             if isinstance(value, Ref):

@@ -78,7 +78,7 @@ class Hooks:
             obj = world.get(module, Instance)
             some = [(world, value)]
             if obj is not None and obj.hooks:
-                with self.m.flow.partly():
+                with self.m.whole.partly():
                     for hook in obj.hooks[:_MAX_HOOKS]:
                         some = self._each(hook, module, args, some, ctx.at(site, "hook"), site)
             ends += some

@@ -9,10 +9,10 @@ import libcst as cst
 
 from gradlint import events
 from gradlint.facts import known
-from gradlint.static.python.escapes import reachable
 from gradlint.static.state.sameness import newest
 from gradlint.static.state.values import Const, Frame, Instance, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
+from gradlint.static.torch.escapes import reachable
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -17,6 +17,7 @@ from gradlint.static.knowledge.torch_table import (
     SCHEDULERS,
 )
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.values import Class, External, Function, Group, Instance, Ref, Sequence, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.literals import value_of
@@ -139,7 +140,7 @@ class Kinds:
         self.m.called, self.m.built, self.m.witness.muted = set(called), set(built), True
         try:
             results = self.m.calls.instantiate(kind, Arguments(open=True), trial, ctx, site)
-            made = self.m.calls.joined(results, trial) if results else None
+            made = joined(results, trial) if results else None
         finally:
             self.m.called, self.m.built, self.m.witness.muted = called, built, muted
         if not isinstance(made, Ref):

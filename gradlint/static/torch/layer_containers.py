@@ -6,8 +6,9 @@ import itertools
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Layer, Op
-from gradlint.static.python.collections import Index, Items
+from gradlint.static.python.domain import Index, Items
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.values import NONE, Choice, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
@@ -235,7 +236,7 @@ class LayerContainers:
         for number, child in enumerate(layers):
             here = ctx.at(site, number)
             child = w.resolve(child)
-            value = self.m.calls.joined(self.m.calls.call(child, Arguments([value]), w, here, site), w)
+            value = joined(self.m.calls.call(child, Arguments([value]), w, here, site), w)
             layer, tensor = w.get(child, Instance), w.get(value, Tensor)
             if layer is not None and tensor is not None and tensor.activation_at == site and isinstance(value, Ref):
                 w.write(value.id).activation_at = layer.made_at

@@ -21,6 +21,7 @@ from gradlint.static.knowledge.torch_table import (
     looks_like_handler,
 )
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import (
     FIGURE,
     NOTHING,
@@ -346,7 +347,7 @@ class Methods:
         if name == "__init__":
             return self._super_init(receiver.receiver, obj, args, w, ctx, site)
         if name == "forward" and (obj.layer is not None or obj.loss is not None):
-            return self.m.calls.joined(self.m.modules.inherited(receiver.receiver, obj, args, w, ctx, site), w)
+            return joined(self.m.modules.inherited(receiver.receiver, obj, args, w, ctx, site), w)
         return self._instance(receiver.receiver, obj, name, args, w, ctx, site)
 
     def _super_init(self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -419,7 +420,7 @@ class Methods:
         cls = class_of(receiver)
         if cls is not None:
             given = self.m.calls.call(External(f"{cls}.{name}"), args, w, ctx, site)
-            return receiver if is_itself(name) else self.m.calls.joined(given, w)
+            return receiver if is_itself(name) else joined(given, w)
         if name == "register_forward_hook":
             return self.m.hooks.registered(receiver, args, w, site)
         if name == "register_step_post_hook":

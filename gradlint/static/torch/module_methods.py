@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import MODE_METHOD_NAME
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (
     NONE,
     Const,
@@ -112,7 +113,7 @@ class ModuleMethods:
             self.m.layers.remove(receiver, index, w)
             return popped
         if name in ("forward", "__call__"):
-            return self.m.calls.joined(self.m.modules.call(receiver, args, w, ctx, site), w)
+            return joined(self.m.modules.call(receiver, args, w, ctx, site), w)
         if name == "_conv_forward" and obj.layer is not None:  # with weights that it is given
             return self.m.operations.apply(obj.layer.op, args, w, ctx, site)
         if name == "register_forward_hook":
@@ -173,7 +174,7 @@ class ModuleMethods:
     def applied(self, function: Value, module: Value, w: World, ctx: Context, site: Site) -> None:
         """A function is called with one of several modules."""
         here = ctx.at(module.id if isinstance(module, Ref) else "others")
-        self.m.calls.joined(self.m.calls.call(function, Arguments([module]), w, here, site), w)
+        joined(self.m.calls.call(function, Arguments([module]), w, here, site), w)
 
     def _is_abstract(self, obj: Instance, w: World) -> bool:
         """Whether a module has no modules below it, so that it is for subclasses to have some."""

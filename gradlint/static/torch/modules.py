@@ -15,8 +15,9 @@ from gradlint.static.knowledge.torch_table import (
     heads,
     names_parameter,
 )
-from gradlint.static.python.collections import Index, Items
+from gradlint.static.python.domain import Index, Items
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.provenance import looks_like_module
 from gradlint.static.state.values import (
@@ -426,7 +427,7 @@ class Modules:
             if isinstance(method, Function) and obj.kind != "dataset":
                 given = index if isinstance(index, (Const, Unknown, Ref)) else Unknown(("index", fresh()))
                 results = self.m.calls.function(method, Arguments([given]), w, ctx, site, owner)
-                return self.m.calls.joined(results, w)
+                return joined(results, w)
         return Unknown(("item", fresh()), "", obj.groups)
 
     # --- calling

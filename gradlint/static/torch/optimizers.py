@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -157,7 +158,7 @@ class Optimizers:
             here = ctx.at(site, number, peeled=several)
             if several:
                 here = here.iterating((site, ctx.key))
-            result = self.m.calls.joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
+            result = joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
             self._apply(optimizer, obj, w, here, site)
         return result
 
@@ -168,7 +169,7 @@ class Optimizers:
         self.m.tensors.outdate(obj.groups, w, site)
         for hook in obj.hooks:
             given = Arguments([optimizer, Unknown(("args", fresh())), Unknown(("kwargs", fresh()))])
-            self.m.calls.joined(self.m.calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)
+            joined(self.m.calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)
 
     def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
@@ -282,7 +283,7 @@ class Optimizers:
         method = self.m.definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
         if not isinstance(method, Function):
             return Unknown(("optimizers", fresh()), "optimizers")
-        value = self.m.calls.joined(self.m.calls.function(method, Arguments(), w, ctx, site, receiver), w)
+        value = joined(self.m.calls.function(method, Arguments(), w, ctx, site, receiver), w)
         found = self._optimizers_in(value, w)
         if len(found) == 1:
             return found[0]

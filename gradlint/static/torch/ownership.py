@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known, unknown
-from gradlint.static.python.escapes import reachable
 from gradlint.static.state.values import Choice, Frame, Group, Instance, Ref, Tensor, Value
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.escapes import reachable
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -14,7 +14,7 @@ from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.static.drive.interpreter import Interpreter
-    from gradlint.static.python.collections import Index
+    from gradlint.static.python.domain import Index
 
 Shape = tuple[int | None, ...]
 

@@ -80,6 +80,11 @@ class Escapes:
             self.m.tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
         return value
 
+    def left(self, manager: Instance, w: World) -> None:
+        """The block of a ``with`` statement was left: a hook that it removes is there no longer."""
+        if manager.kind == "hook":
+            self.m.hooks.removed(manager, w)
+
     def kept(self, keeper: Unknown, value: Value, w: World) -> None:
         """Something unknown, or one of many such, was given an object of the project: it may use that when called."""
         obj = w.get(value, Instance)
