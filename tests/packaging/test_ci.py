@@ -134,4 +134,4 @@ def test_the_template_installs_what_it_is_told_and_fails_on_findings(
     assert found.returncode == 1, found.stdout + found.stderr
     kept = job["artifacts"]["reports"]["codequality"]
     (issue,) = json.loads((tmp_path / kept).read_text(encoding="utf-8"))
-    assert (issue["check_name"], issue["location"]["path"]) == ("GL201", "train.py")
+    assert (issue["check_name"], issue["location"]["path"]) == ("GL201 missing-zero-grad", "train.py")
