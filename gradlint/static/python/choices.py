@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from gradlint.static.state.joining import alternatives_of, join_tensors
+from gradlint.static.python.counting import Counting
+from gradlint.static.python.domain import Domain
+from gradlint.static.state.joining import alternatives_of
 from gradlint.static.state.values import (
     NONE,
     Assumptions,
     Choice,
     Const,
-    Instance,
     Mapping,
     Object,
-    Ref,
     Sequence,
-    Tensor,
     Unknown,
     Value,
 )
 from gradlint.static.state.world import World, fresh
 
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
-
 
 class Choices:
     """Brings values of one world together."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _counting: Counting
+    _domain: Domain
 
     def either(self, a: Value, b: Value, w: World, *, repeated: bool = False) -> Value:
         """A value that is one of two, in the same world; of dicts that a loop makes repeatedly, one stands for all."""
@@ -39,12 +34,6 @@ class Choices:
         if a == b:
             return a
         left, right = w.get(a, Object), w.get(b, Object)
-        if isinstance(left, Tensor) and isinstance(right, Tensor):
-            joined = join_tensors(left, right)
-            joined.requires_grad = (
-                answer if (answer := self.m.tensors.requires_grad(a, w)) is self.m.tensors.requires_grad(b, w) else None
-            )
-            return w.new(joined)
         if isinstance(left, Sequence) and isinstance(right, Sequence) and len(left.items) == len(right.items):
             pairs = zip(left.items, right.items, strict=True)
             joined_row: Sequence = left.copy()
@@ -61,9 +50,9 @@ class Choices:
         ):
             values = {key: self.either(left.items[key], right.items[key], w, repeated=True) for key in left.items}
             return w.new(Mapping(values, self._of_tails(left.tail, right.tail, w, repeated), left.factory))
-        if isinstance(a, Unknown) or isinstance(b, Unknown):
-            deps = self.m.tensors.deps(a, w) | self.m.tensors.deps(b, w)
-            return self.m.cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
+        known = self._domain.values.either(a, b, w)
+        if known is not None:
+            return known
         alternatives = alternatives_of(a, b, w)
         return Unknown(("join", fresh())) if alternatives is None else Choice(fresh(), alternatives)
 
@@ -76,7 +65,7 @@ class Choices:
         self, value: Value, items: AbstractMapping[Value, Value], key: Value, w: World, default: Value | None = None
     ) -> Value:
         """What was looked up by a key that is not known: which value it is tells the key, and the other way round."""
-        if not isinstance(value, Choice) or not isinstance(key, Unknown) or self.m.loops.counts(key):
+        if not isinstance(value, Choice) or not isinstance(key, Unknown) or self._counting.counts(key):
             return value
         if not all(isinstance(each, Const) for each in items):
             return value
@@ -92,21 +81,6 @@ class Choices:
             else:
                 conditions.append(others if alternative == default and not own else ())
         return replace(value, conditions=tuple(conditions))
-
-    def decided(self, choice: Choice, taken: Value, w: World) -> None:
-        """A module is this one of those that a table of classes might have given: there are no others in this world."""
-        module = w.get(taken, Instance)
-        if module is None or module.kind != "module" or module.made_at is None:
-            return
-        own = self.m.modules.groups(taken, w) if isinstance(taken, Ref) else frozenset()
-        for value in choice.alternatives:
-            other = w.get(value, Instance)
-            if other is None or other.made_at != module.made_at:
-                continue
-            if other.cls == module.cls and not (other.opaque and module.opaque):
-                continue
-            for key in self.m.modules.groups(value, w) - own if isinstance(value, Ref) else ():
-                w.write(key).tokens = {}
 
     def used(self, value: Value, w: World) -> Value:
         """What a value turns out to be where it is called a method of, computed with, indexed or unpacked: not None."""

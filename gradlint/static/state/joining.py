@@ -464,6 +464,15 @@ def join_results(results: AbstractSequence[tuple[World, Value]]) -> tuple[World,
     return world, value
 
 
+def joined(results: AbstractSequence[tuple[World, Value]], w: World) -> Value:
+    """Go on in ``w`` with the join of all the ways a call may have ended."""
+    if not results:
+        return Unknown(("never", fresh()))
+    world, value = join_results(results)
+    w.become(world)
+    return w.resolve(value)
+
+
 def _happened(key: Hashable) -> bool:
     """Whether what a world is bound to tells of something that happened: in either of two is in both."""
     return key == HOOKED or (isinstance(key, tuple) and key[0] == WALKED)
