@@ -184,6 +184,8 @@ def _encoding(data: bytes, path: Path) -> tuple[str, bool]:
         head = data.split(b"\n", 2)[:2]
         row = 2 if len(head) == 2 and _decodes(head[0]) else 1
         raise SourceError(path, row, 1, error.msg or "invalid encoding declaration") from error
+    except LookupError as error:  # since Python 3.14 for codecs that decode no text
+        raise SourceError(path, 1, 1, f"cannot be decoded as declared: {error}") from error
     return ("utf-8", True) if encoding == "utf-8-sig" else (encoding, False)
 
 

@@ -46,7 +46,7 @@ class Links(HTMLParser):
 def site(snapshot: Path, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the site that was built."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    command = [sys.executable, "-P", "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
     done = run(*command, cwd=snapshot, NO_MKDOCS_2_WARNING="1")
     assert done.returncode == 0, done.stdout + done.stderr
     return folder

@@ -17,7 +17,6 @@ from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
 from gradlint.static.drive.effort import Effort
-from gradlint.static.drive.entries import Entries
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
 from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError
@@ -98,7 +97,7 @@ class _Analyzer:
         self.triggers = Triggers(rules)
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
-        self.entries = Entries(self.machine, self.triggers)
+        self.entries = self.machine.entries(self.triggers)
         self.effort = Effort(self.reach, self.triggers.begin)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
@@ -182,16 +181,16 @@ class _Analyzer:
         except BudgetExceededError:
             if among is None:
                 self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
-            self.machine.give_up(again=among is not None)
+            self.machine.progress.give_up(again=among is not None)
         except RecursionError:
             self.notes.append(f"{name}: nested too deeply to follow")
-            self.machine.give_up()
+            self.machine.progress.give_up()
         except SourceError:  # told where the findings are
-            self.machine.give_up()
+            self.machine.progress.give_up()
         except Exception as error:  # noqa: BLE001 -- a fault met in one entry point must not cost the others
             self.crashes.append(f"{name}: internal error: {type(error).__name__}: {error}")
             self.notes.append("".join(traceback.format_exception(error)).rstrip())
-            self.machine.give_up()
+            self.machine.progress.give_up()
         for rule, violation in self.witness.proven():
             finding = replace(rule.finding(violation), fix=fix_of(violation))
             if among is not None and _row(finding.location) not in among:
@@ -223,9 +222,7 @@ class _Analyzer:
         budget = self.machine.budget
         budget.ordered = closely
         self.machine.whole.holds = True
-        self.machine.settle()
-        self.machine.met.clear()
-        self.machine.entered.clear()
+        self.machine.progress.begin()
         self.machine.nested.clear()
         brief = None if closely or isinstance(start, Module) else start
         order_matters = too_long = False
@@ -242,13 +239,13 @@ class _Analyzer:
                 raise
         finally:
             if brief is not None and not order_matters:
-                self.effort.spent(brief, budget.spent, self.machine.met)
+                self.effort.spent(brief, budget.spent, self.machine.progress.met)
         if order_matters:
             self.witness.start_again()
         elif too_long:
-            self.machine.give_up()
+            self.machine.progress.give_up()
         if order_matters or too_long:
-            self.machine.start_again()
+            self.machine.progress.start_again()
             self._follow(start, act, closely=closely or order_matters, again=again, hurried=too_long)
 
     def _steps(self, start: Module | DefinitionUnit, brief: DefinitionUnit | None, again: bool) -> int | None:
@@ -266,12 +263,13 @@ class _Analyzer:
                 missed[unit] = rows
         if not missed:
             return
+        called = self.machine.progress.called
         # What was followed without knowing its callers, or not at all, may turn out to be called there.
         others = [
             unit
             for module in modules
             for unit in leaves(module.units)
-            if isinstance(unit, FunctionUnit) and (unit in self.entries.alone or unit not in self.machine.called)
+            if isinstance(unit, FunctionUnit) and (unit in self.entries.alone or unit not in called)
         ]
         among = set[_Row]().union(*missed.values(), *(_rows(unit.extent) for unit in others))
         starts: Iterable[DefinitionUnit] = dict.fromkeys(unit.class_unit or unit for unit in missed)
@@ -279,7 +277,7 @@ class _Analyzer:
             if isinstance(start, ClassUnit):
                 act = partial(self.entries.methods, start, missed)
             else:
-                act = partial(self.entries.function, start, None if start in self.machine.unrecorded else True)
+                act = partial(self.entries.function, start, None if start in self.machine.progress.unrecorded else True)
             self._entry(start, self.reach.features(start), act, among)
 
     def _missed_rows(self, unit: FunctionUnit) -> set[_Row]:
@@ -303,7 +301,7 @@ class _Analyzer:
         return not referenced[unit] and bool(self.reach.near(unit) & Feature.BACKWARD)
 
     def _definition(self, unit: DefinitionUnit, grad: bool | None) -> None:
-        if unit in self.machine.called or not self.effort.is_due(unit):
+        if unit in self.machine.progress.called or not self.effort.is_due(unit):
             return
         if isinstance(unit, ClassUnit):
             self._entry(unit, self.reach.features(unit), partial(self.entries.methods, unit))

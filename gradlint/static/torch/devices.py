@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.static.knowledge.guesses import DEVICE_NAME
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Frame, Instance
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 
 class Devices:
     """Knows which device is at hand."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _witness: Witness
 
     def moved(self, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``.cuda()`` of anything; one that is told which GPU is not hard-coded."""
@@ -27,7 +26,7 @@ class Devices:
             return
         device = self._at_hand(w, ctx)
         if device:
-            self.m.witness.send(events.MovedToCuda(site=site, device=device), w, ctx)
+            self._witness.send(events.MovedToCuda(site=site, device=device), w, ctx)
 
     def _at_hand(self, w: World, ctx: Context) -> str:
         """How the source would spell a device where ``ctx`` stands; empty if there is none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import unknown
@@ -13,20 +12,17 @@ from gradlint.static.state.context import Arguments
 from gradlint.static.state.provenance import owner_of
 from gradlint.static.state.values import Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
-
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
+from gradlint.static.torch.tensors import Tensors
 
 
 class Placement:
     """Takes what such a model, a part or a method of it gives for a tensor on CUDA, if it is one."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _tensors: Tensors
 
     def all_on_cuda(self, obj: Instance, args: Arguments, w: World) -> bool:
         """Whether a module is on CUDA, and all that it is given: it is where that is, if nothing says otherwise."""
-        given = [w.get(value, Tensor) for value in self.m.tensors.tensors_in(args, w)]
+        given = [w.get(value, Tensor) for value in self._tensors.tensors_in(args, w)]
         may_be = obj.device == "cuda" or (obj.device is None and obj.opaque)
         known_all = bool(given) and not args.open and may_be
         return known_all and all(t is not None and "cuda" in (t.device, t.device_if_tensor) for t in given)
@@ -39,7 +35,7 @@ class Placement:
         module = w.get(owner, Instance) if owner is not None else None
         if module is None or not (module.opaque and module.kind == "module" and self.all_on_cuda(module, args, w)):
             return result
-        return self.m.tensors.from_unknown(result, w, structured=True, device_if_tensor="cuda")
+        return self._tensors.from_unknown(result, w, structured=True, device_if_tensor="cuda")
 
     def unproven(self, inputs: Iterable[Tensor]) -> str | None:
         """The :attr:`~gradlint.static.state.values.Tensor.device_if_tensor` of what is computed from values."""
