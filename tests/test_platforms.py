@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ for größe in range(10):
 """
 
 
-def gradlint(folder: Path, *arguments: str, python: tuple[str, ...] = (), **environment: str) -> Any:
+def gradlint(folder: Path, *arguments: str, python: Sequence[str] = (), environment: Mapping[str, str] = {}) -> Any:
     """Run the command line in a folder; what it prints is bytes."""
     return subprocess.run(
         [sys.executable, *python, "-m", "gradlint", *arguments],
@@ -54,7 +55,9 @@ def project(tmp_path: Path) -> Path:
 def test_a_terminal_that_cannot_show_all_characters_is_no_reason_to_fail(
     encoding: str, output_format: str, project: Path
 ) -> None:
-    done = gradlint(project, "--output-format", output_format, PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    done = gradlint(
+        project, "--output-format", output_format, environment={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    )
     assert done.returncode == 1, done.stderr
     told = done.stdout.decode(encoding)
     assert "GL201" in told
@@ -69,7 +72,7 @@ def test_files_are_read_the_same_in_a_locale_without_unicode(project: Path) -> N
     (project / "left_out").mkdir()
     (project / "left_out/train.py").write_text(FLAGGED, encoding="utf-8")
     (project / "plain.py").write_text(FLAGGED, encoding="utf-8")
-    done = gradlint(project, "--output-format", "concise", "--no-cache", **locale)
+    done = gradlint(project, "--output-format", "concise", "--no-cache", environment=locale)
     assert done.returncode == 1, done.stderr
     assert b"plain.py:7:5: GL201" in done.stdout
     assert done.stdout.count(b"GL201") == 2, "what the configuration excludes is left out"
@@ -132,5 +135,5 @@ def test_line_endings_of_windows_stay_and_count_as_one_line(tmp_path: Path) -> N
 def test_a_folder_that_is_reached_by_a_link_is_named_as_it_was_reached(project: Path, tmp_path_factory: Any) -> None:
     link = tmp_path_factory.mktemp("elsewhere") / "link"  # as /tmp is one on macOS
     link.symlink_to(project, target_is_directory=True)
-    done = gradlint(link, "--output-format", "concise", "--no-cache", ".", PWD=str(link))
+    done = gradlint(link, "--output-format", "concise", "--no-cache", ".", environment={"PWD": str(link)})
     assert done.stdout.decode().startswith("größe.py:7:5: GL201")

@@ -86,7 +86,9 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> None:
 def release(snapshot: Path) -> str:
     """The tag of this version, which the snapshot bears."""
     text = (ROOT / "gradlint/__init__.py").read_text(encoding="utf-8")
-    name = "v" + re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)[0]
+    declared = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    assert declared is not None
+    name = f"v{declared[1]}"
     done = _run("git", "tag", name, cwd=snapshot)
     assert done.returncode == 0, done.stderr
     return name
