@@ -110,7 +110,7 @@ def table(rules: Iterable[type[Rule]]) -> str:
 def listing(rules: Sequence[type[Rule]], output_format: str) -> str:
     """All rules in the given format: ``text``, ``json`` or ``markdown`` (a table, then every page)."""
     if output_format == "json":
-        return json.dumps([describe(rule) for rule in rules], indent=2, ensure_ascii=False) + "\n"
+        return json.dumps([describe(rule) for rule in rules], indent=2) + "\n"
     if output_format == "markdown":
         return "\n".join([table(rules), *(page(rule) for rule in rules)])
     width, effect = (max(map(len, texts)) for texts in ([r.name for r in rules], [r.effect.label for r in rules]))
@@ -124,5 +124,5 @@ def listing(rules: Sequence[type[Rule]], output_format: str) -> str:
 def single(rule: type[Rule], output_format: str) -> str:
     """One rule in the given format."""
     if output_format == "json":
-        return json.dumps({**describe(rule), "page": rule.page()}, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps({**describe(rule), "page": rule.page()}, indent=2) + "\n"
     return page(rule)

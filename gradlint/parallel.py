@@ -15,7 +15,7 @@ from gradlint.parts import Outcome, Part, analyze_part
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from multiprocessing.context import ForkContext
+    from multiprocessing.context import ForkContext  # type: ignore[attr-defined, unused-ignore]  # not on Windows
 
     from gradlint.rule import Rule
     from gradlint.static.text.project import Project

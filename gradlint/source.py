@@ -195,6 +195,8 @@ def _encoding(data: bytes, path: Path) -> tuple[str, bool]:
         row = 1 if b"coding" in head[0] else 2
         reason = error.msg if len(error.msg) < 100 else f"{error.msg[:99]}…"
         raise SourceError(path, row, 1, reason) from error
+    except LookupError as error:  # since Python 3.14 for codecs that decode no text
+        raise SourceError(path, 1, 1, f"cannot be decoded as declared: {error}") from error
     if bom and encoding != "utf-8":
         raise SourceError(path, 1, 1, f"{encoding} is declared, after a byte order mark of utf-8")
     return encoding, bom

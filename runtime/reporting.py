@@ -72,7 +72,7 @@ def told(
         left_out: what a reader of text should know about findings that are not among them.
     """
     if output_format == "json":
-        return json.dumps([as_json_value(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
+        return json.dumps([as_json_value(finding) for finding in findings], indent=2) + "\n"
     if output_format == "github":
         notes = "".join(f"::warning title=gradlint::{note}\n" for note in world.notes)
         return "".join(f"{github(finding, cwd)}\n" for finding in findings) + notes

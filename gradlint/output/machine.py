@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from gradlint.output.style import relative_name
 from gradlint.output.visible import visible
 
 #: what JSON leaves as it is in a string and a terminal does not: controls, line ends, marks of direction, surrogates
-_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
 def as_json(findings: Sequence[Finding]) -> str:
@@ -22,9 +20,8 @@ def as_json(findings: Sequence[Finding]) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON, in which nothing moves a cursor or ends a line unseen."""
-    written = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
+    """A value as JSON, in ASCII, which every terminal and pipe has: nothing in it moves a cursor unseen."""
+    return json.dumps(value, indent=2).replace("\x7f", "\\u007f") + "\n"
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
