@@ -142,7 +142,8 @@ class Joiner:
 
     def tail_site(self, x: Sequence, y: Sequence) -> Any:
         """The earlier one."""
-        return min((each for each in (x.tail_site, y.tail_site) if each is not None), default=None, key=lambda p: p.row)
+        sites = [each for each in (x.tail_site, y.tail_site) if each is not None]
+        return min(sites, default=None, key=lambda site: site.locate().row)
 
 
 def differing(one: Object, other: Object) -> dict[str, tuple[Any, Any]]:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import MISSING, field, fields
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 # --- how a field joins -----------------------------------------------------------------------------------------
 
@@ -138,6 +138,16 @@ OWN_HOOKS = Points(
     "tuple([each._replace(function=value(each.function)) for each in O])",
 )
 
+_T = TypeVar("_T")
+
+
+def _once(derive: Callable[[type], _T]) -> Callable[[type], _T]:
+    """What is derived from a class, derived once."""
+    derived: Any = cache(derive)
+    known: Callable[[type], _T] = derived
+    return known
+
+
 # --- declarations ----------------------------------------------------------------------------------------------
 
 
@@ -188,7 +198,7 @@ def _field(default: object, factory: Callable[[], object] | None, declared: Fact
     return field(default=default, metadata={"fact": declared})
 
 
-@cache
+@_once
 def facts(kind: type) -> dict[str, Fact]:
     """The facts of a class by the names of its fields; TypeError for a field without a declaration."""
     found = {}
@@ -203,7 +213,7 @@ def facts(kind: type) -> dict[str, Fact]:
 # --- what is derived from them ---------------------------------------------------------------------------------
 
 
-@cache
+@_once
 def joining(kind: type) -> Callable[[Any, Any, Any], Any]:
     """``join(x, y, j)`` of two objects of a class; ``j`` joins the values in them."""
     names: dict[str, Any] = {**_JOINED, "kind": kind}
@@ -215,21 +225,21 @@ def joining(kind: type) -> Callable[[Any, Any, Any], Any]:
     return _compiled("join(x, y, j)", f"return kind({', '.join(parts)})", names)
 
 
-@cache
+@_once
 def signing(kind: type) -> Callable[[Any, Any], tuple[Hashable, ...]]:
     """``sign(o, s)``: what tells an object of a class apart from others; ``s`` numbers what it points to."""
     told = [_put(each.same.text, O=f"o.{name}") for name, each in facts(kind).items() if each.same is not None]
     return _compiled("sign(o, s)", f"return ({', '.join(told)},)", {})
 
 
-@cache
+@_once
 def holding(kind: type) -> Callable[[Any, Any, Any], None]:
     """``hold(o, ids, values)``: adds to two lists the ids and values in an object of a class."""
     lines = [_put(each.points.held, O=f"o.{name}") for name, each in facts(kind).items() if each.points.held]
     return _compiled("hold(o, ids, values)", "\n    ".join(lines) or "pass", {})
 
 
-@cache
+@_once
 def cloning(kind: type) -> Callable[[Any, Any, Any], None]:
     """``deepen(o, value, group)``: makes a copy of an object deep; ``value`` and ``group`` copy what it holds."""
     lines, names = [], dict[str, Any]()
@@ -245,7 +255,7 @@ def cloning(kind: type) -> Callable[[Any, Any, Any], None]:
     return _compiled("deepen(o, value, group)", "\n    ".join(lines) or "pass", names)
 
 
-@cache
+@_once
 def copying(kind: type) -> Callable[[Any], Any]:
     """``copy(o)``: a copy of an object of a class that shares no list or dict with it."""
     lines = ["n = new(kind)", "n.owner = o.owner"]
@@ -263,9 +273,10 @@ def _put(text: str, **parts: str) -> str:
     return text
 
 
-def _compiled(head: str, body: str, names: dict[str, Any]) -> Any:
+def _compiled(head: str, body: str, names: dict[str, Any]) -> Callable[..., Any]:
     exec(f"def {head}:\n    {body}", names)  # noqa: S102  the text is made of the declarations above alone
-    return names[head.partition("(")[0]]
+    made: Callable[..., Any] = names[head.partition("(")[0]]
+    return made
 
 
 # --- what the text of joins calls ------------------------------------------------------------------------------

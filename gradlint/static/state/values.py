@@ -282,7 +282,7 @@ class Group(Object):
     opaque: bool = fact(False, join=EITHER)
     tokens: dict[str, Tokens] = fact(factory=dict, join=TOKENS, same=STATES, reset=True)
     made_at: Site | None = story(TOLD)
-    stepped: int = fact(0, join=GREATEST, same=MOMENT)  #: the number at which an optimizer last stepped them
+    stepped: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which an optimizer last stepped them
     prepared: bool | None = fact(False, reset=True, same=SETTLED)
     """A backward pass has added to its gradients since the last step."""
     discarded: Hashable = fact(None, same=SETTLED)
@@ -292,17 +292,17 @@ class Group(Object):
     """
     wasted: Hashable = fact(None, same=SETTLED)
     """The loop in an iteration of which gradients were cleared that no step had applied."""
-    beside: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET)
+    beside: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=SETTLED)
     """Those of the module they were put into, or were copied from."""
-    placed: int = fact(0, join=where_same("beside", 0, GREATEST), same=MOMENT)  #: the number at which that happened
+    placed: int = fact(0, join=where_same("beside", 0, GREATEST), same=SETTLED)  #: the number at which that happened
     placed_at: Site | None = story(TOLD, join=where_same("beside", None, FIRST))
     copied: bool = fact(False, join=where_same("beside", False, EITHER))
     told: bool = fact(False, join=EITHER)  #: whether they require grad, or some of them, was set since they were made
     touched: bool = fact(False, join=EITHER, reset=True, same=SETTLED)
     """Its gradients were added to, applied, set or cleared, or may have been."""
-    fed: int = fact(0, join=GREATEST, same=MOMENT)
+    fed: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which a backward pass last added to its gradients."""
-    cleared: int = fact(0, join=GREATEST, same=MOMENT)
+    cleared: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which they were last cleared, or may have been."""
     owner: object = None
 
