@@ -6,6 +6,8 @@ TYPE_CHECKING = False  # typing costs a run that has nothing to do more than the
 if TYPE_CHECKING:
     from typing import Any
 
+    from IPython.core.interactiveshell import InteractiveShell
+
     from gradlint.runtime import Guard as Guard
     from gradlint.runtime import guard as guard
 
@@ -19,3 +21,17 @@ def __getattr__(name: str) -> Any:
 
         return getattr(gradlint.runtime, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """What ``%load_ext gradlint`` does: the magics ``%%gradlint`` and ``%gradlint_guard``."""
+    from gradlint.interactive.magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """What ``%unload_ext gradlint`` does: an end to the magics, and to the guard if it watches."""
+    from gradlint.interactive.magics import unload
+
+    unload(shell)

@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with cli.make_context("gradlint", given, obj=tuple(given)) as context:
             code = int(cli.invoke(context) or CLEAN)
-            sys.stdout.flush()
+            if not sys.stdout.closed:  # the language server closes it when its editor has ended it
+                sys.stdout.flush()
             return code
     except click.exceptions.Exit as end:  # --help, --version
         return end.exit_code

@@ -16,8 +16,8 @@ import libcst as cst
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
+from gradlint.static.drive.distance import Distance
 from gradlint.static.drive.effort import Effort
-from gradlint.static.drive.entries import Entries
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
 from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError
@@ -36,6 +36,8 @@ _DISABLING = tuple(name.rpartition(".")[2] for name, mode in GRAD_MODES.items() 
 """What code says that disables gradients."""
 _RECURSION = 6_000
 _AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
+_LONG = 2_000  #: statements after which it is worth looking for what has taken most of them
+_TRIES = 3  #: how often an entry point is followed once more because it took too many steps
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 
 
@@ -98,7 +100,8 @@ class _Analyzer:
         self.triggers = Triggers(rules)
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
-        self.entries = Entries(self.machine, self.triggers)
+        self.entries = self.machine.entries(self.triggers)
+        self.distance = Distance(project)
         self.effort = Effort(self.reach, self.triggers.begin)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
@@ -182,16 +185,16 @@ class _Analyzer:
         except BudgetExceededError:
             if among is None:
                 self.notes.append(f"{name}: too many paths to follow, the rest is unknown")
-            self.machine.give_up(again=among is not None)
+            self.machine.progress.give_up(again=among is not None)
         except RecursionError:
             self.notes.append(f"{name}: nested too deeply to follow")
-            self.machine.give_up()
+            self.machine.progress.give_up()
         except SourceError:  # told where the findings are
-            self.machine.give_up()
+            self.machine.progress.give_up()
         except Exception as error:  # noqa: BLE001 -- a fault met in one entry point must not cost the others
             self.crashes.append(f"{name}: internal error: {type(error).__name__}: {error}")
             self.notes.append("".join(traceback.format_exception(error)).rstrip())
-            self.machine.give_up()
+            self.machine.progress.give_up()
         for rule, violation in self.witness.proven():
             finding = replace(rule.finding(violation), fix=fix_of(violation))
             if among is not None and _row(finding.location) not in among:
@@ -214,42 +217,54 @@ class _Analyzer:
         *,
         closely: bool,
         again: bool = False,
-        hurried: bool = False,
+        tries: int = 0,
+        near: bool = False,
     ) -> None:
         """Run an entry point, once more and closely if that turns out to be needed; less far where it was (again).
 
-        What takes too many steps is run once more in a hurry; what the first run has settled stays.
+        What takes too many steps is run once more in a hurry: first without following other packages (near), then
+        without what has taken most of the steps, as long as something has.  What a run has settled stays.
         """
         budget = self.machine.budget
         budget.ordered = closely
         self.machine.whole.holds = True
-        self.machine.settle()
-        self.machine.met.clear()
-        self.machine.entered.clear()
+        self.machine.progress.begin()
         self.machine.nested.clear()
         brief = None if closely or isinstance(start, Module) else start
         order_matters = too_long = False
         steps = self._steps(start, brief, again)
+        home = start if isinstance(start, Module) else start.module
+        near = near or self.distance.is_too_far(home)
+        far = partial(self.distance.apart, home) if near else None
         try:
-            with budget.apart(steps, briefly=brief is not None, hurried=hurried):
+            with budget.apart(steps, briefly=brief is not None, hurried=tries > 0, far=far):
                 act()
                 self.entries.nested()
         except OrderMattersError:
             order_matters = True
         except BudgetExceededError:
-            too_long = steps is None and not hurried
+            too_long = tries < _TRIES and self._costs_less(start, home, near=near)
             if not too_long:
                 raise
+            near = True
         finally:
             if brief is not None and not order_matters:
-                self.effort.spent(brief, budget.spent, self.machine.met)
+                self.effort.spent(brief, budget.spent, self.machine.progress.met)
         if order_matters:
             self.witness.start_again()
         elif too_long:
-            self.machine.give_up()
+            self.machine.progress.give_up()
         if order_matters or too_long:
-            self.machine.start_again()
-            self._follow(start, act, closely=closely or order_matters, again=again, hurried=too_long)
+            self.machine.progress.start_again()
+            self._follow(start, act, closely=closely or order_matters, again=again, tries=tries + too_long, near=near)
+
+    def _costs_less(self, start: Module | DefinitionUnit, home: Module, *, near: bool) -> bool:
+        """Whether an entry point that took too many steps is worth another try, with less to follow."""
+        budget = self.machine.budget
+        if not near and budget.spent > _LONG:
+            self.distance.took_too_long(home)
+        blamed = budget.spent > _LONG and budget.blame(self.reach.stands_aside, partial(_stands_in, start))
+        return blamed or not near
 
     def _steps(self, start: Module | DefinitionUnit, brief: DefinitionUnit | None, again: bool) -> int | None:
         """How many statements may be executed for an entry point; None for as many as for any."""
@@ -266,12 +281,13 @@ class _Analyzer:
                 missed[unit] = rows
         if not missed:
             return
+        called = self.machine.progress.called
         # What was followed without knowing its callers, or not at all, may turn out to be called there.
         others = [
             unit
             for module in modules
             for unit in leaves(module.units)
-            if isinstance(unit, FunctionUnit) and (unit in self.entries.alone or unit not in self.machine.called)
+            if isinstance(unit, FunctionUnit) and (unit in self.entries.alone or unit not in called)
         ]
         among = set[_Row]().union(*missed.values(), *(_rows(unit.extent) for unit in others))
         starts: Iterable[DefinitionUnit] = dict.fromkeys(unit.class_unit or unit for unit in missed)
@@ -279,7 +295,7 @@ class _Analyzer:
             if isinstance(start, ClassUnit):
                 act = partial(self.entries.methods, start, missed)
             else:
-                act = partial(self.entries.function, start, None if start in self.machine.unrecorded else True)
+                act = partial(self.entries.function, start, None if start in self.machine.progress.unrecorded else True)
             self._entry(start, self.reach.features(start), act, among)
 
     def _missed_rows(self, unit: FunctionUnit) -> set[_Row]:
@@ -303,7 +319,7 @@ class _Analyzer:
         return not referenced[unit] and bool(self.reach.near(unit) & Feature.BACKWARD)
 
     def _definition(self, unit: DefinitionUnit, grad: bool | None) -> None:
-        if unit in self.machine.called or not self.effort.is_due(unit):
+        if unit in self.machine.progress.called or not self.effort.is_due(unit):
             return
         if isinstance(unit, ClassUnit):
             self._entry(unit, self.reach.features(unit), partial(self.entries.methods, unit))
@@ -408,6 +424,13 @@ def _within(inner: Location, outer: Location) -> bool:
     return (outer.row, outer.column) <= (inner.row, inner.column) and (inner.end_row, inner.end_column) <= (
         outer.end_row,
         outer.end_column,
+    )
+
+
+def _stands_in(start: Module | DefinitionUnit, unit: Unit) -> bool:
+    """Whether a function is an entry point, or a method of one; of a file, none is."""
+    return unit is start or (
+        isinstance(start, ClassUnit) and isinstance(unit, FunctionUnit) and unit.class_unit is start
     )
 
 

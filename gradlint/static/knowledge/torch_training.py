@@ -144,8 +144,8 @@ TEST_BASES: Final = names(
 )
 """Base classes of tests: before each of their methods that are tests, the framework calls others."""
 
-TEST_SETUPS: Final = ("setUpClass", "setUp", "asyncSetUp")
-"""These others, in the order in which they are called; the first one of the class."""
+TEST_SETUPS: Final = ("setUpClass", "setup_class", "setUp", "asyncSetUp", "setup_method")
+"""These others, in the order in which they are called; the first two of the class.  pytest knows two of them."""
 
 
 def is_test(method: str) -> bool:
@@ -430,3 +430,75 @@ def is_called_without_grad(kind: str, method: str) -> bool:
 def is_called_with_grad(method: str) -> bool:
     """Whether Lightning calls a method of a callback or module while gradients are enabled."""
     return method.startswith(("on_train_", "on_before_", "on_after_backward"))
+
+
+BACKWARD_HOOKS: Final = frozenset(
+    ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
+)
+"""Methods of modules that register what is called with gradients."""
+
+METHODS_OF_MODULES: Final = frozenset(
+    [
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "buffers",
+        "named_buffers",
+        "state_dict",
+        "load_state_dict",
+        "train",
+        "eval",
+        "to",
+        "cuda",
+        "cpu",
+        "half",
+        "float",
+        "double",
+        "bfloat16",
+        "type",
+        "apply",
+        "zero_grad",
+        "requires_grad_",
+        "register_buffer",
+        "register_parameter",
+        "add_module",
+        "register_module",
+        "register_forward_hook",
+        "share_memory",
+        "forward",
+        "register_forward_pre_hook",
+        *BACKWARD_HOOKS,
+        "get_submodule",
+        "get_parameter",
+        "pop",
+        "append",
+        "extend",
+        "insert",
+        "items",
+        "keys",
+        "values",
+        "manual_backward",
+        "optimizers",
+        "lr_schedulers",
+        "log",
+        "log_dict",
+        "save_hyperparameters",
+        "freeze",
+        "unfreeze",
+        "compile",
+        "toggle_optimizer",
+        "untoggle_optimizer",
+        "clip_gradients",
+        "no_sync",
+        "__init__",
+        "__call__",
+        "_get_name",
+        "extra_repr",
+        "save_pretrained",
+        "gradient_checkpointing_enable",
+    ]
+)
+"""Methods that the tracer takes for those of a module, where nothing says otherwise."""

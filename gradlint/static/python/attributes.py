@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import canonical
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.imports import Imports
+from gradlint.static.python.late import LateAttributes
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import dict_of
@@ -29,7 +36,6 @@ from gradlint.static.state.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _READING = frozenset(["items", "keys", "values", "copy", "get"])
 """Methods of a dict that do not change it."""
@@ -75,12 +81,17 @@ _CONTAINER_METHODS = frozenset(
 class Attributes:
     """Reads and writes attributes."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _domain: Domain
+    _execution: Execution
+    _definitions: Definitions
+    _imports: Imports
+    _choices: Choices
+    _calls: Calls
+    _late: LateAttributes
 
     def get(self, owner: Value, name: str, w: World, ctx: Context, site: Site) -> Value:
         """The value of ``owner.name``."""
-        owner = self.m.choices.used(w.resolve(owner), w)
+        owner = self._choices.used(w.resolve(owner), w)
         if isinstance(owner, Unknown):
             return self._of_unknown(owner, name, w, ctx, site)
         if isinstance(owner, Ref):
@@ -90,7 +101,7 @@ class Attributes:
                 return Unknown(("attribute", owner, name), name)
             return External(canonical(f"{owner.name}.{name}"))
         if isinstance(owner, Namespace):
-            return self.m.imports.member(owner.module, name, w, ctx)
+            return self._imports.member(owner.module, name, w, ctx)
         if isinstance(owner, Class):
             return self._of_class(owner, name, w, ctx)
         if isinstance(owner, Super):
@@ -111,11 +122,11 @@ class Attributes:
 
     def _of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value:
         attribute = Unknown(("attribute", owner.key, name), name, owner.deps)
-        special = self.m.domain.attributes.get_of_unknown(owner, name, w, ctx, site)
+        special = self._domain.attributes.get_of_unknown(owner, name, w, ctx, site)
         if special is not None:
             return special
         value = w.resolve(attribute)
-        part = self.m.domain.attributes.part_of_unknown(value, w) if isinstance(value, Unknown) else None
+        part = self._domain.attributes.part_of_unknown(value, w) if isinstance(value, Unknown) else None
         return value if part is None else part
 
     def _of_object(self, owner: Ref, name: str, w: World, ctx: Context, site: Site) -> Value:
@@ -133,7 +144,7 @@ class Attributes:
             return Bound(owner, name)
         if isinstance(obj, Instance):
             return self._of_instance(owner, obj, name, w, ctx, site)
-        known = self.m.domain.attributes.get(owner, obj, name, w, ctx, site) if obj is not None else None
+        known = self._domain.attributes.get(owner, obj, name, w, ctx, site) if obj is not None else None
         return Unknown(("attribute", owner, name), name) if known is None else known
 
     def lacks(self, owner: Value, name: str, w: World) -> bool:
@@ -143,11 +154,11 @@ class Attributes:
             return False
         if any(other.startswith("<") for other in obj.attrs):  # it may have been given others
             return False
-        if not self.m.definitions.is_whole(obj.cls):
+        if not self._definitions.is_whole(obj.cls):
             return False
-        if self.m.definitions.attribute(obj.cls, name, w) is not None:
+        if self._definitions.attribute(obj.cls, name, w) is not None:
             return False
-        own = [method for here in self.m.definitions.mro(obj.cls) for method in here.unit.methods.values()]
+        own = [method for here in self._definitions.mro(obj.cls) for method in here.unit.methods.values()]
         return not any(name in method.words and name in method.assigned_attributes for method in own)
 
     def listed(self, value: Value, w: World) -> Ref | None:
@@ -165,7 +176,7 @@ class Attributes:
         listed = self.listed(receiver, w) if name in _READING else None
         obj = w.get(listed, Mapping) if listed is not None else None
         if listed is not None and obj is not None:
-            return self.m.containers.of_dict(listed, obj, name, args, w, ctx, site)
+            return self._execution.dict_method(listed, obj, name, args, w, ctx, site)
         values = args.get(0) if name == "update" else None
         if name == "update" and not args.positional and not args.open:
             values = w.new(Mapping({Const(key): value for key, value in args.keywords.items()}))
@@ -188,40 +199,40 @@ class Attributes:
         if value is not None:
             return w.resolve(value)
         if obj.cls is not None:
-            found = self.m.definitions.attribute(obj.cls, name, w)
+            found = self._definitions.attribute(obj.cls, name, w)
             if found is not None:
                 return self._bind(found, owner, obj.cls, w, ctx, site)
-        known = self.m.domain.attributes.get(owner, obj, name, w, ctx, site)
+        known = self._domain.attributes.get(owner, obj, name, w, ctx, site)
         if known is not None:
             return known
         if obj.cls is not None:
-            late = self.m.late.get(owner, obj.cls, name, w, ctx)
+            late = self._late.get(owner, obj.cls, name, w, ctx)
             if late is not None:
                 return late
-            other = self.m.definitions.attribute(obj.cls, "__getattr__", w)
+            other = self._definitions.attribute(obj.cls, "__getattr__", w)
             if isinstance(other, Function) and obj.kind in ("", "dict"):  # what is missing is asked of what it wraps
                 given = Arguments([Const(name)])
-                return joined(self.m.calls.function(other, given, w, ctx, site, owner), w)
+                return joined(self._calls.function(other, given, w, ctx, site, owner), w)
         return w.resolve(Unknown(("attribute", owner, name), name))
 
     def _bind(self, found: Value, owner: Value, cls: Class, w: World, ctx: Context, site: Site) -> Value:
         if not isinstance(found, Function):
             return found
         if found.kind == "property":
-            return joined(self.m.calls.function(found, Arguments(), w, ctx, site, owner), w)
+            return joined(self._calls.function(found, Arguments(), w, ctx, site, owner), w)
         if found.kind == "static":
             return found
         return Bound(cls if found.kind == "class" else owner, found.unit.name, found)
 
     def _of_class(self, owner: Class, name: str, w: World, ctx: Context) -> Value:
-        found = self.m.definitions.attribute(owner, name, w)
+        found = self._definitions.attribute(owner, name, w)
         if isinstance(found, Function) and found.kind == "class":
             return Bound(owner, name, found)
         if found is not None:
             return found
         if name == "__name__":
             return Const(owner.unit.name)
-        if name == "apply" and self.m.definitions.kind(owner) == "function":
+        if name == "apply" and self._definitions.kind(owner) == "function":
             return Bound(owner, "apply")
         return Unknown(("attribute", owner, name), name)
 
@@ -229,7 +240,7 @@ class Attributes:
         receiver = owner.receiver
         cls = receiver if isinstance(receiver, Class) else getattr(w.get(receiver, Instance), "cls", None)
         if isinstance(cls, Class):
-            found = self.m.definitions.attribute(cls, name, w, after=owner.cls)
+            found = self._definitions.attribute(cls, name, w, after=owner.cls)
             if found is not None:
                 return self._bind(found, receiver, cls, w, ctx, site)
         return Bound(owner, name)
@@ -241,16 +252,16 @@ class Attributes:
             obj = w.find(owner.id)
             setter = self._setter(obj, name, w) if isinstance(obj, Instance) else None
             if setter is not None:
-                joined(self.m.calls.function(setter, Arguments([value]), w, ctx, site, owner), w)
+                joined(self._calls.function(setter, Arguments([value]), w, ctx, site, owner), w)
             elif isinstance(obj, Mapping):
                 w.write(owner.id).items[Const(name)] = value
             elif obj is not None and not isinstance(obj, Sequence):
-                self.m.domain.attributes.set(owner, obj, name, value, w, ctx, site)
+                self._domain.attributes.set(owner, obj, name, value, w, ctx, site)
         elif isinstance(owner, Unknown):
-            if self.m.domain.attributes.set_of_unknown(owner, name, value, w, ctx, site):
+            if self._domain.attributes.set_of_unknown(owner, name, value, w, ctx, site):
                 return
             w.remember(("attribute", owner.key, name), value)
-            self.m.domain.escapes.kept(owner, w.resolve(value), w)
+            self._domain.escapes.kept(owner, w.resolve(value), w)
         elif isinstance(owner, Namespace):
             frame = w.modules.get(owner.module)
             if frame is not None:
@@ -260,10 +271,10 @@ class Attributes:
         elif isinstance(owner, Choice):
             for alternative in owner.alternatives:
                 current = self.get(alternative, name, w, ctx, site)
-                self.set(alternative, name, self.m.choices.either(current, value, w), w, ctx, site)
+                self.set(alternative, name, self._choices.either(current, value, w), w, ctx, site)
 
     def _setter(self, obj: Instance, name: str, w: World) -> Function | None:
         if obj.cls is None:
             return None
-        found = self.m.definitions.attribute(obj.cls, f"{name}.setter", w)
+        found = self._definitions.attribute(obj.cls, f"{name}.setter", w)
         return found if isinstance(found, Function) else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.text.triggers import walks_in
 
 if TYPE_CHECKING:
+    from gradlint.static.text.files import Module
     from gradlint.static.text.units import FunctionUnit, Unit
 
 MAX_WORLDS = 6  #: kept apart at one point of the program
@@ -28,6 +29,8 @@ ASIDE = (1, 1)
 OFTEN = 24  #: executions of a function that stands aside, once half of the steps is spent
 REPEATS = 8  #: executions of one function for a definition that is followed briefly
 REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
+SHARE_ASIDE = 8  #: a function that stands aside is too costly if its calls take one in so many of the steps
+PARTS = (2, 4, 8)  #: the same of others: the larger part, or else a smaller one
 ALIKE = 6  #: modules of one class that are looked into, and forward passes of them, where an entry point is hurried
 
 
@@ -48,6 +51,9 @@ class Budget:
         self.aside = False  #: nothing is executed that has to do with modules, gradients or their order
         self.hurried = False  #: of modules that are alike, a few are enough
         self.spent = 0  #: the steps of what was last followed apart
+        self._opaque: set[Unit] = set()  #: functions that have turned out to be too costly to follow
+        self._shares: Counter[Unit] = Counter()  #: the steps that calls of functions took, calls within included
+        self._far: Callable[[Module], bool] | None = None
         self._limit = MAX_STEPS
         self._briefly = False
         self._times: Counter[tuple[Unit, bool]] = Counter()
@@ -55,6 +61,7 @@ class Budget:
         self._alike: Counter[Unit] = Counter()
         self._kinds: set[Hashable] = set()  #: functions, with the classes of the modules they were given
         self._walks: dict[Unit, bool] = {}
+        self._last_shares: Counter[Unit] = Counter()
 
     def tick(self) -> None:
         """Count a step."""
@@ -72,25 +79,66 @@ class Budget:
             self.aside = self.aside and before
 
     @contextmanager
-    def apart(self, steps: int | None = None, *, briefly: bool = False, hurried: bool = False) -> Iterator[None]:
+    def apart(
+        self,
+        steps: int | None = None,
+        *,
+        briefly: bool = False,
+        hurried: bool = False,
+        far: Callable[[Module], bool] | None = None,
+    ) -> Iterator[None]:
         """What is executed meanwhile has steps of its own.
 
         Args:
             steps: how many; None for as many as any entry point may take.
             briefly: of each function, a few executions are enough.
             hurried: it has taken too many steps before; of modules that are alike, a few are enough.
+            far: whether the functions and classes of a file are not to be followed; none if not given.
         """
-        before = self.steps, self._limit, self._briefly, self.hurried
-        counted = self._times, self._often, self._alike, self._kinds
+        before = self.steps, self._limit, self._briefly, self.hurried, self._far
+        counted = self._times, self._often, self._alike, self._kinds, self._shares
         self._limit = MAX_STEPS if steps is None else min(steps, MAX_STEPS)
-        self.steps, self._briefly, self.hurried = 0, briefly, hurried
+        self.steps, self._briefly, self.hurried, self._far = 0, briefly, hurried, far
         self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
+        self._shares = Counter()
         try:
             yield
         finally:
             self.spent = self.steps
-            self.steps, self._limit, self._briefly, self.hurried = before
-            self._times, self._often, self._alike, self._kinds = counted
+            self.steps, self._limit, self._briefly, self.hurried, self._far = before
+            self._last_shares = self._shares
+            self._times, self._often, self._alike, self._kinds, self._shares = counted
+
+    def took(self, unit: Unit, before: int) -> None:
+        """A call of a function is over, before which so many steps had been taken: it has its share of those since."""
+        self._shares[unit] += self.steps - before
+
+    def is_opaque(self, unit: Unit) -> bool:
+        """Whether a function or class is too costly to follow where something else calls it, or too far away."""
+        return unit in self._opaque or (self._far is not None and self._far(unit.module))
+
+    def blame(self, aside: Callable[[Unit], bool], near: Callable[[Unit], bool]) -> bool:
+        """What was last followed took too many steps: do not follow any more what has taken most of them.
+
+        Functions that have to do neither with modules nor with gradients come first; of the others the innermost that
+        took the larger part.
+
+        Args:
+            aside: whether a function has to do with neither.
+            near: whether a function belongs to what was followed, and is to be followed whatever it takes.
+
+        Returns:
+            Whether there was any.
+        """
+        costly = [(unit, steps) for unit, steps in self._last_shares.items() if not near(unit)]
+        blamed = {unit for unit, steps in costly if steps > self.spent // SHARE_ASIDE and aside(unit)}
+        for part in () if blamed else PARTS:
+            large = [(steps, number, unit) for number, (unit, steps) in enumerate(costly) if steps > self.spent // part]
+            if large:
+                blamed = {min(large)[2]}
+                break
+        self._opaque |= blamed
+        return bool(blamed)
 
     def tires(
         self,

@@ -10,7 +10,17 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, TELLING_METHODS, any_of, begins_parameter
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.collections import Collections
+from gradlint.static.python.conditions import Conditions
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.dispatch import Dispatch
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.imports import Imports
 from gradlint.static.python.options import PARSER, Options
+from gradlint.static.python.records import Records
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
@@ -36,7 +46,6 @@ from gradlint.static.state.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _NAMED_TUPLE = "collections.namedtuple()"  #: what collections.namedtuple returns
 Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
@@ -45,9 +54,19 @@ Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
 class BuiltinCalls:
     """Knows what the functions of the language and its library return."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        options = Options(machine)
+    _domain: Domain
+    _definitions: Definitions
+    _imports: Imports
+    _dispatch: Dispatch
+    _choices: Choices
+    _calls: Calls
+    _attributes: Attributes
+    _collections: Collections
+    _conditions: Conditions
+    _options: Options
+    _records: Records
+
+    def __init__(self) -> None:
         self.handlers: dict[str, Handler] = {
             "builtins.range": self._range,
             "builtins.enumerate": self._enumerate,
@@ -72,13 +91,13 @@ class BuiltinCalls:
             "collections.OrderedDict": self._dict,
             "collections.defaultdict": lambda a, w, c, s: w.new(Mapping(factory=w.resolve(a.get(0) or NONE))),
             "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
-            f"{PARSER}.add_argument": options.declared,
-            f"{PARSER}.parse_args": options.parsed,
+            f"{PARSER}.add_argument": self._options.declared,
+            f"{PARSER}.parse_args": self._options.parsed,
             "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
             "builtins.sum": self._sum,
             "builtins.max": partial(self._extreme, max),
             "builtins.min": partial(self._extreme, min),
-            "builtins.len": lambda a, w, c, s: self.m.collections.length(w.resolve(a.get(0) or NONE), w),
+            "builtins.len": lambda a, w, c, s: self._collections.length(w.resolve(a.get(0) or NONE), w),
             "builtins.vars": self._vars,
             "builtins.getattr": self._getattr,
             "builtins.setattr": self._setattr,
@@ -93,12 +112,12 @@ class BuiltinCalls:
             "functools.wraps": lambda a, w, c, s: w.new(Instance(kind="decorator")),
             "builtins.globals": lambda a, w, c, s: Namespace(c.module, "globals()"),
             "dataclasses.field": self._field,
-            "dataclasses.replace": machine.records.replaced,
-            "dataclasses.asdict": machine.records.as_dict,
+            "dataclasses.replace": self._records.replaced,
+            "dataclasses.asdict": self._records.as_dict,
             "copy.deepcopy": self._deepcopy,
             "torch.is_tensor": self._is_tensor,
             "copy.copy": self._first,
-            "copy.replace": machine.records.replaced,
+            "copy.replace": self._records.replaced,
             "collections.namedtuple": self._namedtuple,
             "enum.auto": self._unique,
             "builtins.object": self._unique,
@@ -125,7 +144,7 @@ class BuiltinCalls:
         """The ``__dict__`` of an object."""
         if not args.positional:
             return Unknown(("call", fresh()))
-        return self.m.attributes.get(args.positional[0], "__dict__", w, ctx, site)
+        return self._attributes.get(args.positional[0], "__dict__", w, ctx, site)
 
     def _unique(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Something that is equal to nothing else: a member of an enumeration, a sentinel."""
@@ -144,13 +163,13 @@ class BuiltinCalls:
         return w.new(Sequence([], [], Unknown((COUNTED if from_zero else "range", fresh())), None, False))
 
     def _items(self, value: Value, w: World, ctx: Context, site: Site) -> tuple[list[Value] | None, Value]:
-        items = self.m.collections.iterate(value, w, ctx, site)
+        items = self._collections.iterate(value, w, ctx, site)
         return items.known, (items.element(w, ctx) if items.known is None else NONE)
 
     def _enumerate(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is not None:
-            several = [bool(self.m.domain.items.several(v, w)) for v in known_items]
+            several = [bool(self._domain.items.several(v, w)) for v in known_items]
             numbers = [Unknown(("index", fresh()), "i") if any(several) else Const(n) for n in range(len(known_items))]
             pairs: list[Value] = [
                 w.new(Sequence([n, v], [None, None], None, None, False))
@@ -164,10 +183,10 @@ class BuiltinCalls:
 
     def _as_long(self, columns: list[list[Value]], w: World) -> list[list[Value]]:
         """Columns of a ``zip``: some of the parameters where they stand beside things that are counted."""
-        several = [any(self.m.domain.items.several(value, w) for value in column) for column in columns]
+        several = [any(self._domain.items.several(value, w) for value in column) for column in columns]
         if all(several) or not any(several):
             return columns
-        return [[self.m.domain.items.picked(value, w) for value in column] for column in columns]
+        return [[self._domain.items.picked(value, w) for value in column] for column in columns]
 
     def _transposed(self, rows: list[Value], w: World) -> Value | None:
         """``zip(*rows)`` of any number of tuples that are as long as one another: a list for each of their places."""
@@ -206,7 +225,7 @@ class BuiltinCalls:
     def _any(self, values: list[Value], w: World) -> Value:
         joined = values[0]
         for value in values[1:]:
-            joined = self.m.choices.either(joined, value, w)
+            joined = self._choices.either(joined, value, w)
         return joined
 
     def _list(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -237,7 +256,7 @@ class BuiltinCalls:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is None:
             return element
-        return self.m.domain.items.picked(known_items[0], w) if known_items else Unknown(("next", fresh()))
+        return self._domain.items.picked(known_items[0], w) if known_items else Unknown(("next", fresh()))
 
     def _filter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(1) or NONE)
@@ -254,10 +273,10 @@ class BuiltinCalls:
         out = []
         for number, value in enumerate(values):
             here = ctx.at(site, number)
-            out.append(joined(self.m.calls.call(function, Arguments([value]), w, here, site), w))
+            out.append(joined(self._calls.call(function, Arguments([value]), w, here, site), w))
         if known_items is not None:
             return w.new(Sequence(out, [None] * len(out)))
-        return w.new(Sequence([], [], out[0], own=self.m.domain.items.made_since(out[0], ctx.iteration, w)))
+        return w.new(Sequence([], [], out[0], own=self._domain.items.made_since(out[0], ctx.iteration, w)))
 
     def _reduce(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``reduce(function, items, first)``: of any number of items, one stands for all."""
@@ -273,7 +292,7 @@ class BuiltinCalls:
         result = values[0]
         for number, value in enumerate(values[1:]):
             here = ctx.at(site, number)
-            result = joined(self.m.calls.call(function, Arguments([result, value]), w, here, site), w)
+            result = joined(self._calls.call(function, Arguments([result, value]), w, here, site), w)
         return result
 
     def _chain(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -283,7 +302,7 @@ class BuiltinCalls:
             return w.new(Instance(kind="parameters", device=None, groups=groups))
         new = w.new(Sequence())
         for value in args.positional:
-            self.m.collections.extend(new, value, w, ctx, site)
+            self._collections.extend(new, value, w, ctx, site)
         return new
 
     def _chain_items(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -293,9 +312,9 @@ class BuiltinCalls:
     def _dict(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         ref = w.new(Mapping())
         if args.positional:
-            source = self.m.collections.dict_in(w.resolve(args.positional[0]), w)
+            source = self._collections.dict_in(w.resolve(args.positional[0]), w)
             if w.get(source, Mapping) is not None:
-                self.m.collections.update(ref, source, w, ctx)
+                self._collections.update(ref, source, w, ctx)
             else:
                 self._fill(ref, source, w, ctx, site)
         for name, value in args.keywords.items():
@@ -312,7 +331,7 @@ class BuiltinCalls:
 
     def _fill(self, ref: Ref, source: Value, w: World, ctx: Context, site: Site) -> None:
         """Put pairs of a key and a value into a dict."""
-        items = self.m.collections.iterate(source, w, ctx, site)
+        items = self._collections.iterate(source, w, ctx, site)
         pairs = items.known if items.known is not None else [items.element(w, ctx)]
         for item in pairs:
             pair = w.get(w.resolve(item), Sequence)
@@ -326,7 +345,7 @@ class BuiltinCalls:
     def _sum(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         values = known_items if known_items is not None else [element]
-        return self.m.domain.operators.total(values, known_items is not None, w, ctx, site)
+        return self._domain.operators.total(values, known_items is not None, w, ctx, site)
 
     def _extreme(
         self, pick: Callable[[list[float]], float], args: Arguments, w: World, ctx: Context, site: Site
@@ -340,7 +359,7 @@ class BuiltinCalls:
         numbers = [value for value in values if isinstance(value, (int, float))]
         if items and len(numbers) == len(items):
             return Unknown(("call", fresh())) if "key" in args.keywords else Const(pick(numbers))
-        one = self.m.collections.element(given, w, ctx)
+        one = self._collections.element(given, w, ctx)
         return one if w.get(one, Tensor) is not None else None
 
     def _getattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -350,12 +369,12 @@ class BuiltinCalls:
             results = [(way, self._getattr(replace(args, positional=given), way, ctx, site)) for way, given in ways]
             return joined(results, w)
         if isinstance(name, Const) and isinstance(name.value, str):
-            value = w.resolve(self.m.attributes.get(owner, name.value, w, ctx, site))
+            value = w.resolve(self._attributes.get(owner, name.value, w, ctx, site))
             default = args.get(2)
             if not isinstance(value, Unknown) or default is None:
                 return value
             # What a wrapper holds, if it is one, is what it wraps.
-            usual = w.resolve(default) == owner or self.m.attributes.lacks(owner, name.value, w)
+            usual = w.resolve(default) == owner or self._attributes.lacks(owner, name.value, w)
             return w.resolve(default) if usual else value
         if isinstance(name, Unknown) and begins_parameter(beginning(name)):
             parameter = self._some_parameter(owner, name, w)
@@ -365,8 +384,8 @@ class BuiltinCalls:
             some = any_of(owner.name)
             return External(some) if some else Unknown(("getattr", fresh()))
         if isinstance(owner, Namespace):
-            return self.m.imports.any_member(owner, w, ctx)
-        return self.m.dispatch.attribute(owner, name, w)
+            return self._imports.any_member(owner, w, ctx)
+        return self._dispatch.attribute(owner, name, w)
 
     def _some_parameter(self, owner: Value, name: Unknown, w: World) -> Value | None:
         """The parameter that a layer, or what is not known, keeps under a name of which the beginning says so."""
@@ -375,7 +394,7 @@ class BuiltinCalls:
             return w.resolve(Unknown(("attribute", owner.key, name.key), "", owner.deps))
         if obj is None or obj.layer is None or obj.cls is not None or not obj.groups:
             return None
-        return self.m.domain.values.some_part(obj, w)
+        return self._domain.values.some_part(obj, w)
 
     def _setattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
@@ -383,7 +402,7 @@ class BuiltinCalls:
         value = w.resolve(args.get(2) or NONE)
         if not isinstance(name, Const):
             self._perhaps_set(owner, value, w)
-        self.m.attributes.set(owner, label, value, w, ctx, site)
+        self._attributes.set(owner, label, value, w, ctx, site)
         return NONE
 
     def _perhaps_set(self, owner: Value, value: Value, w: World) -> None:
@@ -404,9 +423,9 @@ class BuiltinCalls:
                 return Const(True)
             if obj.layer is not None and name.value in ("weight", "bias"):
                 return Const(bool(obj.groups))
-            if obj.cls is not None and self.m.definitions.attribute(obj.cls, str(name.value), w) is not None:
+            if obj.cls is not None and self._definitions.attribute(obj.cls, str(name.value), w) is not None:
                 return Const(True)
-            if self.m.attributes.lacks(owner, str(name.value), w):
+            if self._attributes.lacks(owner, str(name.value), w):
                 return Const(False)
         tensor = w.get(owner, Tensor)
         if tensor is not None and isinstance(name, Const):
@@ -442,13 +461,13 @@ class BuiltinCalls:
             return isinstance(subject.value, python_type) if isinstance(python_type, type) else None
         if isinstance(obj, Instance):
             if isinstance(kind, Class):
-                return obj.cls is not None and kind in self.m.definitions.mro(obj.cls)
+                return obj.cls is not None and kind in self._definitions.mro(obj.cls)
             if name == "torch.nn.Module":
                 return obj.kind in ("module", "lightning", "loss")
             if obj.layer is not None and name:
                 return obj.name == name
             if obj.cls is not None and name:
-                return name in self.m.definitions.external_bases(obj.cls)
+                return name in self._definitions.external_bases(obj.cls)
             return None
         if isinstance(obj, Tensor):
             if name == "torch.Tensor":
@@ -466,7 +485,7 @@ class BuiltinCalls:
 
     def _is_plain(self, cls: Class) -> bool:
         """Whether no tensor is of a class: all of its bases are of the project."""
-        bases = [base for here in self.m.definitions.mro(cls) for base in here.bases]
+        bases = [base for here in self._definitions.mro(cls) for base in here.bases]
         return all(isinstance(base, Class) or base == External("builtins.object") for base in bases)
 
     def _type(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -482,11 +501,11 @@ class BuiltinCalls:
 
     def _bool(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(0) or NONE)
-        truth, _key, _flipped = self.m.conditions.truth(value, w)
+        truth, _key, _flipped = self._conditions.truth(value, w)
         return Const(truth) if truth is not None else value
 
     def _convert(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        return self.m.domain.values.number(w.resolve(args.get(0) or NONE), w, ctx, site)
+        return self._domain.values.number(w.resolve(args.get(0) or NONE), w, ctx, site)
 
     def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if not args.positional:
@@ -520,7 +539,7 @@ class BuiltinCalls:
     def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         original = w.resolve(args.get(0) or NONE)
         copy = clone(original, w) if not isinstance(original, Unknown) else self._copy(original, w)
-        self.m.domain.values.copied(original, copy, w, site)
+        self._domain.values.copied(original, copy, w, site)
         return copy
 
     def _copy(self, original: Unknown, w: World) -> Unknown:

@@ -10,6 +10,19 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.knowledge.torch_table import LOSSES, MODULE_METHODS
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.coverage import Coverage
+from gradlint.static.python.decisions import Decisions
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.dict_objects import DictObjects
+from gradlint.static.python.dispatch import Dispatch
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.nested import Nested
+from gradlint.static.python.progress import Progress
+from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join_results, joined
 from gradlint.static.state.outcome import MAX_EXITS, Results
@@ -38,11 +51,11 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.text.reach import Reach
 from gradlint.static.text.units import FunctionUnit, Unit
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 MAX_DEPTH = 28
 _RECOGNISED = MODULE_METHODS | {"zero_grad", "train", "eval"}
@@ -54,8 +67,22 @@ MAX_RECURSION = 2
 class Calls:
     """Binds arguments and executes bodies."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _budget: Budget
+    _coverage: Coverage
+    _domain: Domain
+    _execution: Execution
+    _progress: Progress
+    _reach: Reach
+    _whole: Wholeness
+    _witness: Witness
+    _nested: Nested
+    _definitions: Definitions
+    _dispatch: Dispatch
+    _choices: Choices
+    _decisions: Decisions
+    _dicts: DictObjects
+
+    def __init__(self) -> None:
         self._trainable: set[Unit] = set()  #: classes of modules that turned out to have parameters
 
     # --- from syntax
@@ -65,13 +92,13 @@ class Calls:
         site = ctx.site(node)
         if type(node.func) is cst.Attribute:
             if type(node.func.value) is not cst.IfExp:
-                return self._method_node(node, node.func, self.m.eval(node.func.value, w, ctx), w, ctx)
-            ways = self.m.expressions.alternatives(node.func.value, w, ctx)
+                return self._method_node(node, node.func, self._execution.evaluate(node.func.value, w, ctx), w, ctx)
+            ways = self._execution.alternatives(node.func.value, w, ctx)
             results = [end for world, value in ways for end in self._method_node(node, node.func, value, world, ctx)]
             return reduce_results(results, MAX_EXITS)
         if type(node.func) is cst.Name and node.func.value == "super":
             return [(w, self._super(node, w, ctx))]
-        callee = w.resolve(self.m.eval(node.func, w, ctx))
+        callee = w.resolve(self._execution.evaluate(node.func, w, ctx))
         args = self.arguments(node, w, ctx)
         return self.call(callee, args, w, ctx, site)
 
@@ -82,16 +109,16 @@ class Calls:
         receiver = w.resolve(receiver)
         if name == "forward":
             by = func.value.value if isinstance(func.value, cst.Name) else ""
-            self.m.domain.calls.forward(receiver, by, args, w, ctx, site)
+            self._domain.calls.forward(receiver, by, args, w, ctx, site)
         return self.method(receiver, name, args, w, ctx, site)
 
     def arguments(self, node: cst.Call, w: World, ctx: Context) -> Arguments:
         """Evaluate the arguments of a call, unpacking known ``*args`` and ``**kwargs``."""
         args = Arguments()
         for arg in node.args:
-            value = w.resolve(self.m.eval(arg.value, w, ctx))
+            value = w.resolve(self._execution.evaluate(arg.value, w, ctx))
             if arg.star == "*":
-                items = self.m.collections.iterate(value, w, ctx, ctx.site(arg.value))
+                items = self._execution.iterate(value, w, ctx, ctx.site(arg.value))
                 if items.known is None:
                     sequence = w.get(value, Sequence)
                     if sequence is not None and sequence.items and sequence.tail is not None and not args.open:
@@ -105,7 +132,7 @@ class Calls:
                 else:
                     args.positional += items.known
             elif arg.star == "**":
-                mapping = w.get(self.m.collections.dict_in(value, w), Mapping)
+                mapping = w.get(self._execution.dict_in(value, w), Mapping)
                 if mapping is None or mapping.tail is not None:
                     args.open = True
                 if mapping is not None:
@@ -127,8 +154,8 @@ class Calls:
             return Unknown(("super", fresh()))
         owner = here.owner
         if len(node.args) == 2:
-            named = w.resolve(self.m.eval(node.args[0].value, w, ctx))
-            self.m.domain.calls.named(named, here.receiver, owner, w, ctx, ctx.site(node))
+            named = w.resolve(self._execution.evaluate(node.args[0].value, w, ctx))
+            self._domain.calls.named(named, here.receiver, owner, w, ctx, ctx.site(node))
             if isinstance(named, Class):
                 owner = named
             elif named == External("torch.nn.Module"):
@@ -139,35 +166,35 @@ class Calls:
 
     def method(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call ``receiver.name(...)``."""
-        receiver = self.m.choices.used(receiver, w)
+        receiver = self._choices.used(receiver, w)
         if isinstance(receiver, Choice):
-            with self.m.whole.partly():
+            with self._whole.partly():
                 return self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
         if isinstance(receiver, (Unknown, Const)):
-            attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
+            attribute = w.resolve(self._execution.get_attribute(receiver, name, w, ctx, site))
             if isinstance(attribute, (Unknown, Bound)):
-                return [(w, self.m.domain.calls.method(receiver, name, args, w, ctx, site))]
+                return [(w, self._domain.calls.method(receiver, name, args, w, ctx, site))]
             return self.call(attribute, args, w, ctx, site)
         if isinstance(receiver, Super) and name == "__init__":
-            return self.m.domain.building.super_called(receiver, args, w, ctx, site)
+            return self._domain.building.super_called(receiver, args, w, ctx, site)
         if name in _RECOGNISED and isinstance(receiver, Ref):
-            self.m.domain.calls.recognised(receiver, w, site)
-        attribute = w.resolve(self.m.attributes.get(receiver, name, w, ctx, site))
-        attribute = self.m.domain.calls.prepared(attribute, w, site)
+            self._domain.calls.recognised(receiver, w, site)
+        attribute = w.resolve(self._execution.get_attribute(receiver, name, w, ctx, site))
+        attribute = self._domain.calls.prepared(attribute, w, site)
         if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
-            part = self.m.domain.calls.part(attribute, args, w, ctx, site)
-            return [(w, part or self.m.domain.calls.method(receiver, name, args, w, ctx, site))]
+            part = self._domain.calls.part(attribute, args, w, ctx, site)
+            return [(w, part or self._domain.calls.method(receiver, name, args, w, ctx, site))]
         return self.call(attribute, args, w, ctx, site)
 
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call any value."""
-        callee = self.m.domain.calls.prepared(w.resolve(callee), w, site)
+        callee = self._domain.calls.prepared(w.resolve(callee), w, site)
         if isinstance(callee, Function):
             return self.function(callee, args, w, ctx, site)
         if isinstance(callee, Bound) and callee.function is not None:
             act = partial(self.function, callee.function, args, w, ctx, site, callee.receiver)
-            return self.m.domain.calls.followed(callee, args, w, ctx, site, act)
-        with self.m.whole.partly():  # who calls functions in turn may do so several times
+            return self._domain.calls.followed(callee, args, w, ctx, site, act)
+        with self._whole.partly():  # who calls functions in turn may do so several times
             return self._indirect(callee, args, w, ctx, site)
 
     def _indirect(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -175,7 +202,7 @@ class Calls:
         if isinstance(callee, Choice):
             return self._each(callee, w, lambda value, world: self.call(value, args, world, ctx, site))
         if isinstance(callee, Bound):
-            return [(w, self.m.domain.calls.method(callee.receiver, callee.name, args, w, ctx, site))]
+            return [(w, self._domain.calls.method(callee.receiver, callee.name, args, w, ctx, site))]
         if isinstance(callee, Class):
             return self.instantiate(callee, args, w, ctx, site)
         if isinstance(callee, Lambda):
@@ -188,52 +215,52 @@ class Calls:
                 world.module_checked = before
             return results
         if isinstance(callee, External):
-            return self.m.domain.calls.external(callee.name, args, w, ctx, site)
+            return self._domain.calls.external(callee.name, args, w, ctx, site)
         if isinstance(callee, Ref):
             return self._instance(callee, args, w, ctx, site)
         if isinstance(callee, Unknown):
             return self._unknown(callee, args, w, ctx, site)
-        return [(w, self.m.domain.escapes.call(callee, args, w, ctx, site))]
+        return [(w, self._domain.escapes.call(callee, args, w, ctx, site))]
 
     def _unknown(self, callee: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call a value of which nothing is known, or that may be a few methods: each of these, or something else.
 
         Whatever it is, it is when it is called again.
         """
-        part = self.m.domain.calls.part(callee, args, w, ctx, site)
+        part = self._domain.calls.part(callee, args, w, ctx, site)
         if part is not None:
             return [(w, part)]
         results: Results = []
-        for receiver, method in self.m.dispatch.methods(callee, args, w, ctx.unit.module):
+        for receiver, method in self._dispatch.methods(callee, args, w, ctx.unit.module):
             world = w.copy()
             world.bound[callee.key] = Bound(receiver, method.unit.name, method)
             results += self.function(method, args, world, ctx, site, receiver)
         if results:
             w.bound[callee.key] = Unknown(("another", callee.key), callee.hint, callee.deps)
-        results.append((w, self.m.domain.escapes.call(callee, args, w, ctx, site)))
+        results.append((w, self._domain.escapes.call(callee, args, w, ctx, site)))
         return reduce_results(results, MAX_EXITS)
 
     def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
         results: Results = []
         for alternative, world in w.ways(choice):
-            self.m.domain.values.decided(choice, alternative, world)
+            self._domain.values.decided(choice, alternative, world)
             results += act(alternative, world)
         return reduce_results(results, MAX_EXITS)
 
     def _instance(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         if obj is None:
-            return [(w, self.m.domain.escapes.call(callee, args, w, ctx, site))]
-        known = self.m.domain.calls.instance(callee, obj, args, w, ctx, site)
+            return [(w, self._domain.escapes.call(callee, args, w, ctx, site))]
+        known = self._domain.calls.instance(callee, obj, args, w, ctx, site)
         if known is not None:
             return known
         if obj.cls is not None:
-            method = self.m.definitions.attribute(obj.cls, "__call__", w)
+            method = self._definitions.attribute(obj.cls, "__call__", w)
             if isinstance(method, Function):
                 return self.function(method, args, w, ctx, site, callee)
         if obj.kind == "decorator":
             return [(w, args.get(0) or NONE)]
-        return [(w, self.m.domain.escapes.call(callee, args, w, ctx, site))]
+        return [(w, self._domain.escapes.call(callee, args, w, ctx, site))]
 
     # --- bodies
 
@@ -242,9 +269,9 @@ class Calls:
     ) -> Results:
         """Execute the body of a function of the project."""
         unit = fn.unit
-        self.m.enters(unit)
+        self._progress.enters(unit)
         if w.grad is not True:
-            self.m.unrecorded.add(unit)
+            self._progress.unrecorded.add(unit)
         if fn.kind == "context":
             bound = [receiver, *args.positional] if receiver is not None else args.positional
             return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
@@ -254,13 +281,15 @@ class Calls:
             if w.get(first, Instance) is not None:
                 receiver, args = first, replace(args, positional=args.positional[1:])
         if isinstance(receiver, Ref) and self._is_to_be_replaced(fn, receiver, w):
-            return [(w, self.m.domain.escapes.call(receiver, args, w, ctx, site, method=unit.name))]
+            return [(w, self._domain.escapes.call(receiver, args, w, ctx, site, method=unit.name))]
         if receiver is not None and fn.kind != "static":
             args = args.behind(receiver)
         far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
         forward = self._is_forward(fn, receiver, w)
+        if self._budget.is_opaque(unit) and ctx.depth > 0:
+            return [(w, self._by_header(fn, args, w, ctx, site))]
         if far or self._tires(unit, args, w, forward) or not unit.is_readable:
-            return [(w, self.m.domain.escapes.call(fn, args, w, ctx, site))]
+            return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]
         frame = w.new(Frame({}, fn.frame))
         here = Context(
             unit.module,
@@ -284,10 +313,14 @@ class Calls:
         if fn.grad is not None:
             w.grad = fn.grad
         since = fresh()
-        results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
+        steps = self._budget.steps
+        try:
+            results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
+        finally:
+            self._budget.took(unit, steps)
         outside = self._around(fn, here)
         for world, value in results:
-            self.m.domain.values.annotated(value, unit.node.returns, world, outside)
+            self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)
             world.module_checked, world.periodic = checked, periodic
             if fn.grad is not None:
                 world.grad = before
@@ -296,14 +329,22 @@ class Calls:
                 self._clean(world, value, since)
         return results
 
+    def _by_header(self, fn: Function, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a function of which only the header is looked at: it gives what that says, and may do anything else."""
+        value = self._domain.escapes.call(fn, args, w, ctx, site)
+        if fn.unit.is_readable:
+            here = replace(ctx, module=fn.unit.module, unit=fn.unit, frame=fn.frame, function=None, parent=None)
+            self._domain.values.annotated(value, fn.unit.node.returns, w, here, returned=True)
+        return w.resolve(value)
+
     def _tires(self, unit: FunctionUnit, args: Arguments, w: World, forward: bool) -> bool:
         if unit.name == "__init__":
             return False
-        if self.m.reach.stands_aside(unit) and self.m.budget.wearies(unit):
+        if self._reach.stands_aside(unit) and self._budget.wearies(unit):
             return True
         kinds = partial(self._kinds_in, args, w)
-        return self.m.budget.tires(
-            unit, lambda: not forward and self.m.reach.stands_aside(unit), kinds, w.grad is not False
+        return self._budget.tires(
+            unit, lambda: not forward and self._reach.stands_aside(unit), kinds, w.grad is not False
         )
 
     def _is_to_be_replaced(self, fn: Function, receiver: Ref, w: World) -> bool:
@@ -313,7 +354,7 @@ class Calls:
             return False
         if not fn.unit.constructs & {"abstract", "empty"}:
             return False
-        return self.m.definitions.attribute(obj.cls, fn.unit.name, w) == fn
+        return self._definitions.attribute(obj.cls, fn.unit.name, w) == fn
 
     def _kinds_in(self, args: Arguments, w: World) -> tuple[Hashable, ...]:
         """Of which classes the modules are that a function is given."""
@@ -340,15 +381,15 @@ class Calls:
 
     def body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
         """Execute the body of a function, whose arguments are bound."""
-        self.m.budget.begins(unit)
+        self._budget.begins(unit)
         body = unit.node.body.body
-        if not self.m.witness.muted:
-            self.m.coverage.enters(unit)
-        with self.m.budget.within(self.m.reach.stands_aside(unit)):
-            out = self.m.flow.block(body, [w], here)
+        if not self._witness.muted:
+            self._coverage.enters(unit)
+        with self._budget.within(self._reach.stands_aside(unit)):
+            out = self._execution.block(body, [w], here)
         results = out.returns + [(world, NONE) for world in out.normal]
         if "def" in unit.constructs:
-            self.m.nested.left(results, here)
+            self._nested.left(results, here)
         else:
             for world, _ in results:
                 world.heap.pop(here.frame, None)
@@ -359,7 +400,7 @@ class Calls:
     def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
         yields = w.new(Sequence())
         w.write(here.frame).vars["<yields>"] = yields  # it goes where the frame goes
-        with self.m.witness.clearing() as cleared:
+        with self._witness.clearing() as cleared:
             results = self.body(unit, w, replace(here, yields=yields))
         if not results:
             return results
@@ -367,7 +408,7 @@ class Calls:
         given: Sequence = world.write(yields.id)
         if cleared:  # on the way to the next value, which may be any
             for value in given.items:
-                given.tail = value if given.tail is None else self.m.choices.either(given.tail, value, world)
+                given.tail = value if given.tail is None else self._choices.either(given.tail, value, world)
             given.items, given.sites, given.clears = [], [], frozenset(cleared)
         return [(world, yields)]
 
@@ -421,7 +462,7 @@ class Calls:
             variables[params.star_kwarg.name.value] = w.new(Mapping(items, tail))
         outside = self._around(fn, here)
         for param in (*params.posonly_params, *params.params, *params.kwonly_params):
-            self.m.domain.values.annotated(variables[param.name.value], param.annotation, w, outside)
+            self._domain.values.annotated(variables[param.name.value], param.annotation, w, outside)
 
     def _unpacked(self, params: cst.Parameters, args: Arguments, w: World, here: Context) -> list[Value]:
         """What parameters without a default are given of a last ``*values`` of which the number is not known."""
@@ -431,14 +472,14 @@ class Calls:
         count = 0
         while count < len(left) and left[count].default is None and left[count].name.value not in args.keywords:
             count += 1
-        values = self.m.collections.unpack(args.rest, count, [False] * count, w, here)
+        values = self._execution.unpack(args.rest, count, [False] * count, w, here)
         return [] if any(isinstance(value, Unknown) and not from_module(value) for value in values) else values
 
     def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
         """What a parameter is that is given nothing; where that is not known, a loss of torch is taken as it is."""
         name = param.name.value
         if param.default is not None and (not open_ or type(param.default) in (cst.Call, cst.Attribute)):
-            default = self.m.eval(param.default, w, self._around(fn, here))
+            default = self._execution.evaluate(param.default, w, self._around(fn, here))
             if not open_ or self._is_loss(default, w):
                 return default
         return Unknown(("param", fn.unit, name, here.key), name)
@@ -454,7 +495,7 @@ class Calls:
         return replace(here, frame=fn.frame, function=None, parent=None)
 
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        self.m.applied.add(fn.site)
+        self._progress.applied.add(fn.site)
         if ctx.depth >= MAX_DEPTH:
             return [(w, Unknown(("lambda", fresh())))]
         variables: dict[str, Value] = {}
@@ -465,7 +506,7 @@ class Calls:
             if given is None:
                 is_default = param.default is not None and not args.open
                 unknown = Unknown(("param", fn.site, name, fresh()), name)
-                given = self.m.eval(param.default, w, ctx) if is_default else unknown
+                given = self._execution.evaluate(param.default, w, ctx) if is_default else unknown
             variables[name] = given
         if isinstance(params.star_arg, cst.Param):
             variables[params.star_arg.name.value] = Unknown(("args", fresh()))
@@ -482,65 +523,68 @@ class Calls:
             in_forward=ctx.in_forward,
             peeled=ctx.peeled,
         )
-        return self.m.flow.value(fn.node.body, w, here)
+        return self._execution.value(fn.node.body, w, here)
 
     # --- classes
 
     def instantiate(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Build an instance of a class of the project."""
-        kind = self.m.definitions.kind(cls)
-        self.m.built.add(cls.unit)
-        self.m.met.add(cls.unit)
+        kind = self._definitions.kind(cls)
+        self._progress.built.add(cls.unit)
+        self._progress.met.add(cls.unit)
         if kind == "namedtuple":
             return [(w, self._named_tuple(cls, args, w, ctx))]
-        if self.m.budget.tires(cls.unit, lambda: False):
-            return [(w, self.m.domain.escapes.call(cls, args, w, ctx, site))]
-        if kind == "module" and self.m.budget.hurries(cls.unit) and cls.unit in self._trainable:
-            return [(w, self.m.domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
+        opaque = self._budget.is_opaque(cls.unit) and ctx.depth > 0
+        if opaque and kind == "module":
+            return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
+        if opaque or self._budget.tires(cls.unit, lambda: False):
+            return [(w, self._domain.escapes.call(cls, args, w, ctx, site))]
+        if kind == "module" and self._budget.hurries(cls.unit) and cls.unit in self._trainable:
+            return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
         ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site), (site, ctx.key, cls.unit))
-        self.m.domain.building.begun(ref, cls, args, w, ctx, site)
+        self._domain.building.begun(ref, cls, args, w, ctx, site)
         if kind == "dict":
-            self.m.dicts.begun(ref, cls, (site, ctx.key, cls.unit), w)
+            self._dicts.begun(ref, cls, (site, ctx.key, cls.unit), w)
         if kind == "module":
-            self.m.decisions.built(cls.unit, site)
+            self._decisions.built(cls.unit, site)
         results = self._initialize(ref, cls, args, w, ctx, site)
-        if self.m.budget.hurried and all(self.m.domain.building.is_trainable(ref, world) for world, _ in results):
+        if self._budget.hurried and all(self._domain.building.is_trainable(ref, world) for world, _ in results):
             self._trainable.add(cls.unit)
         for world, _ in results:
-            self.m.domain.building.done(ref, world, ctx)
+            self._domain.building.done(ref, world, ctx)
         return results
 
     def _initialize(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        init = self.m.definitions.attribute(cls, "__init__", w)
-        function, foreign = self.m.definitions.initializer(cls, w)
-        if function is None and self.m.definitions.kind(cls) in ("module", "lightning"):
+        init = self._definitions.attribute(cls, "__init__", w)
+        function, foreign = self._definitions.initializer(cls, w)
+        if function is None and self._definitions.kind(cls) in ("module", "lightning"):
             init = None
         if isinstance(init, Function):
             if foreign:
-                self.m.domain.building.initialized(ref, w, ctx, site)
+                self._domain.building.initialized(ref, w, ctx, site)
             return [(world, ref) for world, _ in self.function(init, args, w, ctx, site, ref)]
-        if self.m.definitions.kind(cls) == "dict":
-            self.m.dicts.initialized(ref, args, w, ctx, site)
+        if self._definitions.kind(cls) == "dict":
+            self._dicts.initialized(ref, args, w, ctx, site)
             return [(w, ref)]
-        kind = self.m.definitions.kind(cls)
-        if kind == "optimizer" or not self.m.definitions.is_dataclass(cls):
-            self.m.domain.building.filled(ref, kind, args, w, ctx, site)
+        kind = self._definitions.kind(cls)
+        if kind == "optimizer" or not self._definitions.is_dataclass(cls):
+            self._domain.building.filled(ref, kind, args, w, ctx, site)
             return [(w, ref)]
         self._fill(ref, cls, args, w, ctx, site)
-        after = self.m.definitions.attribute(cls, "__post_init__", w)
+        after = self._definitions.attribute(cls, "__post_init__", w)
         if isinstance(after, Function):
             return [(world, ref) for world, _ in self.function(after, Arguments(), w, ctx, site, ref)]
         return [(w, ref)]
 
     def _fill(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        fields = self.m.definitions.annotated_fields(cls)
+        fields = self._definitions.annotated_fields(cls)
         for position, (name, (field, here)) in enumerate(fields.items()):
             given = args.get(position, name)
             if given is None and args.open:
                 given = Unknown(("field", fresh()), name)
-                self.m.domain.values.annotated(given, field.annotation, w, here)
+                self._domain.values.annotated(given, field.annotation, w, here)
             elif given is None:
-                given = self.m.definitions.attribute(cls, name, w)
+                given = self._definitions.attribute(cls, name, w)
                 if isinstance(given, Partial) and given.function == External("dataclasses.field"):
                     made = self.call(given.args[0], Arguments(), w, ctx.at(site, name), site)
                     given = joined(made, w)
@@ -548,9 +592,9 @@ class Calls:
                 w.write(ref.id).attrs[name] = given
 
     def _named_tuple(self, cls: Class, args: Arguments, w: World, ctx: Context) -> Value:
-        names = self.m.definitions.annotated_fields(cls)
+        names = self._definitions.annotated_fields(cls)
         items: list[Value] = []
         for position, name in enumerate(names):
-            given = args.get(position, name) or self.m.definitions.attribute(cls, name, w)
+            given = args.get(position, name) or self._definitions.attribute(cls, name, w)
             items.append(given or Unknown(("field", fresh()), name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from gradlint.static.python.counting import Counting
+from gradlint.static.python.domain import Domain
 from gradlint.static.state.joining import alternatives_of
 from gradlint.static.state.values import (
     NONE,
@@ -20,15 +21,12 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World, fresh
 
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
-
 
 class Choices:
     """Brings values of one world together."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _counting: Counting
+    _domain: Domain
 
     def either(self, a: Value, b: Value, w: World, *, repeated: bool = False) -> Value:
         """A value that is one of two, in the same world; of dicts that a loop makes repeatedly, one stands for all."""
@@ -52,7 +50,7 @@ class Choices:
         ):
             values = {key: self.either(left.items[key], right.items[key], w, repeated=True) for key in left.items}
             return w.new(Mapping(values, self._of_tails(left.tail, right.tail, w, repeated), left.factory))
-        known = self.m.domain.values.either(a, b, w)
+        known = self._domain.values.either(a, b, w)
         if known is not None:
             return known
         alternatives = alternatives_of(a, b, w)
@@ -67,7 +65,7 @@ class Choices:
         self, value: Value, items: AbstractMapping[Value, Value], key: Value, w: World, default: Value | None = None
     ) -> Value:
         """What was looked up by a key that is not known: which value it is tells the key, and the other way round."""
-        if not isinstance(value, Choice) or not isinstance(key, Unknown) or self.m.counting.counts(key):
+        if not isinstance(value, Choice) or not isinstance(key, Unknown) or self._counting.counts(key):
             return value
         if not all(isinstance(each, Const) for each in items):
             return value

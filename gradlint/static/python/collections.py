@@ -7,9 +7,16 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import STRINGS, any_of
-from gradlint.static.python.domain import Index, Items
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.counting import Counting
+from gradlint.static.python.dict_objects import DictObjects
+from gradlint.static.python.domain import Domain, Index, Items
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
 from gradlint.static.state.subject_names import each_optimizer, known_by
 from gradlint.static.state.values import (
@@ -34,7 +41,6 @@ from gradlint.static.text.slices import Place
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.ledger import Ledger
 
 MAX_UNROLLED = 12
@@ -44,16 +50,24 @@ MAX_KNOWN = 64  #: items of a list or dict that are told apart, where they are a
 class Collections:
     """Knows the containers of the language."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self._chosen: Ledger[Hashable, int] = machine.ledgers.open()
+    _counting: Counting
+    _domain: Domain
+    _ledgers: Ledgers
+    _witness: Witness
+    _choices: Choices
+    _dicts: DictObjects
+    _calls: Calls
+    _attributes: Attributes
+
+    def __init__(self) -> None:
+        self._chosen: Ledger[Hashable, int] = self._ledgers.open()
         """By items and the index of a loop, which of them that is."""
-        self._standing: Ledger[int, None] = machine.ledgers.open()
+        self._standing: Ledger[int, None] = self._ledgers.open()
         """What a dict made for a key that is not known: one list stands for those of all keys."""
 
     def dict_in(self, value: Value, w: World, method: str = "keys") -> Value:
         """The dict that stands for a value where it is used as one by this method; what is none stands for itself."""
-        return self.m.attributes.listed(value, w) or self.m.dicts.held(value, w, method) or value
+        return self._attributes.listed(value, w) or self._dicts.held(value, w, method) or value
 
     # --- iteration
 
@@ -67,7 +81,7 @@ class Collections:
         if isinstance(obj, Mapping) and obj.tail is None and 0 < len(obj.items) <= MAX_UNROLLED:
             return Items(list(obj.items), self.never)
         if isinstance(obj, Instance):
-            special = self.m.domain.items.iterate(value, obj, w, ctx, site)
+            special = self._domain.items.iterate(value, obj, w, ctx, site)
             if special is not None:
                 return special
         if isinstance(value, Choice):
@@ -77,7 +91,7 @@ class Collections:
         if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= MAX_UNROLLED:
             return Items([Const(letter) for letter in value.value], self.never)
         if isinstance(obj, Sequence):
-            self.m.domain.items.read_out(obj, w, ctx)
+            self._domain.items.read_out(obj, w, ctx)
         optimizer = each_optimizer(value, w)
         if optimizer is not None:
             return Items([optimizer], self.never)
@@ -106,7 +120,7 @@ class Collections:
         items = [item for value in choice.alternatives for item in self.iterate(value, w, ctx, site).known or ()]
         if len(items) < len(held):
             return None
-        return self.m.domain.items.picked(reduce(partial(self.m.choices.either, w=w), items), w)
+        return self._domain.items.picked(reduce(partial(self._choices.either, w=w), items), w)
 
     def never(self, w: World, ctx: Context) -> Value:
         """Stands for the element of what is known item by item."""
@@ -121,25 +135,25 @@ class Collections:
             if not parts:
                 return Unknown(("element", fresh()))
             if obj.clears and obj.tail is not None:
-                self.m.witness.cleared(obj.clears, "call", w, ctx, ctx.unit.here, certain=False)
+                self._witness.cleared(obj.clears, "call", w, ctx, ctx.unit.here, certain=False)
             several = list(dict.fromkeys(one for part in parts for one in each_of(w.resolve(part))))
             if self._are_mixed(several, w):
-                return self.m.domain.escapes.any_of(several, w)
+                return self._domain.escapes.any_of(several, w)
             joined = parts[0]
             for part in parts[1:]:
-                joined = self.m.choices.either(joined, part, w)
+                joined = self._choices.either(joined, part, w)
             if obj.tail is None and isinstance(joined, Ref) and joined not in parts and w.get(joined, Tensor):
                 w.write(joined.id).stands_for = tuple(part.id for part in parts if isinstance(part, Ref))
-            return self.m.domain.items.one_of(self.renew(joined, w), obj.own, w)
+            return self._domain.items.one_of(self.renew(joined, w), obj.own, w)
         if isinstance(obj, Mapping):
             return Unknown(("key", fresh()))
-        known = self.m.domain.items.element(value, obj, w, ctx) if obj is not None else None
+        known = self._domain.items.element(value, obj, w, ctx) if obj is not None else None
         if known is not None:
             return known
         if isinstance(value, Choice):
             joined = self.element(value.alternatives[0], w, ctx)
             for other in value.alternatives[1:]:
-                joined = self.m.choices.either(joined, self.element(other, w, ctx), w)
+                joined = self._choices.either(joined, self.element(other, w, ctx), w)
             return joined
         hint = ""
         if isinstance(value, Unknown):
@@ -162,7 +176,7 @@ class Collections:
             return Choice(fresh(), value.alternatives)
         value = w.resolve(value)
         if isinstance(value, Unknown):
-            another = self.m.domain.items.another(value)
+            another = self._domain.items.another(value)
             return another or Unknown(("element", fresh(), value.key), value.hint, value.deps)
         obj = w.get(value, Sequence)
         if obj is not None and not obj.mutable:
@@ -183,7 +197,7 @@ class Collections:
 
     def unpack(self, value: Value, count: int, starred: list[bool], w: World, ctx: Context) -> list[Value]:
         """The values for ``count`` targets."""
-        value = self.m.choices.used(w.resolve(value), w)
+        value = self._choices.used(w.resolve(value), w)
         items = self.iterate(value, w, ctx, ctx.unit.here).known
         if items is None:
             obj = w.get(value, Sequence)
@@ -202,7 +216,7 @@ class Collections:
             columns = [self.unpack(v, count, starred, w, ctx) for v in value.alternatives]
             out = columns[0]
             for other in columns[1:]:
-                out = [self.m.choices.either(x, y, w) for x, y in zip(out, other, strict=False)]
+                out = [self._choices.either(x, y, w) for x, y in zip(out, other, strict=False)]
             return out
         if isinstance(value, Unknown):
             return [w.resolve(Unknown(("item", value.key, ("const", n)), "", value.deps)) for n in range(count)]
@@ -212,22 +226,22 @@ class Collections:
 
     def get_item(self, owner: Value, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """``owner[index]``."""
-        owner = self.m.choices.used(w.resolve(owner), w)
+        owner = self._choices.used(w.resolve(owner), w)
         obj = w.get(owner, Object)
         if isinstance(obj, Sequence):
             return self._sequence_item(obj, index, w, ctx)
         if isinstance(obj, Mapping):
             made = self._made(owner, obj, index, w, ctx, site)
             return made if made is not None else self._mapping_item(obj, index, w, ctx)
-        if isinstance(obj, Instance) and (held := self.m.dicts.held(owner, w, "__getitem__")) is not None:
+        if isinstance(obj, Instance) and (held := self._dicts.held(owner, w, "__getitem__")) is not None:
             return self.get_item(held, index, w, ctx, site)
-        known = self.m.domain.items.get(owner, obj, index, w, ctx, site) if obj is not None else None
+        known = self._domain.items.get(owner, obj, index, w, ctx, site) if obj is not None else None
         if known is not None:
             return known
         if isinstance(owner, Choice):
             value = self.get_item(owner.alternatives[0], index, w, ctx, site)
             for other in owner.alternatives[1:]:
-                value = self.m.choices.either(value, self.get_item(other, index, w, ctx, site), w)
+                value = self._choices.either(value, self.get_item(other, index, w, ctx, site), w)
             return value
         if isinstance(owner, Const) and isinstance(owner.value, (str, bytes)):
             return Unknown(("character", fresh()))
@@ -237,11 +251,11 @@ class Collections:
         if isinstance(owner, External):
             return self._member(owner, index, w, ctx, site)
         if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
-            return self.m.attributes.get(owner, index.value, w, ctx, site)
+            return self._attributes.get(owner, index.value, w, ctx, site)
         if isinstance(index, Const) and isinstance(index.value, str):
             holder = dict_of(owner) or dict_of(owner, "_modules")
             if holder is not None:
-                return self.m.attributes.get(holder, index.value, w, ctx, site)
+                return self._attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             item = Unknown(("item", owner.key, key), "", owner.deps)
@@ -260,7 +274,7 @@ class Collections:
         if last != "__dict__":
             return owner
         if isinstance(index, Const) and isinstance(index.value, str):
-            return self.m.attributes.get(External(namespace), index.value, w, ctx, site)
+            return self._attributes.get(External(namespace), index.value, w, ctx, site)
         some = any_of(namespace)
         return External(some) if some else Unknown(("member", fresh()))
 
@@ -274,7 +288,7 @@ class Collections:
                 except (TypeError, ValueError):
                     return Unknown(("slice", fresh()))
                 return w.new(Sequence(items, sites, None, None, obj.mutable))
-            some = self.m.domain.items.picked(obj.tail, w)
+            some = self._domain.items.picked(obj.tail, w)
             return w.new(Sequence(list(obj.items), list(obj.sites), some, obj.tail_site, obj.mutable, own=obj.own))
         if isinstance(index, Const) and isinstance(index.value, int) and obj.tail is None:
             if -len(obj.items) <= index.value < len(obj.items):
@@ -285,7 +299,7 @@ class Collections:
         parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
         if not parts:
             return Unknown(("item", fresh()))
-        self.m.domain.items.read_out(obj, w, ctx)
+        self._domain.items.read_out(obj, w, ctx)
         return self._at(index, parts, w)
 
     def _some(self, obj: Sequence, w: World) -> Value:
@@ -299,14 +313,14 @@ class Collections:
         """An item at a place that is not known; a loop that counts the places comes to another one each time."""
         value = self._one_of(parts, w)
         some = parts[0] if len(parts) == 1 else value
-        if type(some) is not Choice or type(index) is not Unknown or not self.m.counting.counts(index):
+        if type(some) is not Choice or type(index) is not Unknown or not self._counting.counts(index):
             return value
         if any(w.get(one, Instance) is None for one in some.alternatives):
             return value
         place = tuple(parts), index.key
         if place not in self._chosen:
             self._chosen[place] = fresh()
-        self.m.counting.taken(index, some, w, apart=len(parts) > 1)
+        self._counting.taken(index, some, w, apart=len(parts) > 1)
         return w.resolve(Choice(self._chosen[place], some.alternatives))
 
     def _one_of(self, parts: list[Value], w: World) -> Value:
@@ -316,8 +330,8 @@ class Collections:
             return Choice(fresh(), tuple(parts))
         joined = parts[0]
         for part in parts[1:]:
-            joined = self.m.choices.either(joined, part, w)
-        return self.m.domain.items.picked(joined, w)
+            joined = self._choices.either(joined, part, w)
+        return self._domain.items.picked(joined, w)
 
     def _made(self, owner: Value, obj: Mapping, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
         """What a ``defaultdict`` makes for a key that is not there; one value stands for all unknown keys."""
@@ -325,7 +339,7 @@ class Collections:
             return None
         if not isinstance(index, (Const, Unknown)) or index in obj.items or (isinstance(index, Unknown) and obj.items):
             return None
-        made = joined(self.m.calls.call(obj.factory, Arguments(), w, ctx, site), w)
+        made = joined(self._calls.call(obj.factory, Arguments(), w, ctx, site), w)
         new: Mapping = w.write(owner.id)
         if isinstance(index, Const):
             new.items[index] = made
@@ -346,12 +360,12 @@ class Collections:
         if not parts:
             return Unknown(("item", fresh()))
         if named and len(parts) == 1:
-            return self.m.domain.items.picked(parts[0], w)
-        self.m.domain.items.read_out(obj, w, ctx)
+            return self._domain.items.picked(parts[0], w)
+        self._domain.items.read_out(obj, w, ctx)
         value = self._at(index, parts, w)
         if type(index) is not Unknown or obj.tail is not None:
             return value
-        return self.m.choices.by_key(value, obj.items, index, w)
+        return self._choices.by_key(value, obj.items, index, w)
 
     def set_item(
         self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site, place: Place | None = None
@@ -362,10 +376,10 @@ class Collections:
         assert owner is not None
         if (updated := dict_of(owner)) is not None:
             given = w.new(Mapping({index: value})) if isinstance(index, Const) else None
-            self.m.attributes.updated(updated, given, w, ctx, site)
+            self._attributes.updated(updated, given, w, ctx, site)
         if isinstance(index, Const) and (holder := dict_of(owner, "_modules")) is not None:
-            self.m.attributes.set(holder, str(index.value), value, w, ctx, site)
-        if self.m.domain.items.set(owner, obj, index, value, w, ctx, site, place=place):
+            self._attributes.set(holder, str(index.value), value, w, ctx, site)
+        if self._domain.items.set(owner, obj, index, value, w, ctx, site, place=place):
             return
         if isinstance(obj, Sequence) and isinstance(owner, Ref):
             new = w.write(owner.id)
@@ -380,19 +394,17 @@ class Collections:
                 new.items[index.value] = value
                 new.sites[index.value] = site
             else:
-                new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
+                new.tail = value if new.tail is None else self._choices.either(new.tail, value, w)
                 new.tail_site = new.tail_site or site
         elif isinstance(obj, Mapping) and isinstance(owner, Ref):
             told_apart = isinstance(index, (Const, External)) or (isinstance(index, Unknown) and not ctx.peeled)
             self.put(owner, index if told_apart and not isinstance(index, slice) else None, value, w)
-        elif (held := self.m.dicts.held(owner, w, "__setitem__")) is not None:
+        elif (held := self._dicts.held(owner, w, "__setitem__")) is not None:
             self.set_item(held, index, value, w, ctx, site)
-        elif (own := self.m.dicts.own(owner, w, "__setitem__")) is not None and isinstance(
-            index, (Const, Unknown, Ref)
-        ):
-            joined(self.m.calls.function(own, Arguments([index, value]), w, ctx, site, owner), w)
+        elif (own := self._dicts.own(owner, w, "__setitem__")) is not None and isinstance(index, (Const, Unknown, Ref)):
+            joined(self._calls.function(own, Arguments([index, value]), w, ctx, site, owner), w)
         elif isinstance(obj, Instance) and isinstance(owner, Ref):
-            self.m.domain.items.set_in(owner, obj, index, value, w, site)
+            self._domain.items.set_in(owner, obj, index, value, w, site)
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
             w.remember(("item", owner.key, key), value)
@@ -411,7 +423,7 @@ class Collections:
         if key is not None and (len(new.items) < MAX_KNOWN or key in new.items):
             new.items[key] = value
         else:
-            new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w)
+            new.tail = value if new.tail is None else self._choices.either(new.tail, value, w)
 
     def update(self, ref: Ref, other: Value, w: World, ctx: Context) -> None:
         """``ref.update(other)`` for a dict."""
@@ -437,16 +449,16 @@ class Collections:
         if not isinstance(ref, Ref):
             return
         if kept:
-            self.m.domain.items.collected(ref, value, w, ctx, site)
+            self._domain.items.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
         certain = certain and ctx.peeled < w.age(ref) and ref.id not in self._standing
         if certain and new.tail is None and len(new.items) < MAX_KNOWN and not new.loses:
             new.items.append(value)
             new.sites.append(site)
             return
-        new.own |= self.m.domain.items.made_since(value, ctx.iteration, w)
+        new.own |= self._domain.items.made_since(value, ctx.iteration, w)
         if new.tail is None or not self.is_another(new.tail, value, w):
-            new.tail = value if new.tail is None else self.m.choices.either(new.tail, value, w, repeated=True)
+            new.tail = value if new.tail is None else self._choices.either(new.tail, value, w, repeated=True)
         new.end_with(value if certain else None)
         new.tail_site = new.tail_site or site
         tensor = w.get(w.resolve(value), Tensor)
@@ -472,7 +484,7 @@ class Collections:
         a, b = w.get(w.resolve(one), Instance), w.get(w.resolve(other), Instance)
         if a is None or b is None or (a.name, a.kind, a.made_at) != (b.name, b.kind, b.made_at):
             return False
-        return self.m.domain.items.alike(one, other, w)
+        return self._domain.items.alike(one, other, w)
 
     def extend(self, ref: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
         """Add all items of another iterable."""
@@ -485,7 +497,7 @@ class Collections:
 
     def operate(self, symbol: str, left: Value, right: Value, w: World, ctx: Context) -> Value:
         """Operators on lists, tuples and instances."""
-        known = self.m.domain.operators.combined(symbol, left, right, w)
+        known = self._domain.operators.combined(symbol, left, right, w)
         if known is not None:
             return known
         a, b = w.get(left, Sequence), w.get(right, Sequence)
@@ -498,7 +510,7 @@ class Collections:
                 new.tail, new.tail_site = b.tail, b.tail_site
             else:
                 for value in [*b.items, *([b.tail] if b.tail else [])]:
-                    new.tail = self.m.choices.either(new.tail, value, w)
+                    new.tail = self._choices.either(new.tail, value, w)
             new.end_with(b.ending if b.tail is not None else b.items[-1] if b.items else a.ending)
             return ref
         sequence = a or b
@@ -515,7 +527,7 @@ class Collections:
 
     def contains(self, container: Value, item: Value, w: World) -> bool | None:
         """``item in container``, when it is known."""
-        container = self.m.dicts.held(container, w, "__contains__") or container
+        container = self._dicts.held(container, w, "__contains__") or container
         obj = w.get(container, Object)
         if isinstance(container, Choice):
             answers = {self.contains(each, item, w) for each in container.alternatives}
@@ -551,7 +563,7 @@ class Collections:
 
     def length(self, value: Value, w: World) -> Value:
         """``len(value)``."""
-        value = self.m.dicts.held(value, w, "__len__") or value
+        value = self._dicts.held(value, w, "__len__") or value
         obj = w.get(value, Object)
         if isinstance(obj, (Sequence, Mapping)) and obj.tail is None:
             return Const(len(obj.items))

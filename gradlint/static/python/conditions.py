@@ -11,6 +11,10 @@ import libcst as cst
 
 from gradlint.static.knowledge.guesses import CLASS_NAME
 from gradlint.static.python.budget import MAX_WORLDS
+from gradlint.static.python.collections import Collections
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.names import Names
 from gradlint.static.state.comparisons import follows
 from gradlint.static.state.context import Context
 from gradlint.static.state.provenance import is_later, key_of
@@ -36,7 +40,6 @@ from gradlint.static.state.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     cst.Equal: ("==", operator.eq),
@@ -55,8 +58,10 @@ _KNOWN = {"torch", "numpy", *sys.stdlib_module_names}
 class Conditions:
     """Tells what conditions are worth, and parts the worlds in which they turn out differently."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _domain: Domain
+    _execution: Execution
+    _names: Names
+    _collections: Collections
 
     # --- truth
 
@@ -69,7 +74,7 @@ class Conditions:
         if isinstance(value, (Class, Function, Bound, Lambda, Partial)):
             return True, None, False
         if isinstance(value, Ref):
-            return self.m.collections.truth(value, w), ("truth", value), False
+            return self._collections.truth(value, w), ("truth", value), False
         if isinstance(value, Unknown):
             if is_later(value):
                 return True, None, False
@@ -91,18 +96,18 @@ class Conditions:
 
     def comparison(self, node: cst.Comparison, w: World, ctx: Context) -> Value:
         """The value of a comparison: whether it holds, or what stands for that."""
-        left = w.resolve(self.m.eval(node.left, w, ctx))
+        left = w.resolve(self._execution.evaluate(node.left, w, ctx))
         if len(node.comparisons) != 1:
             for part in node.comparisons:
-                self.m.eval(part.comparator, w, ctx)
+                self._execution.evaluate(part.comparator, w, ctx)
             return Unknown(("comparison", fresh()))
         part = node.comparisons[0]
-        right = w.resolve(self.m.eval(part.comparator, w, ctx))
+        right = w.resolve(self._execution.evaluate(part.comparator, w, ctx))
         kind = type(part.operator)
         if kind in (cst.Is, cst.IsNot):
             return self._identity(left, right, kind is cst.IsNot, w)
         if kind in (cst.In, cst.NotIn):
-            found = self.m.collections.contains(right, left, w)
+            found = self._collections.contains(right, left, w)
             if found is not None:
                 return Const(found is (kind is cst.In))
             key = ("in", key_of(left), key_of(right))
@@ -114,7 +119,7 @@ class Conditions:
             except TypeError:
                 return Unknown(("comparison", fresh()))
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
-            return self.m.domain.operators.compare(left, right, w, ctx, ctx.site(node))
+            return self._domain.operators.compare(left, right, w, ctx, ctx.site(node))
         if symbol == "==":
             return self.equality(left, right, w)
         if symbol == "!=":
@@ -177,7 +182,7 @@ class Conditions:
             return out
         ways = []
         for world in self._split(test, w, ctx):
-            parted = self.parted(world.resolve(self.m.eval(test, world, ctx)), world)
+            parted = self.parted(world.resolve(self._execution.evaluate(test, world, ctx)), world)
             for taken, end in parted if len(parted) > 1 else ():
                 self._refine(test, taken, end, ctx)
             ways += parted
@@ -208,7 +213,7 @@ class Conditions:
     def _choices_in(self, node: cst.CSTNode, w: World, ctx: Context) -> Iterator[Choice]:
         """The choices that a condition reads through plain names, attributes and comparisons of them."""
         if type(node) in (cst.Name, cst.Attribute):
-            value = w.resolve(self.m.eval(node, w, ctx)) if _plain(node) else NONE
+            value = w.resolve(self._execution.evaluate(node, w, ctx)) if _plain(node) else NONE
             if isinstance(value, Choice):
                 yield value
         elif type(node) is cst.Comparison:
@@ -221,11 +226,13 @@ class Conditions:
 
     def _refine(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
         """Learn from a condition: ``isinstance(m, nn.Linear)``, ``type(m) == nn.Linear``, ``x is None``."""
+        if not taken:
+            self._found_empty(test, w, ctx)
         if type(test) is cst.Call and taken and len(test.args) == 2:
             if isinstance(test.func, cst.Name) and test.func.value == "isinstance":
-                subject = w.resolve(self.m.eval(test.args[0].value, w, ctx))
-                kind = w.resolve(self.m.eval(test.args[1].value, w, ctx))
-                self.m.domain.values.checked(subject, kind, w, ctx.site(test))
+                subject = w.resolve(self._execution.evaluate(test.args[0].value, w, ctx))
+                kind = w.resolve(self._execution.evaluate(test.args[1].value, w, ctx))
+                self._domain.values.checked(subject, kind, w, ctx.site(test))
         elif type(test) is cst.Attribute:
             self.refine_parameter(test, taken, w, ctx)
         elif type(test) is cst.Comparison and len(test.comparisons) == 1:
@@ -233,9 +240,27 @@ class Conditions:
             if isinstance(part.operator, (cst.Is, cst.Equal)) is taken and isinstance(
                 part.operator, (cst.Is, cst.Equal, cst.IsNot, cst.NotEqual)
             ):
-                subject = w.resolve(self.m.eval(test.left, w, ctx))
-                other = w.resolve(self.m.eval(part.comparator, w, ctx))
+                subject = w.resolve(self._execution.evaluate(test.left, w, ctx))
+                other = w.resolve(self._execution.evaluate(part.comparator, w, ctx))
                 self.found_equal(subject, other, w, ctx.site(test))
+
+    def _found_empty(self, test: cst.BaseExpression, w: World, ctx: Context) -> None:
+        """A list or dict is not true, or its length is not positive: nothing is in it here."""
+        if type(test) is cst.Comparison and len(test.comparisons) == 1:
+            part = test.comparisons[0]
+            if type(part.operator) not in (cst.GreaterThan, cst.NotEqual) or _number(part.comparator) != 0:
+                return
+            test = test.left
+            if type(test) is not cst.Call:
+                return
+        if type(test) is cst.Call and type(test.func) is cst.Name and test.func.value == "len" and len(test.args) == 1:
+            test = test.args[0].value
+        if type(test) not in (cst.Name, cst.Attribute):
+            return
+        value = w.resolve(self._execution.evaluate(test, w, ctx))
+        obj = w.get(value, Object)
+        if isinstance(value, Ref) and isinstance(obj, (Sequence, Mapping)) and obj.tail is not None and not obj.items:
+            w.write(value.id).empty()
 
     def found_equal(self, subject: Value, other: Value, w: World, site: Site) -> None:
         """Two values turned out to be equal: what is not known is the constant, or of the class, that the other is."""
@@ -245,14 +270,19 @@ class Conditions:
         if isinstance(other, Const) and kind != "binary":
             w.bound[subject.key] = other
         elif isinstance(subject.key, tuple) and kind == "type":
-            self.m.domain.values.checked(subject.key[1], other, w, site)
+            self._domain.values.checked(subject.key[1], other, w, site)
 
     def refine_parameter(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
         """``p.requires_grad`` of one of many parameters: it is none of those that are known to differ."""
         if type(test) is cst.Attribute and test.attr.value == "requires_grad" and isinstance(test.value, cst.Name):
-            one = self.m.domain.values.one_that(w.resolve(self.m.eval(test.value, w, ctx)), taken, w)
+            one = self._domain.values.one_that(w.resolve(self._execution.evaluate(test.value, w, ctx)), taken, w)
             if one is not None:
-                self.m.names.assign(test.value.value, one, w, ctx)
+                self._names.assign(test.value.value, one, w, ctx)
+
+
+def _number(node: cst.BaseExpression) -> int | None:
+    """The number that is written, if one is."""
+    return int(node.value) if type(node) is cst.Integer and node.value.isdecimal() else None
 
 
 def _assumed(key: Hashable | None, flipped: bool, w: World) -> bool | None:

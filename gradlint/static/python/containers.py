@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.collections import Collections
+from gradlint.static.python.dict_objects import DictObjects
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.records import Records
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Ref, Sequence, Unknown, Value
 from gradlint.static.state.world import World, fresh
@@ -11,7 +16,6 @@ from gradlint.static.text.literals import formatted
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.python.domain import Index
 
 _KEEPING = frozenset(["append", "add", "appendleft", "extend", "insert", "copy", "__iter__", "count", "index"])
@@ -39,15 +43,18 @@ _STRING_METHODS = frozenset(
 class Containers:
     """Calls methods of lists, dicts and strings."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _domain: Domain
+    _choices: Choices
+    _dicts: DictObjects
+    _collections: Collections
+    _records: Records
 
     def of_list(
         self, receiver: Ref, obj: Sequence, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
         """Call a method of a list."""
-        collections = self.m.collections
-        if obj.fields and (record := self.m.records.tuple_method(obj, name, args, w)) is not None:
+        collections = self._collections
+        if obj.fields and (record := self._records.tuple_method(obj, name, args, w)) is not None:
             return record
         if name not in _KEEPING and obj.held:
             w.write(receiver.id).held = frozenset()
@@ -93,10 +100,10 @@ class Containers:
             new.end_with(None)
         elif isinstance(obj, Mapping) and isinstance(index, (Const, Unknown)):
             w.write(receiver.id).items.pop(index, None)
-        elif (held := self.m.dicts.held(receiver, w, "__delitem__")) is not None:
+        elif (held := self._dicts.held(receiver, w, "__delitem__")) is not None:
             self.remove(held, index, w)
         elif isinstance(obj, Instance):
-            self.m.domain.items.remove(receiver, index, w)
+            self._domain.items.remove(receiver, index, w)
 
     def of_dict(
         self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site
@@ -120,13 +127,13 @@ class Containers:
             return self._dict_get(receiver, obj, name, args, w, ctx, site)
         if name == "__setitem__":
             index = w.resolve(args.get(0) or NONE)
-            self.m.collections.set_item(receiver, index, w.resolve(args.get(1) or NONE), w, ctx, site)
+            self._collections.set_item(receiver, index, w.resolve(args.get(1) or NONE), w, ctx, site)
             return NONE
         if name == "update":
             if args.positional:
-                self.m.collections.update(receiver, args.positional[0], w, ctx)
+                self._collections.update(receiver, args.positional[0], w, ctx)
             for key_name, value in args.keywords.items():
-                self.m.collections.put(receiver, Const(key_name), value, w)
+                self._collections.put(receiver, Const(key_name), value, w)
             return NONE
         if name == "copy":
             return w.new(Mapping(dict(obj.items), obj.tail))
@@ -147,19 +154,19 @@ class Containers:
                     w.write(receiver.id).items.pop(key)
                 return w.resolve(value)
             if name == "setdefault":
-                value = default if obj.tail is None else self.m.choices.either(obj.tail, default, w)
-                self.m.collections.put(receiver, key, value, w)
+                value = default if obj.tail is None else self._choices.either(obj.tail, default, w)
+                self._collections.put(receiver, key, value, w)
                 return value
             if obj.tail is None:
                 return default
         if name == "setdefault" and not obj.items and obj.tail is None:
             w.write(receiver.id).tail = default  # one value stands for all keys that are not known
             return default
-        value = self.m.collections.get_item(receiver, key if isinstance(key, (Const, Unknown)) else None, w, ctx, site)
+        value = self._collections.get_item(receiver, key if isinstance(key, (Const, Unknown)) else None, w, ctx, site)
         if name == "__getitem__" or default == NONE:
             return value
-        value = self.m.choices.either(value, default, w)
-        return self.m.choices.by_key(value, obj.items, key, w, default) if obj.tail is None else value
+        value = self._choices.either(value, default, w)
+        return self._choices.by_key(value, obj.items, key, w, default) if obj.tail is None else value
 
     def _constants(self, value: Value, w: World) -> Value:
         """A tuple of constants as a constant."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gradlint.static.python.domain import Domain
 from gradlint.static.state.values import NONE, Choice, Frame, Instance, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import children
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.context import Context
     from gradlint.static.text.units import ClassUnit
 
@@ -34,8 +34,9 @@ class Decisions:
     they do to themselves would be apart from it.
     """
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _domain: Domain
+
+    def __init__(self) -> None:
         self._used: dict[cst.CSTNode, tuple[_Chain, ...]] = {}
         self._built: dict[Site, ClassUnit] = {}  #: which class of modules was first built at a place
         self._differ = False  #: another one was, at some place: nothing is to be decided before
@@ -74,7 +75,7 @@ class Decisions:
             return [w]
         ways = w.ways(choice)
         for taken, world in ways:
-            self.m.domain.values.decided(choice, taken, world)
+            self._domain.values.decided(choice, taken, world)
         return [world for _, world in ways]
 
 

@@ -21,6 +21,10 @@ from gradlint.static.knowledge.torch_table import (
     TEST_BASES,
     is_module_class,
 )
+from gradlint.static.knowledge.torch_training import is_test
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.nested import Nested
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import NONE, Bound, Class, External, Frame, Function, Instance, Unknown, Value
@@ -30,7 +34,6 @@ from gradlint.static.text.units import ClassUnit, DefinitionUnit, FunctionUnit, 
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.text.files import Module
 
 MAX_DECORATOR_STEPS = 500  #: statements executed for one decorator at most
@@ -71,10 +74,15 @@ class Field(NamedTuple):
 class Definitions:
     """Turns definitions into values."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _budget: Budget
+    _execution: Execution
+    _nested: Nested
+
+    def __init__(self) -> None:
         self._fields: dict[ClassUnit, list[Field]] = {}
         self._records: dict[Unit, bool] = {}  #: classes of which it is known whether they hold fields
+        self._kinds: dict[Unit, str] = {}
+        self.seen_classes: dict[Unit, Class] = {}  #: as they were last defined
         self._too_long: Counter[Unit] = Counter()  #: how often decorators took too many statements
 
     # --- defining
@@ -84,14 +92,14 @@ class Definitions:
         if isinstance(unit, FunctionUnit):
             function = self.function(unit, ctx)
             if ctx.function is not None:
-                self.m.nested.defined(function)
+                self._nested.defined(function)
             value = self.decorate(unit, function, w, ctx)
         else:
             value = self.klass(unit, w, ctx)
-            self.m.seen_classes[unit] = value
+            self.seen_classes[unit] = value
             for decorator in reversed(unit.decorators):
                 value = self._apply(decorator, value, w, replace(ctx, unit=unit))
-        self.m.names.assign(unit.name, value, w, ctx)
+        self._execution.assign(unit.name, value, w, ctx)
 
     def define_node(self, node: cst.FunctionDef | cst.ClassDef, w: World, ctx: Context) -> None:
         """Define a function or class nested in a unit that is parsed already."""
@@ -107,8 +115,8 @@ class Definitions:
 
     def _base(self, node: cst.BaseExpression, w: World, ctx: Context) -> Value:
         """A base of a class: of a generic one of a library (``Dataset[int]``) the class itself."""
-        generic = w.resolve(self.m.eval(node.value, w, ctx)) if isinstance(node, cst.Subscript) else None
-        return generic if isinstance(generic, External) else w.resolve(self.m.eval(node, w, ctx))
+        generic = w.resolve(self._execution.evaluate(node.value, w, ctx)) if isinstance(node, cst.Subscript) else None
+        return generic if isinstance(generic, External) else w.resolve(self._execution.evaluate(node, w, ctx))
 
     def klass(self, unit: ClassUnit, w: World, ctx: Context) -> Class:
         """The class, its body executed."""
@@ -122,7 +130,7 @@ class Definitions:
                 method = self.decorate(part, self.function(part, ctx, value), w, replace(inside, unit=part))
                 w.write(scope.id).vars[part.name] = method
             else:
-                self.m.execute_unit(part, w, inside)
+                self._execution.run_unit(part, w, inside)
         self._told(value, w, here)
         return value
 
@@ -133,7 +141,7 @@ class Definitions:
             return
         given = {base.keyword.value: base.value for base in cls.unit.bases if base.keyword is not None}
         given.pop("metaclass", None)
-        keywords = {name: w.resolve(self.m.eval(value, w, ctx)) for name, value in given.items()}
+        keywords = {name: w.resolve(self._execution.evaluate(value, w, ctx)) for name, value in given.items()}
         args = Arguments([], keywords, open=any(base.star for base in cls.unit.bases))
         self._tried(Bound(cls, INIT_SUBCLASS, hook), hook.unit, args, w, ctx, cls.unit.here)
 
@@ -147,7 +155,7 @@ class Definitions:
     def _apply(self, node: cst.BaseExpression, value: Value, w: World, ctx: Context) -> Value:
         if isinstance(node, cst.Attribute) and node.attr.value in ("setter", "deleter"):
             return value
-        decorator = w.resolve(self.m.eval(node, w, ctx))
+        decorator = w.resolve(self._execution.evaluate(node, w, ctx))
         if isinstance(decorator, External):
             if isinstance(value, Function):
                 kind = _KINDS.get(decorator.name)
@@ -178,10 +186,10 @@ class Definitions:
         results: list[Value] = []
 
         def act() -> None:
-            ends = self.m.calls.call(callee, args, trial, ctx, site)
+            ends = self._execution.call(callee, args, trial, ctx, site)
             results.append(joined(ends, trial))
 
-        if not self.m.budget.affords(act, MAX_DECORATOR_STEPS):
+        if not self._budget.affords(act, MAX_DECORATOR_STEPS):
             self._too_long[unit] += 1
             return Unknown(("decorated", fresh()))
         w.become(trial)
@@ -296,9 +304,9 @@ class Definitions:
 
     def kind(self, cls: Class) -> str:
         """What instances of the class are: "module", "lightning", "optimizer", "loss", "function", "" …"""
-        known = self.m.class_kinds.get(cls.unit)
+        known = self._kinds.get(cls.unit)
         if known is None:
-            known = self.m.class_kinds[cls.unit] = self._kind(cls)
+            known = self._kinds[cls.unit] = self._kind(cls)
         return known
 
     def _kind(self, cls: Class) -> str:
@@ -322,8 +330,11 @@ class Definitions:
         return ""
 
     def is_test(self, cls: Class) -> bool:
-        """Whether the class holds tests."""
-        return not TEST_BASES.isdisjoint(self.external_bases(cls))
+        """Whether the class holds tests: as a base class says, or as its name and theirs say to pytest."""
+        if not TEST_BASES.isdisjoint(self.external_bases(cls)):
+            return True
+        methods = self.methods(cls)
+        return cls.unit.name.startswith("Test") and "__init__" not in methods and any(map(is_test, methods))
 
     def is_dataclass(self, cls: Class) -> bool:
         """Whether the class gets its ``__init__`` from its annotated fields."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments
 from gradlint.static.state.values import SOME_METHOD, Class, Const, Function, Instance, Ref, Unknown, Value
 from gradlint.static.state.world import World, fresh
@@ -14,17 +14,15 @@ from gradlint.static.text.chains import chains_in
 from gradlint.static.text.files import Module
 from gradlint.static.text.units import FunctionUnit, leaves
 
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
-
 MAX_METHODS = 8  #: methods that one name may mean, at most
 
 
 class Dispatch:
     """Tells which methods of an object an unknown name may mean."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _definitions: Definitions
+
+    def __init__(self) -> None:
         self._named: dict[Module, frozenset[str]] = {}
 
     def attribute(self, owner: Value, name: Value, w: World) -> Unknown:
@@ -47,12 +45,12 @@ class Dispatch:
         return [(key[1], method) for method in found] if len(found) <= MAX_METHODS else []
 
     def _unnamed(self, cls: Class, w: World, here: Module) -> Iterator[Function]:
-        own = list(self.m.definitions.mro(cls))
+        own = list(self._definitions.mro(cls))
         called = frozenset[str]().union(*(self._names(each.unit.module) for each in own), self._names(here))
         for name in dict.fromkeys(name for each in own for name in each.unit.methods):
             if name.startswith("_") or name in called:
                 continue
-            method = self.m.definitions.attribute(cls, name, w)
+            method = self._definitions.attribute(cls, name, w)
             if isinstance(method, Function) and not method.kind:
                 yield method
 

@@ -45,7 +45,7 @@ class Items:
     element: Callable[[World, Context], Value]
 
 
-class Values(Protocol):
+class DomainValues(Protocol):
     """What values are, and what two of them are together."""
 
     def either(self, a: Value, b: Value, w: World) -> Value | None:
@@ -60,8 +60,10 @@ class Values(Protocol):
         """A value that is computed with: what is not known to be anything else is what operators are for."""
         ...
 
-    def annotated(self, value: Value, annotation: cst.Annotation | None, w: World, ctx: Context) -> None:
-        """A value stands where an annotation says what it is."""
+    def annotated(
+        self, value: Value, annotation: cst.Annotation | None, w: World, ctx: Context, *, returned: bool = False
+    ) -> None:
+        """A value stands where an annotation says what it is, or was returned by a function that is said to."""
         ...
 
     def checked(self, value: Value, kind: Value, w: World, site: Site) -> None:
@@ -89,7 +91,7 @@ class Values(Protocol):
         ...
 
 
-class Attributes(Protocol):
+class DomainAttributes(Protocol):
     """Attributes of the domain's objects, and of unknown values that may be some."""
 
     def get(self, owner: Ref, obj: Object, name: str, w: World, ctx: Context, site: Site) -> Value | None:
@@ -113,7 +115,7 @@ class Attributes(Protocol):
         ...
 
 
-class ItemsOf(Protocol):
+class DomainItems(Protocol):
     """Items of the domain's objects, and objects of the domain as items of Python's containers."""
 
     def iterate(self, value: Value, obj: Instance, w: World, ctx: Context, site: Site) -> Items | None:
@@ -188,7 +190,7 @@ class ItemsOf(Protocol):
         ...
 
 
-class Calls(Protocol):
+class DomainCalls(Protocol):
     """Calls of the domain's objects, of methods by name, and what classes of the domain do beside what is written."""
 
     def prepared(self, callee: Value, w: World, site: Site) -> Value:
@@ -236,7 +238,7 @@ class Calls(Protocol):
         ...
 
 
-class Building(Protocol):
+class DomainBuilding(Protocol):
     """The building of objects of the project's classes."""
 
     def opaque(self, cls: Class, w: World, place: Hashable) -> Value:
@@ -268,7 +270,7 @@ class Building(Protocol):
         ...
 
 
-class Operators(Protocol):
+class DomainOperators(Protocol):
     """Operators, where one of the operands is an object of the domain."""
 
     def arithmetic(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
@@ -292,7 +294,7 @@ class Operators(Protocol):
         ...
 
 
-class Mutations(Protocol):
+class DomainMutations(Protocol):
     """Statements that change objects, or add to them."""
 
     def statement(self, node: cst.Expr, w: World, ctx: Context) -> None:
@@ -324,7 +326,7 @@ class Mutations(Protocol):
         ...
 
 
-class Escapes(Protocol):
+class DomainEscapes(Protocol):
     """What is handed to code that cannot be followed."""
 
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site, method: str = "") -> Value:
@@ -348,7 +350,7 @@ class Escapes(Protocol):
         ...
 
 
-class Branches(Protocol):
+class DomainBranches(Protocol):
     """Conditions that mean something to the domain, and loops that are over."""
 
     def asked_by(self, node: cst.CSTNode) -> bool:
@@ -373,6 +375,10 @@ class Branches(Protocol):
 
     def branched(self, node: cst.If, ends: list[World], ctx: Context) -> None:
         """The branches of a condition on the mode have met again."""
+        ...
+
+    def asks_device(self, node: cst.CSTNode) -> bool:
+        """Whether a condition asks where objects are, or may be."""
         ...
 
     def is_periodic(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
@@ -402,12 +408,12 @@ class Domain:
         "operators",
         "values",
     )
-    values: Values
-    attributes: Attributes
-    items: ItemsOf
-    calls: Calls
-    building: Building
-    operators: Operators
-    mutations: Mutations
-    escapes: Escapes
-    branches: Branches
+    values: DomainValues
+    attributes: DomainAttributes
+    items: DomainItems
+    calls: DomainCalls
+    building: DomainBuilding
+    operators: DomainOperators
+    mutations: DomainMutations
+    escapes: DomainEscapes
+    branches: DomainBranches

@@ -6,10 +6,19 @@ import itertools
 import operator
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst as cst
 
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.collections import Collections
+from gradlint.static.python.conditions import Conditions
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.names import Names
+from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.state.context import Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.outcome import Results
@@ -30,9 +39,6 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.literals import Literal, formatted, value_of
-
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
 
 _BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     cst.Add: ("+", operator.add),
@@ -74,8 +80,17 @@ _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
 class Expressions:
     """Evaluates expressions.  Worlds that a nested call forks are joined again before evaluation goes on."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _domain: Domain
+    _execution: Execution
+    _whole: Wholeness
+    _names: Names
+    _choices: Choices
+    _calls: Calls
+    _attributes: Attributes
+    _collections: Collections
+    _conditions: Conditions
+
+    def __init__(self) -> None:
         self._literals: dict[cst.CSTNode, Value] = {}
         self._table: dict[type, Callable[[Any, World, Context], Value]] = {
             cst.Name: self._name,
@@ -91,7 +106,7 @@ class Expressions:
             cst.BinaryOperation: self._binary,
             cst.UnaryOperation: self._unary,
             cst.BooleanOperation: self._boolean,
-            cst.Comparison: machine.conditions.comparison,
+            cst.Comparison: self._conditions.comparison,
             cst.IfExp: self._conditional,
             cst.Tuple: self._sequence,
             cst.List: self._sequence,
@@ -103,10 +118,10 @@ class Expressions:
             cst.DictComp: self._comprehension,
             cst.Lambda: self._lambda,
             cst.NamedExpr: self._walrus,
-            cst.Await: lambda node, w, ctx: self.m.eval(node.expression, w, ctx),
+            cst.Await: lambda node, w, ctx: self._execution.evaluate(node.expression, w, ctx),
             cst.Yield: self._yield,
             cst.Ellipsis: lambda node, w, ctx: Const(...),
-            cst.StarredElement: lambda node, w, ctx: self.m.eval(node.value, w, ctx),
+            cst.StarredElement: lambda node, w, ctx: self._execution.evaluate(node.value, w, ctx),
         }
 
     def trim(self) -> None:
@@ -126,7 +141,7 @@ class Expressions:
         constant = _CONSTANTS.get(node.value)
         if constant is not None:
             return constant
-        return w.resolve(self.m.names.lookup(node.value, w, ctx))
+        return w.resolve(self._names.lookup(node.value, w, ctx))
 
     def _literal(self, node: Literal, w: World, ctx: Context) -> Value:
         value = self._literals.get(node)
@@ -146,8 +161,8 @@ class Expressions:
         texts = []
         for part in node.parts:
             if isinstance(part, cst.FormattedStringExpression):
-                value = w.resolve(self.m.eval(part.expression, w, ctx))
-                self.m.domain.values.shown(value, w)
+                value = w.resolve(self._execution.evaluate(part.expression, w, ctx))
+                self._domain.values.shown(value, w)
                 known = isinstance(value, Const) and part.conversion is None
                 spec = "".join(
                     t.value if isinstance(t, cst.FormattedStringText) else "{" for t in part.format_spec or ()
@@ -166,39 +181,39 @@ class Expressions:
         return Lambda(ctx.site(node), ctx.frame)
 
     def _walrus(self, node: cst.NamedExpr, w: World, ctx: Context) -> Value:
-        value = self.m.eval(node.value, w, ctx)
-        self.m.flow.bind(node.target, value, w, ctx, node)
+        value = self._execution.evaluate(node.value, w, ctx)
+        self._execution.bind(node.target, value, w, ctx, node)
         return value
 
     def _yield(self, node: cst.Yield, w: World, ctx: Context) -> Value:
         value: Value = NONE
         if isinstance(node.value, cst.From):
-            value = self.m.collections.element(self.m.eval(node.value.item, w, ctx), w, ctx)
+            value = self._collections.element(self._execution.evaluate(node.value.item, w, ctx), w, ctx)
         elif node.value is not None:
-            value = self.m.eval(node.value, w, ctx)
+            value = self._execution.evaluate(node.value, w, ctx)
         if ctx.on_yield is not None:
             ctx.on_yield(w, value)
         elif ctx.yields is not None:
-            self.m.collections.append(ctx.yields, value, w, ctx, ctx.site(node), kept=False)
+            self._collections.append(ctx.yields, value, w, ctx, ctx.site(node), kept=False)
         return NONE
 
     # --- access and calls
 
     def _attribute(self, node: cst.Attribute, w: World, ctx: Context) -> Value:
-        owner = self.m.eval(node.value, w, ctx)
-        return w.resolve(self.m.attributes.get(owner, node.attr.value, w, ctx, ctx.site(node)))
+        owner = self._execution.evaluate(node.value, w, ctx)
+        return w.resolve(self._attributes.get(owner, node.attr.value, w, ctx, ctx.site(node)))
 
     def _call(self, node: cst.Call, w: World, ctx: Context) -> Value:
-        with self.m.whole.partly():
-            return joined(self.m.calls.call_node(node, w, ctx), w)
+        with self._whole.partly():
+            return joined(self._calls.call_node(node, w, ctx), w)
 
     def _subscript(self, node: cst.Subscript, w: World, ctx: Context) -> Value:
-        owner = w.resolve(self.m.eval(node.value, w, ctx))
+        owner = w.resolve(self._execution.evaluate(node.value, w, ctx))
         parts = self._parts(node, w, ctx)
-        part = w.resolve(self.m.collections.get_item(owner, _index_of(parts), w, ctx, ctx.site(node)))
+        part = w.resolve(self._collections.get_item(owner, _index_of(parts), w, ctx, ctx.site(node)))
         if isinstance(part, Unknown) and isinstance(owner, Class):
             return owner  # a generic class, told of what: it makes the same objects
-        self.m.domain.items.subscripted(part, owner, parts, node, w)
+        self._domain.items.subscripted(part, owner, parts, node, w)
         return part
 
     def index(self, node: cst.Subscript, w: World, ctx: Context) -> Value | slice | None:
@@ -210,10 +225,10 @@ class Expressions:
         parts: list[Value | slice | None] = []
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
-                parts.append(w.resolve(self.m.eval(element.slice.value, w, ctx)))
+                parts.append(w.resolve(self._execution.evaluate(element.slice.value, w, ctx)))
             elif isinstance(element.slice, cst.Slice):
                 ends = (element.slice.lower, element.slice.upper, element.slice.step)
-                bounds = [self.m.eval(end, w, ctx) if end else NONE for end in ends]
+                bounds = [self._execution.evaluate(end, w, ctx) if end else NONE for end in ends]
                 known = [bound.value for bound in bounds if isinstance(bound, Const)]
                 parts.append(slice(*known) if len(known) == len(bounds) else None)
         return parts
@@ -222,28 +237,26 @@ class Expressions:
 
     def _binary(self, node: cst.BinaryOperation, w: World, ctx: Context) -> Value:
         if type(node.operator) is cst.Multiply:
-            self.m.domain.operators.spelled(node, ctx)
-        left = self.m.eval(node.left, w, ctx)
-        right = self.m.eval(node.right, w, ctx)
+            self._domain.operators.spelled(node, ctx)
+        left = self._execution.evaluate(node.left, w, ctx)
+        right = self._execution.evaluate(node.right, w, ctx)
         symbol = _BINARY[type(node.operator)][0]
         result = self.operate(symbol, left, right, w, ctx, node)
-        if symbol == "*" and (
-            self.m.domain.branches.asked_by(node.left) or self.m.domain.branches.asked_by(node.right)
-        ):
-            return self.m.domain.branches.chosen(result)
+        if symbol == "*" and (self._domain.branches.asked_by(node.left) or self._domain.branches.asked_by(node.right)):
+            return self._domain.branches.chosen(result)
         return result
 
     def operate(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, node: cst.CSTNode) -> Value:
         """``left symbol right``."""
-        left, right = self.m.choices.used(w.resolve(left), w), self.m.choices.used(w.resolve(right), w)
+        left, right = self._choices.used(w.resolve(left), w), self._choices.used(w.resolve(right), w)
         w.raised = w.raised or (symbol in _ARITHMETIC and NONE in (left, right))
         if isinstance(left, Const) and isinstance(right, Const):
             return self._fold(symbol, left, right)
-        left, right = self.m.domain.values.settled(left, w), self.m.domain.values.settled(right, w)
+        left, right = self._domain.values.settled(left, w), self._domain.values.settled(right, w)
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
-            return self.m.domain.operators.arithmetic(symbol, left, right, w, ctx, ctx.site(node))
+            return self._domain.operators.arithmetic(symbol, left, right, w, ctx, ctx.site(node))
         if w.get(left, Object) is not None or w.get(right, Object) is not None:
-            return self.m.collections.operate(symbol, left, right, w, ctx)
+            return self._collections.operate(symbol, left, right, w, ctx)
         deps = _deps(left) | _deps(right)
         return Unknown(("binary", symbol, key_of(left), key_of(right)), mode_of(left, right), deps)
 
@@ -259,58 +272,64 @@ class Expressions:
             return Unknown(("binary", symbol, key_of(left), key_of(right)))
 
     def _unary(self, node: cst.UnaryOperation, w: World, ctx: Context) -> Value:
-        value = w.resolve(self.m.eval(node.expression, w, ctx))
+        value = w.resolve(self._execution.evaluate(node.expression, w, ctx))
         if isinstance(node.operator, cst.Not):
-            truth, key, _flipped = self.m.conditions.truth(value, w)
+            truth, key, _flipped = self._conditions.truth(value, w)
             if truth is not None:
                 return Const(not truth)
             return Unknown(("not", key)) if key is not None else Unknown(("not", fresh()))
         if isinstance(value, Const) and isinstance(value.value, (int, float)):
             return Const(-value.value) if isinstance(node.operator, cst.Minus) else value
         if w.get(value, Tensor) is not None:
-            return self.m.domain.operators.arithmetic("neg", value, NONE, w, ctx, ctx.site(node))
+            return self._domain.operators.arithmetic("neg", value, NONE, w, ctx, ctx.site(node))
         return Unknown(("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
 
     def _boolean(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
         value = joined(self._short_circuit(node, w, ctx), w)
-        return self.m.domain.branches.combined(value) if self.m.domain.branches.asked_by(node.left) else value
+        return self._domain.branches.combined(value) if self._domain.branches.asked_by(node.left) else value
 
     def _short_circuit(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Results:
-        left = w.resolve(self.m.eval(node.left, w, ctx))
-        truth = self.m.conditions.truth_in(left, w)
+        left = w.resolve(self._execution.evaluate(node.left, w, ctx))
+        truth = self._conditions.truth_in(left, w)
         is_or = isinstance(node.operator, cst.Or)
         if truth is not None:
-            return [(w, left if truth is is_or else self.m.eval(node.right, w, ctx))]
+            return [(w, left if truth is is_or else self._execution.evaluate(node.right, w, ctx))]
         # Evaluated for what it does; it may be skipped, so what it does is joined with not doing it.
         other = w.copy()
-        right = self.m.eval(node.right, other, ctx)
+        right = self._execution.evaluate(node.right, other, ctx)
         return [(w.copy(), left), (other, right)]
 
     def _conditional(self, node: cst.IfExp, w: World, ctx: Context) -> Value:
-        if self.m.domain.branches.asked_by(node.test):
-            if _calls_either(node) and not self.m.domain.branches.settled_by(node.test, False):
+        if self._domain.branches.asked_by(node.test):
+            if _calls_either(node) and not self._domain.branches.settled_by(node.test, False):
                 return joined(self._in_its_mode(node, w, ctx), w)
-            value = w.resolve(self.m.eval(node.test, w, ctx))
-            chosen = node.body if self.m.conditions.truth(value, w)[0] is not False else node.orelse
+            value = w.resolve(self._execution.evaluate(node.test, w, ctx))
+            chosen = node.body if self._conditions.truth(value, w)[0] is not False else node.orelse
             checked, w.module_checked = w.module_checked, True
-            result = w.resolve(self.m.eval(chosen, w, ctx))
+            result = w.resolve(self._execution.evaluate(chosen, w, ctx))
             w.module_checked = checked
-            return self.m.domain.branches.chosen(result)
+            return self._domain.branches.chosen(result)
         return joined(self._either(node, w, ctx), w)
 
     def _in_its_mode(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
         """The result of one call where the mode is settled, and of another where it is not."""
         results: Results = []
-        for taken, world in self.m.conditions.decide(node.test, w, ctx):
+        for taken, world in self._conditions.decide(node.test, w, ctx):
             checked, world.module_checked = world.module_checked, world.module_checked or taken
-            value = world.resolve(self.m.eval(node.body if taken else node.orelse, world, ctx))
+            value = world.resolve(self._execution.evaluate(node.body if taken else node.orelse, world, ctx))
             world.module_checked = checked
-            results.append((world, self.m.domain.branches.chosen(value)))
+            results.append((world, self._domain.branches.chosen(value)))
         return results
 
     def _either(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
-        ways = self.m.conditions.decide(node.test, w, ctx)
-        return [(world, self.m.eval(node.body if taken else node.orelse, world, ctx)) for taken, world in ways]
+        asks = self._domain.branches.asks_device(node.test)
+        results: Results = []
+        for taken, world in self._conditions.decide(node.test, w, ctx):
+            checked, world.device_checked = world.device_checked, world.device_checked or asks
+            value = self._execution.evaluate(node.body if taken else node.orelse, world, ctx)
+            world.device_checked = checked
+            results.append((world, value))
+        return results
 
     def alternatives(self, node: cst.IfExp | cst.BooleanOperation, w: World, ctx: Context) -> Results:
         """``a if test else b`` on its own: objects of different kinds stay apart, for what else depends on the test.
@@ -319,8 +338,8 @@ class Expressions:
         or a loss from what may be given in its place, also in ``a or b``.
         """
         chooses = isinstance(node, cst.IfExp)
-        if self.m.domain.branches.asked_by(node.test if isinstance(node, cst.IfExp) else node.left):
-            return [(w, self.m.eval(node, w, ctx))]
+        if self._domain.branches.asked_by(node.test if isinstance(node, cst.IfExp) else node.left):
+            return [(w, self._execution.evaluate(node, w, ctx))]
         before = fresh()
         results = self._either(node, w, ctx) if isinstance(node, cst.IfExp) else self._short_circuit(node, w, ctx)
         values = [(world.resolve(value), world) for world, value in results]
@@ -349,9 +368,9 @@ class Expressions:
     def _sequence(self, node: cst.Tuple | cst.List | cst.Set, w: World, ctx: Context) -> Value:
         new = Sequence(mutable=not isinstance(node, cst.Tuple))
         for element in node.elements:
-            value = self.m.eval(element.value, w, ctx)
+            value = self._execution.evaluate(element.value, w, ctx)
             if isinstance(element, cst.StarredElement):
-                other = self.m.collections.iterate(value, w, ctx, ctx.site(element))
+                other = self._collections.iterate(value, w, ctx, ctx.site(element))
                 if other.known is not None and new.tail is None:
                     new.items += other.known
                     new.sites += [None] * len(other.known)
@@ -360,7 +379,7 @@ class Expressions:
                     new.tail = other.element(w, ctx)
                     new.end_with(inner.ending if inner is not None else None)
             elif new.tail is not None:
-                new.tail = self.m.choices.either(new.tail, value, w)
+                new.tail = self._choices.either(new.tail, value, w)
                 new.end_with(value)
             else:
                 new.items.append(value)
@@ -370,12 +389,12 @@ class Expressions:
     def _dict(self, node: cst.Dict, w: World, ctx: Context) -> Value:
         ref = w.new(Mapping())
         for element in node.elements:
-            value = self.m.eval(element.value, w, ctx)
+            value = self._execution.evaluate(element.value, w, ctx)
             if isinstance(element, cst.DictElement):
-                key = w.resolve(self.m.eval(element.key, w, ctx))
-                self.m.collections.set_item(ref, key, value, w, ctx, ctx.site(element.value))
+                key = w.resolve(self._execution.evaluate(element.key, w, ctx))
+                self._collections.set_item(ref, key, value, w, ctx, ctx.site(element.value))
             else:
-                self.m.collections.update(ref, value, w, ctx)
+                self._collections.update(ref, value, w, ctx)
         return ref
 
     def _comprehension(
@@ -387,8 +406,8 @@ class Expressions:
         return ref
 
     def _generate(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
-        iterable = self.m.eval(clause.iter, w, ctx)
-        items = self.m.collections.iterate(iterable, w, ctx, ctx.site(clause.iter))
+        iterable = self._execution.evaluate(clause.iter, w, ctx)
+        items = self._collections.iterate(iterable, w, ctx, ctx.site(clause.iter))
         rounds: list[tuple[Value | None, Context]]
         if items.known is not None:
             rounds = [(value, ctx.at(id(clause), n)) for n, value in enumerate(items.known)]
@@ -398,15 +417,15 @@ class Expressions:
         for value, here in rounds:
             if value is None:
                 value = items.element(w, here)
-            self.m.flow.bind(clause.target, value, w, here, clause.target)
-            certain = exact and not self.m.domain.items.several(value, w)
+            self._execution.bind(clause.target, value, w, here, clause.target)
+            certain = exact and not self._domain.items.several(value, w)
             skipped = False
             for condition in clause.ifs:
-                test = w.resolve(self.m.eval(condition.test, w, here))
-                truth, _key, _flipped = self.m.conditions.truth(test, w)
+                test = w.resolve(self._execution.evaluate(condition.test, w, here))
+                truth, _key, _flipped = self._conditions.truth(test, w)
                 skipped = skipped or truth is False
                 if truth is None:
-                    self.m.conditions.refine_parameter(condition.test, True, w, here)
+                    self._conditions.refine_parameter(condition.test, True, w, here)
                 certain = certain and truth is True
             if skipped:
                 continue
@@ -418,36 +437,36 @@ class Expressions:
     def _collect(self, node: Any, ref: Ref, w: World, ctx: Context, certain: bool) -> None:
         within = replace(ctx, iteration=fresh())  # what is called there keeps things as it does in a loop
         if isinstance(node, cst.DictComp):
-            key = w.resolve(self.m.eval(node.key, w, within))
-            value = self.m.eval(node.value, w, within)
-            self.m.collections.set_item(ref, key, value, w, ctx, ctx.site(node.value))
+            key = w.resolve(self._execution.evaluate(node.key, w, within))
+            value = self._execution.evaluate(node.value, w, within)
+            self._collections.set_item(ref, key, value, w, ctx, ctx.site(node.value))
             return
-        value = self.m.eval(node.elt, w, within)
-        self.m.collections.append(ref, value, w, ctx, ctx.site(node.elt), certain)
+        value = self._execution.evaluate(node.elt, w, within)
+        self._collections.append(ref, value, w, ctx, ctx.site(node.elt), certain)
 
     # --- augmented assignment
 
     def augment(self, node: cst.AugAssign, w: World, ctx: Context) -> None:
         """``target op= value``: in place for tensors and lists, a new value otherwise."""
-        value = self.m.choices.used(w.resolve(self.m.eval(node.value, w, ctx)), w)
-        current = self.m.choices.used(w.resolve(self.m.eval(_as_expression(node.target), w, ctx)), w)
+        value = self._choices.used(w.resolve(self._execution.evaluate(node.value, w, ctx)), w)
+        current = self._choices.used(w.resolve(self._execution.evaluate(_as_expression(node.target), w, ctx)), w)
         symbol = _AUGMENTED[type(node.operator)]
         if isinstance(node.target, cst.Subscript):
-            owner = w.resolve(self.m.eval(node.target.value, w, ctx))
-            if self.m.domain.mutations.augmented_item(symbol, owner, value, node, w, ctx):
+            owner = w.resolve(self._execution.evaluate(node.target.value, w, ctx))
+            if self._domain.mutations.augmented_item(symbol, owner, value, node, w, ctx):
                 return
-        if self.m.domain.mutations.augmented(symbol, current, value, node, w, ctx):
+        if self._domain.mutations.augmented(symbol, current, value, node, w, ctx):
             return
         sequence = w.get(current, Sequence)
         if sequence is not None and symbol == "+" and sequence.mutable:
-            self.m.collections.extend(current, value, w, ctx, ctx.site(node.value))
+            self._collections.extend(current, value, w, ctx, ctx.site(node.value))
             return
         if ctx.peeled and isinstance(current, Const) and isinstance(value, Const) and not isinstance(value.value, str):
             result: Value = Unknown(("counter", fresh()))
         else:
             result = self.operate(symbol, current, value, w, ctx, node)
-            self.m.domain.mutations.totalled(current, result, w, ctx)
-        self.m.flow.bind(node.target, result, w, ctx, node)
+            self._domain.mutations.totalled(current, result, w, ctx)
+        self._execution.bind(node.target, result, w, ctx, node)
 
 
 def _calls_either(node: cst.IfExp) -> bool:

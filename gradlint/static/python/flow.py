@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as AbstractSequence
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.collections import Collections
+from gradlint.static.python.conditions import Conditions
+from gradlint.static.python.containers import Containers
+from gradlint.static.python.coverage import Coverage
+from gradlint.static.python.decisions import Decisions
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.expressions import Expressions
+from gradlint.static.python.imports import Imports
+from gradlint.static.python.names import Names
+from gradlint.static.python.patterns import Patterns
+from gradlint.static.python.progress import Progress
+from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
-from gradlint.static.state.liveness import Live
+from gradlint.static.state.liveness import Live, Liveness
 from gradlint.static.state.outcome import Outcome, Results
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.subject_names import known_by
@@ -25,18 +42,34 @@ from gradlint.static.state.world import World, fresh
 from gradlint.static.text.slices import place_of
 from gradlint.static.text.totals import adds_to, running_total
 
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
-
 
 class Flow:
     """Executes statements.  Every method takes a world it may change and tells how execution may go on."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _budget: Budget
+    _coverage: Coverage
+    _domain: Domain
+    _execution: Execution
+    _liveness: Liveness
+    _progress: Progress
+    _whole: Wholeness
+    _witness: Witness
+    _definitions: Definitions
+    _imports: Imports
+    _names: Names
+    _decisions: Decisions
+    _calls: Calls
+    _attributes: Attributes
+    _collections: Collections
+    _conditions: Conditions
+    _containers: Containers
+    _patterns: Patterns
+    _expressions: Expressions
+
+    def __init__(self) -> None:
         self._compound: dict[type, Callable[..., Outcome]] = {
             cst.If: self._if,
-            cst.With: machine.managers.run,
+            cst.With: self._with,
             cst.Try: self._try,
             cst.TryStar: self._try,
             cst.Match: self._match,
@@ -46,7 +79,7 @@ class Flow:
             cst.SimpleStatementSuite: self._line,
             cst.IndentedBlock: self._line,
         }
-        self._loops: dict[type, Callable[..., Outcome]] = {cst.For: machine.loops.over, cst.While: machine.loops.while_}
+        self._loops: dict[type, Callable[..., Outcome]] = {cst.For: self._for, cst.While: self._while}
         self._small: dict[type, Callable[..., list[World]]] = {
             cst.Expr: self._expression,
             cst.Assign: self._assign,
@@ -60,6 +93,15 @@ class Flow:
             cst.Assert: self._assert,
         }
 
+    def _with(self, node: cst.With, w: World, ctx: Context) -> Outcome:
+        return self._execution.manage(node, w, ctx)
+
+    def _for(self, node: cst.For, worlds: list[World], ctx: Context) -> Outcome:
+        return self._execution.loop_over(node, worlds, ctx)
+
+    def _while(self, node: cst.While, worlds: list[World], ctx: Context) -> Outcome:
+        return self._execution.loop_while(node, worlds, ctx)
+
     # --- blocks
 
     def block(self, statements: AbstractSequence[cst.CSTNode], worlds: list[World], ctx: Context) -> Outcome:
@@ -70,34 +112,34 @@ class Flow:
                 break
             reached, out.normal = out.normal, []
             self.statements(statement, reached, ctx, out)
-            if self.m.whole.holds:
-                self.m.settle()
+            if self._whole.holds:
+                self._progress.settle()
         return out
 
     def statements(self, node: cst.CSTNode, worlds: list[World], ctx: Context, out: Outcome) -> None:
         """Execute one statement in every world that reaches it, adding to ``out``."""
-        if not self.m.witness.muted:
-            self.m.coverage.meets(id(node))
-        self.m.liveness.reached(node, ctx.frame)
+        if not self._witness.muted:
+            self._coverage.meets(id(node))
+        self._liveness.reached(node, ctx.frame)
         loop = self._loops.get(type(node))  # isinstance is slow: nodes of libcst have an abstract metaclass
         if loop is not None:
-            self.m.budget.tick()
+            self._budget.tick()
             result = loop(node, worlds, ctx)
             out.normal += result.normal
             out.absorb(result)
         else:
-            with self.m.whole.partly(len(worlds) == 1):
+            with self._whole.partly(len(worlds) == 1):
                 for world in worlds:
-                    self.m.liveness.reached(node, ctx.frame)
+                    self._liveness.reached(node, ctx.frame)
                     self.statement(node, world, ctx, out)
         if any(world.raised for world in out.normal) and type(node) not in self._small:
             out.normal = _standing(out.normal)
-        if len(out.normal) > 1 and (len(out.normal) > len(worlds) or self.m.liveness.ends(node, ctx)):
-            out.normal = self.fewer(out.normal, self.m.liveness.after(node, ctx))
+        if len(out.normal) > 1 and (len(out.normal) > len(worlds) or self._liveness.ends(node, ctx)):
+            out.normal = self.fewer(out.normal, self._liveness.after(node, ctx))
 
     def fewer(self, worlds: list[World], live: Live | None = None) -> list[World]:
         """As many worlds as the steps taken so far allow: an entry point that takes long is followed less closely."""
-        return reduce(worlds, self.m.budget.worlds(), live) if len(worlds) > 1 else worlds
+        return reduce(worlds, self._budget.worlds(), live) if len(worlds) > 1 else worlds
 
     def statement(self, node: cst.CSTNode, w: World, ctx: Context, out: Outcome) -> None:
         """Execute one statement in one world, adding to ``out``."""
@@ -105,14 +147,14 @@ class Flow:
         if kind in self._loops:
             self.statements(node, [w], ctx, out)
             return
-        self.m.budget.tick()
+        self._budget.tick()
         small = self._small.get(kind)
         if small is not None:
-            worlds = self.m.decisions.before(node, w, ctx)
+            worlds = self._decisions.before(node, w, ctx)
             if len(worlds) == 1:
                 out.normal += small(node, worlds[0], ctx)
                 return
-            with self.m.whole.partly():
+            with self._whole.partly():
                 for world in worlds:
                     out.normal += small(node, world, ctx)
             return
@@ -122,14 +164,14 @@ class Flow:
             out.normal += result.normal
             out.absorb(result)
         elif isinstance(node, cst.Return):
-            worlds = self.m.decisions.before(node, w, ctx)
-            with self.m.whole.partly(len(worlds) == 1):
+            worlds = self._decisions.before(node, w, ctx)
+            with self._whole.partly(len(worlds) == 1):
                 for world in worlds:
                     ends = self.value(node.value, world, ctx) if node.value else [(world, NONE)]
-                    out.returns += [(end, self.m.domain.branches.returned(value, end, ctx)) for end, value in ends]
+                    out.returns += [(end, self._domain.branches.returned(value, end, ctx)) for end, value in ends]
         elif isinstance(node, cst.Raise):
             if node.exc is not None:
-                self.m.eval(node.exc, w, ctx)
+                self._execution.evaluate(node.exc, w, ctx)
         elif isinstance(node, cst.Break):
             out.breaks.append(w)
         elif isinstance(node, cst.Continue):
@@ -143,15 +185,15 @@ class Flow:
     def value(self, node: cst.BaseExpression, w: World, ctx: Context) -> Results:
         """Evaluate an expression at the top of a statement: a call there may fork the world, a condition as well."""
         if isinstance(node, cst.Call):
-            return self.m.calls.call_node(node, w, ctx)
+            return self._calls.call_node(node, w, ctx)
         if isinstance(node, (cst.IfExp, cst.BooleanOperation)):
-            return self.m.expressions.alternatives(node, w, ctx)
-        return [(w, self.m.eval(node, w, ctx))]
+            return self._expressions.alternatives(node, w, ctx)
+        return [(w, self._execution.evaluate(node, w, ctx))]
 
     # --- simple statements
 
     def _expression(self, node: cst.Expr, w: World, ctx: Context) -> list[World]:
-        self.m.domain.mutations.statement(node, w, ctx)
+        self._domain.mutations.statement(node, w, ctx)
         return [world for world, _ in self.value(node.value, w, ctx)]
 
     def _assign(self, node: cst.Assign, w: World, ctx: Context) -> list[World]:
@@ -159,12 +201,12 @@ class Flow:
         total = running_total(node)
         for world, value in results:
             if total is not None and ctx.iteration and not _is_state(total, ctx):
-                held = self.m.eval(total, world, ctx)
+                held = self._execution.evaluate(total, world, ctx)
                 whole = adds_to(total, node.value)
-                self.m.domain.mutations.summed(total, held, value, world, ctx, ctx.site(node), whole)
-                self.m.domain.mutations.totalled(held, value, world, ctx)
+                self._domain.mutations.summed(total, held, value, world, ctx, ctx.site(node), whole)
+                self._domain.mutations.totalled(held, value, world, ctx)
             for target in node.targets:
-                if not self.m.domain.mutations.puts_back(target.target, node.value, world, ctx):
+                if not self._domain.mutations.puts_back(target.target, node.value, world, ctx):
                     self.bind(target.target, value, world, ctx, node)
         return [world for world, _ in results]
 
@@ -174,11 +216,11 @@ class Flow:
         results = self.value(node.value, w, ctx)
         for world, value in results:
             self.bind(node.target, value, world, ctx, node)
-            self.m.domain.values.annotated(value, node.annotation, world, ctx)
+            self._domain.values.annotated(value, node.annotation, world, ctx)
         return [world for world, _ in results]
 
     def _augmented(self, node: cst.AugAssign, w: World, ctx: Context) -> list[World]:
-        self.m.expressions.augment(node, w, ctx)
+        self._expressions.augment(node, w, ctx)
         return [w]
 
     def _delete(self, node: cst.Del, w: World, ctx: Context) -> list[World]:
@@ -186,20 +228,20 @@ class Flow:
         if isinstance(target, cst.Name):
             w.write(ctx.frame).vars.pop(target.value, None)
         elif isinstance(target, cst.Attribute):
-            owner = w.resolve(self.m.eval(target.value, w, ctx))
+            owner = w.resolve(self._execution.evaluate(target.value, w, ctx))
             if isinstance(owner, Ref) and w.get(owner, Instance) is not None:
                 w.write(owner.id).attrs.pop(target.attr.value, None)
             elif target.attr.value == "grad":  # there is none then, as if it were None
-                self.m.attributes.set(owner, "grad", NONE, w, ctx, ctx.site(node))
+                self._attributes.set(owner, "grad", NONE, w, ctx, ctx.site(node))
         elif isinstance(target, cst.Subscript):
-            owner = w.resolve(self.m.eval(target.value, w, ctx))
-            index = self.m.expressions.index(target, w, ctx)
+            owner = w.resolve(self._execution.evaluate(target.value, w, ctx))
+            index = self._expressions.index(target, w, ctx)
             if isinstance(owner, Ref):
-                self.m.containers.remove(owner, index, w)
+                self._containers.remove(owner, index, w)
         return [w]
 
     def _import(self, node: cst.Import | cst.ImportFrom, w: World, ctx: Context) -> list[World]:
-        self.m.imports.execute(node, w, ctx)
+        self._imports.execute(node, w, ctx)
         return [w]
 
     def _global(self, node: cst.Global | cst.Nonlocal, w: World, ctx: Context) -> list[World]:
@@ -210,29 +252,29 @@ class Flow:
         return [w]
 
     def _assert(self, node: cst.Assert, w: World, ctx: Context) -> list[World]:
-        return [world for taken, world in self.m.conditions.decide(node.test, w, ctx) if taken]
+        return [world for taken, world in self._conditions.decide(node.test, w, ctx) if taken]
 
     def bind(self, target: cst.CSTNode, value: Value, w: World, ctx: Context, node: cst.CSTNode) -> None:
         """Assign ``value`` to a target: a name, attribute, subscript, or a tuple of targets."""
         if isinstance(target, cst.Name):
-            self.m.names.assign(target.value, known_by(value, target.value), w, ctx)
+            self._names.assign(target.value, known_by(value, target.value), w, ctx)
         elif isinstance(target, cst.Attribute):
-            owner, name = self.m.eval(target.value, w, ctx), target.attr.value
-            self.m.attributes.set(owner, name, known_by(value, name), w, ctx, ctx.site(node))
+            owner, name = self._execution.evaluate(target.value, w, ctx), target.attr.value
+            self._attributes.set(owner, name, known_by(value, name), w, ctx, ctx.site(node))
         elif isinstance(target, cst.Subscript):
-            owner = self.m.eval(target.value, w, ctx)
-            index = self.m.expressions.index(target, w, ctx)
-            self.m.collections.set_item(owner, index, value, w, ctx, ctx.site(node), place_of(target))
+            owner = self._execution.evaluate(target.value, w, ctx)
+            index = self._expressions.index(target, w, ctx)
+            self._collections.set_item(owner, index, value, w, ctx, ctx.site(node), place_of(target))
         elif isinstance(target, (cst.Tuple, cst.List)):
             starred = [isinstance(element, cst.StarredElement) for element in target.elements]
-            values = self.m.collections.unpack(value, len(starred), starred, w, ctx)
+            values = self._collections.unpack(value, len(starred), starred, w, ctx)
             for element, item in zip(target.elements, values, strict=False):
                 self.bind(element.value, item, w, ctx, node)
         elif isinstance(target, cst.StarredElement):
             self.bind(target.value, value, w, ctx, node)
 
     def _define(self, node: cst.FunctionDef | cst.ClassDef, w: World, ctx: Context) -> Outcome:
-        self.m.definitions.define_node(node, w, ctx)
+        self._definitions.define_node(node, w, ctx)
         return Outcome([w])
 
     # --- branches
@@ -240,25 +282,27 @@ class Flow:
     def _if(self, node: cst.If, w: World, ctx: Context) -> Outcome:
         out = Outcome()
         last: list[World] = []  # in which the program ends here
-        mode = self.m.domain.branches.asked_by(node.test)
+        mode = self._domain.branches.asked_by(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
         before, was_periodic = w.module_checked, w.periodic
-        periodic = bool(ctx.iteration) and self.m.domain.branches.is_periodic(node.test, w, ctx)
-        ways = self.m.conditions.decide(node.test, w, ctx)
+        checked, w.device_checked = w.device_checked, w.device_checked or self._domain.branches.asks_device(node.test)
+        periodic = bool(ctx.iteration) and self._domain.branches.is_periodic(node.test, w, ctx)
+        ways = self._conditions.decide(node.test, w, ctx)
         affirmed = not _is_denied(node.test)
         for taken in (affirmed, not affirmed):  # in one order, whichever way the condition is written
             # A long condition may turn out the same for several reasons, which make no difference to its branch.
             worlds = self.fewer([world for way, world in ways if way is taken])
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
             for world in worlds:
-                settled = mode and self.m.domain.branches.settled_by(node.test, taken)
+                settled = mode and self._domain.branches.settled_by(node.test, taken)
                 world.module_checked, world.periodic = before or settled, was_periodic or periodic
             branch = Outcome(worlds)
             if body is not None and worlds:
                 branch.normal = []
                 self.statements(body, worlds, ctx, branch)
             for end in branch.normal:
-                settled = mode and one_sided and self.m.domain.branches.settled_by(node.test, taken)
+                end.device_checked = checked
+                settled = mode and one_sided and self._domain.branches.settled_by(node.test, taken)
                 end.module_checked = before or settled
                 end.periodic = was_periodic or (periodic and one_sided)
             if body is not None and _ends_program(body):
@@ -268,15 +312,15 @@ class Flow:
             out.absorb(branch)
         out.normal = out.normal or last
         if mode:
-            self.m.domain.branches.branched(node, out.normal, ctx)
+            self._domain.branches.branched(node, out.normal, ctx)
         return out
 
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:
-        subject = w.resolve(self.m.eval(node.subject, w, ctx))
+        subject = w.resolve(self._execution.evaluate(node.subject, w, ctx))
         out = Outcome()
         left = w.ways(subject) if isinstance(subject, Choice) else [(subject, w)]
         for case in node.cases:
-            ways = [(way, value) for value, world in left for way in self.m.patterns.decide(case, value, world, ctx)]
+            ways = [(way, value) for value, world in left for way in self._patterns.decide(case, value, world, ctx)]
             taken = self.fewer([world for (matched, world), _ in ways if matched])
             left = [(value, world) for (matched, world), value in ways if not matched]
             if taken:
@@ -308,7 +352,7 @@ class Flow:
             out.normal = []
         out.normal = self.fewer(out.normal)
         if node.finalbody is not None:
-            with self.m.whole.partly():  # those that leave otherwise come after the others
+            with self._whole.partly():  # those that leave otherwise come after the others
                 out = self._finally(node.finalbody, out, ctx)
         return out
 

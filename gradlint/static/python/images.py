@@ -5,17 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gradlint.static.python.budget import BudgetExceededError
+from gradlint.static.python.bodies import Bodies
+from gradlint.static.python.budget import Budget, BudgetExceededError
+from gradlint.static.python.progress import Progress
+from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.joining import join
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.sameness import forget
-from gradlint.static.state.values import Const, Frame, Instance
+from gradlint.static.state.values import Const, Frame, Instance, Object
 from gradlint.static.state.world import World
 from gradlint.static.text.triggers import walks_in
 from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit
 
 if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.text.files import Module
 
 MAX_UNIT_STEPS = 3_000  #: statements executed for one definition or import of a file that is too long, at most
@@ -24,10 +28,17 @@ MAX_UNIT_STEPS = 3_000  #: statements executed for one definition or import of a
 class Images:
     """Executes the bodies of modules where they are imported."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _budget: Budget
+    _ledgers: Ledgers
+    _progress: Progress
+    _whole: Wholeness
+    _witness: Witness
+    _bodies: Bodies
+
+    def __init__(self) -> None:
         self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
         self.optimizers: set[int] = set()  #: those that modules have left behind
+        self.shared: dict[int, Object] = {}  #: the objects that imported modules made
         self._images: dict[Module, World | None] = {}
 
     def enter(self, module: Module, w: World) -> int | None:
@@ -37,24 +48,20 @@ class Images:
             return frame
         if module not in self._images:
             self._images[module] = None
-            budget = self.m.budget
+            budget = self._budget
             ordered, budget.ordered = budget.ordered, budget.ordered or walks_in(module.source.text)
-            whole, self.m.whole.holds = self.m.whole.holds, True
-            unsettled, self.m.unsettled = self.m.unsettled, set()
-            entered, self.m.entered = self.m.entered, set()
-            noted = self.m.ledgers.sizes()
+            whole, self._whole.holds = self._whole.holds, True
+            noted = self._ledgers.sizes()
             try:
-                with self.m.witness.apart():  # executed once, for all that import it
+                with self._progress.apart(), self._witness.apart():  # executed once, for all that import it
                     self._images[module] = self._execute(module)
             except BaseException:
                 del self._images[module]  # it may be reached again with less on the stack
                 raise
             finally:
                 budget.ordered = ordered
-                self.m.whole.holds = whole
-                self.m.unsettled |= unsettled
-                self.m.entered = entered
-                self.m.ledgers.keep(noted)
+                self._whole.holds = whole
+                self._ledgers.keep(noted)
         image = self._images[module]
         if image is None:
             return None
@@ -65,7 +72,7 @@ class Images:
         return w.modules[module]
 
     def _execute(self, module: Module) -> World:
-        w = World(self.m.shared)
+        w = World(self.shared)
         frame = w.new(Frame({"__name__": Const(module.name or module.path.stem)}))
         w.modules[module] = frame.id
         if not module.units:  # a folder without __init__.py, or an empty file
@@ -83,11 +90,11 @@ class Images:
         for other in ends[1:]:
             image = join(image, other)
         image.token = object()
-        kept = [frame.id, *(key for key in image.heap if key in self.m.shared)]  # registries of other files, too
+        kept = [frame.id, *(key for key in image.heap if key in self.shared)]  # registries of other files, too
         dropped = [key for key, _ in forget(image, kept, 0)]
         # Inputs that are still at hand may yet be looked at, if the module ever looks at a gradient.
         done = dropped if "grad" in module.words else list(image.heap)
-        self.m.witness.inputs_done(done, image, ctx)
+        self._witness.inputs_done(done, image, ctx)
         for key in dropped:
             del image.heap[key]
         self._share(image)
@@ -96,28 +103,28 @@ class Images:
     def _ends(self, module: Module, w: World, ctx: Context, *, hurried: bool = False) -> list[World] | None:
         """What the body of a module leaves behind; None if it takes too many steps."""
         try:
-            with self.m.budget.apart(hurried=hurried):
+            with self._budget.apart(hurried=hurried):
                 units = [unit for unit in module.units if not isinstance(unit, StatementUnit) or not unit.is_main]
-                return self.m.run_units(units, [w], ctx).normal
+                return self._bodies.units(units, [w], ctx).normal
         except BudgetExceededError:
-            self.m.give_up()
+            self._progress.give_up()
             return None
 
     def _share(self, image: World) -> None:
-        self.m.shared.update(image.heap)
+        self.shared.update(image.heap)
         self.optimizers.update(
             key for key, obj in image.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer"
         )
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:
         """A module of which only what it defines and imports is known: its body is too long to follow."""
-        w = World(self.m.shared)
+        w = World(self.shared)
         w.new(Frame({"__name__": Const(module.name or module.path.stem)}), key=ctx.frame)
         w.modules[module] = ctx.frame
         for unit in module.units:
             if isinstance(unit, (FunctionUnit, ClassUnit)) or unit.is_import:
                 trial = w.copy()
-                with self.m.budget.apart():
-                    if self.m.budget.affords(partial(self.m.execute_unit, unit, trial, ctx), MAX_UNIT_STEPS):
+                with self._budget.apart():
+                    if self._budget.affords(partial(self._bodies.unit, unit, trial, ctx), MAX_UNIT_STEPS):
                         w.become(trial)
         return w

@@ -18,15 +18,18 @@ from gradlint.static.knowledge.torch_table import (
     OPTIMIZERS,
     canonical,
 )
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.execution import Execution
 from gradlint.static.state.context import Context
 from gradlint.static.state.joining import MAX_DEFINITIONS
 from gradlint.static.state.values import Choice, External, Frame, Imported, Namespace, Stars, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.index import named
+from gradlint.static.text.project import Project
+from gradlint.static.text.registrations import Registrations
 from gradlint.static.text.units import ClassUnit, FunctionUnit
 
 if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.text.files import Module
 
 _BUILTINS = frozenset(dir(builtins))
@@ -44,8 +47,12 @@ def exports(module: str, name: str) -> bool:
 class Imports:
     """Executes import statements: into the project's files where they are there, otherwise by name."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _execution: Execution
+    _project: Project
+    _registrations: Registrations
+    _definitions: Definitions
+
+    def __init__(self) -> None:
         self._arriving: list[Imported] = []
 
     def execute(self, node: cst.Import | cst.ImportFrom, w: World, ctx: Context) -> None:
@@ -60,25 +67,25 @@ class Imports:
         name = _dotted(alias.name)
         root = name.partition(".")[0]
         if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-            module = self.m.project.resolve(name, ctx.module)
+            module = self._project.resolve(name, ctx.module)
             value: Value = Namespace(module, name) if module else External(canonical(name))
-            self.m.names.assign(alias.asname.name.value, value, w, ctx)
+            self._execution.assign(alias.asname.name.value, value, w, ctx)
         else:
-            module = self.m.project.resolve(root, ctx.module)
+            module = self._project.resolve(root, ctx.module)
             value = Namespace(module, root) if module else External(canonical(root))
-            self.m.names.assign(root, value, w, ctx)
+            self._execution.assign(root, value, w, ctx)
         self._register(0, name, w, ctx)
 
     def _register(self, level: int, name: str, w: World, ctx: Context) -> None:
         """Execute the files that an import names, where they change what other files hold."""
-        for module in self.m.registrations.imported(level, name, ctx.module):
-            if self.m.registrations.among(module):
-                self.m.images.enter(module, w)
+        for module in self._registrations.imported(level, name, ctx.module):
+            if self._registrations.among(module):
+                self._execution.enter(module, w)
 
     def _import_from(self, node: cst.ImportFrom, w: World, ctx: Context) -> None:
         level = len(node.relative)
         name = _dotted(node.module) if node.module else ""
-        module = self.m.project.imported(level, name, ctx.module)
+        module = self._project.imported(level, name, ctx.module)
         if isinstance(node.names, cst.ImportStar):
             self._register(level, name, w, ctx)
             self._star(name, module, w, ctx)
@@ -95,7 +102,7 @@ class Imports:
                 value = Unknown(("import", ctx.module.path, name, item), item)
             else:
                 value = External(canonical(f"{name}.{item}"))
-            self.m.names.assign(target, value, w, ctx)
+            self._execution.assign(target, value, w, ctx)
 
     def _brought(self, module: Module, name: str, w: World, ctx: Context) -> Value:
         """``module.name``; in the body of a file left until it is read, where the module is not at hand already."""
@@ -129,22 +136,22 @@ class Imports:
             if isinstance(source, str):
                 if exports(source, name):
                     return External(canonical(f"{source}.{name}"))
-            elif self.m.project.offers(source, name):
+            elif self._project.offers(source, name):
                 return self.member(source, name, w, ctx)
         return None
 
     def member(self, module: Module, name: str, w: World, ctx: Context) -> Value:
         """``module.name``: what the module binds, or its submodule."""
-        frame_id = self.m.images.enter(module, w)
+        frame_id = self._execution.enter(module, w)
         frame = w.find(frame_id) if frame_id is not None else None
         if isinstance(frame, Frame) and frame_id is not None:
             if name in frame.vars:
                 return self.arrived(frame.vars[name], w, ctx)
-            defined = self.m.definitions.of_module(module, frame_id, name, w)
+            defined = self._definitions.of_module(module, frame_id, name, w)
             if defined is not None:
                 return defined
         star = frame.vars.get(_STAR) if isinstance(frame, Frame) else None
-        child = self.m.project.submodule(module, name)
+        child = self._project.submodule(module, name)
         if isinstance(star, Stars):  # 'from .alexnet import *' may bring a function alexnet
             stars = star if child is None else Stars(tuple(each for each in star.sources if each is child))
             behind = self.behind(stars, name, w, ctx)

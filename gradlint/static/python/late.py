@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import is_called_without_grad
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.progress import Progress
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join, joined
 from gradlint.static.state.values import Class, Const, Function, Group, Instance, Mapping, Object, Ref, Sequence, Value
@@ -15,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Mapping as Methods
 
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.text.units import FunctionUnit, Unit
 
 _MAX_FILLING = 6  #: methods that fill what another one reads
@@ -24,8 +27,12 @@ _MAX_FILLING = 6  #: methods that fill what another one reads
 class LateAttributes:
     """Runs methods aside, to learn what they would set."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _domain: Domain
+    _progress: Progress
+    _definitions: Definitions
+    _calls: Calls
+
+    def __init__(self) -> None:
         self._running: set[tuple[Unit, str]] = set()
 
     @property
@@ -35,11 +42,11 @@ class LateAttributes:
 
     def get(self, owner: Ref, cls: Class, name: str, w: World, ctx: Context) -> Value | None:
         """What an attribute would be if a method that sets it had run; None if none sets it."""
-        for here in self.m.definitions.mro(cls):
+        for here in self._definitions.mro(cls):
             for method in here.unit.methods.values():
                 if name not in method.assigned_attributes or (method, name) in self._running or ctx.calls(method):
                     continue
-                function = self.m.definitions.attribute(cls, method.name, w)
+                function = self._definitions.attribute(cls, method.name, w)
                 if not isinstance(function, Function) or function.unit is not method:
                     continue
                 value = self._aside(owner, function, name, w, ctx)
@@ -49,19 +56,15 @@ class LateAttributes:
 
     def _aside(self, owner: Ref, function: Function, name: str, w: World, ctx: Context) -> Value | None:
         self._running.add((function.unit, name))
-        was_called = function.unit in self.m.called
-        muted, self.m.witness.muted = self.m.witness.muted, True
         scratch = w.copy()
         try:
-            results = self.m.calls.function(function, Arguments(open=True), scratch, ctx, ctx.unit.here, owner)
+            with self._progress.unseen_but_for(function.unit):
+                results = self._calls.function(function, Arguments(open=True), scratch, ctx, ctx.unit.here, owner)
             if not results:
                 return None
             joined(results, scratch)
         finally:
-            self.m.witness.muted = muted
             self._running.discard((function.unit, name))
-            if not was_called:
-                self.m.called.discard(function.unit)
         obj = scratch.get(owner, Instance)
         value = obj.attrs.get(name) if obj is not None else None
         if value is None:
@@ -69,7 +72,7 @@ class LateAttributes:
         value = scratch.resolve(value)
         made = [key for key, late in scratch.heap.items() if isinstance(late, Group) and w.find(key) is None]
         w.adopt(scratch.heap)
-        self.m.domain.escapes.doubt(made, [], w)
+        self._domain.escapes.doubt(made, [], w)
         new = w.write(owner.id)
         for other, late in obj.attrs.items() if obj is not None else ():
             # One run gives them all: an optimizer holds the parameters of the model that was set beside it.
@@ -87,14 +90,10 @@ class LateAttributes:
         fillers = self._fillers(owner, cls, method, w)
         if not fillers or len(fillers) > _MAX_FILLING:
             return None
-        called, muted = self.m.called, self.m.witness.muted
-        self.m.called, self.m.witness.muted = set(called), True
-        try:
+        with self._progress.unseen():
             world = self._after(owner, cls, fillers, w, ctx)
             if world is not None and len(fillers) > 1:  # some may change what others have put there
                 world = self._after(owner, cls, fillers, world, ctx)
-        finally:
-            self.m.called, self.m.witness.muted = called, muted
         if world is not None:
             world.grad = w.grad
         return world
@@ -102,7 +101,7 @@ class LateAttributes:
     def _fillers(self, owner: Ref, cls: Class, method: FunctionUnit, w: World) -> list[FunctionUnit]:
         """The methods that fill what is empty and what ``method`` reads, by themselves or through others."""
         obj = w.get(owner, Instance)
-        methods = self.m.definitions.methods(cls)
+        methods = self._definitions.methods(cls)
         own = reached_from(methods, [method.name]) | {"__init__"}
         read = frozenset[str]().union(*(methods[name].words for name in own & methods.keys() - {"__init__"}))
         empty = {name for name, value in obj.attrs.items() if name in read and _is_empty(value, w)} if obj else set()
@@ -118,15 +117,15 @@ class LateAttributes:
         """The world after one of some methods has run."""
         end: World | None = None
         for method in methods:
-            function = self.m.definitions.attribute(cls, method.name, w)
+            function = self._definitions.attribute(cls, method.name, w)
             if not isinstance(function, Function) or function.unit is not method:
                 continue
             scratch = w.copy()
             scratch.grad = self._mode(method, owner, w)
             here = ctx.at("filling", method)
-            results = self.m.calls.function(function, Arguments(open=True), scratch, here, method.here, owner)
+            results = self._calls.function(function, Arguments(open=True), scratch, here, method.here, owner)
             if results:
-                self.m.domain.calls.returned(owner, method.name, results, here, method.here)
+                self._domain.calls.returned(owner, method.name, results, here, method.here)
                 joined(results, scratch)
                 end = scratch if end is None else join(end, scratch)
         return end
@@ -136,7 +135,7 @@ class LateAttributes:
         obj = w.get(owner, Instance)
         if obj is not None and is_called_without_grad(obj.kind, method.name):
             return False
-        return None if method in self.m.unrecorded or method.name in ("forward", "__call__") else True
+        return None if method in self._progress.unrecorded or method.name in ("forward", "__call__") else True
 
 
 def _called_from(methods: Methods[str, FunctionUnit], start: str) -> set[str]:

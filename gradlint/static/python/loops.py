@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.collections import Collections
+from gradlint.static.python.conditions import Conditions
+from gradlint.static.python.counting import Counting
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.flow import Flow
+from gradlint.static.python.names import Names
+from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
+from gradlint.static.state.liveness import Liveness
 from gradlint.static.state.outcome import MAX_EXITS, Outcome
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.sameness import forget, newest, signature
@@ -18,15 +29,25 @@ from gradlint.static.state.world import World, fresh
 from gradlint.static.text.nodes import children
 
 if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.liveness import Live
 
 
 class Loops:
     """Executes loops.  Every method takes worlds it may change and tells how execution may go on."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _budget: Budget
+    _counting: Counting
+    _domain: Domain
+    _execution: Execution
+    _liveness: Liveness
+    _whole: Wholeness
+    _witness: Witness
+    _names: Names
+    _collections: Collections
+    _conditions: Conditions
+    _flow: Flow
+
+    def __init__(self) -> None:
         self._outer: _Outer | None = None
 
     def over(self, node: cst.For, worlds: list[World], ctx: Context) -> Outcome:
@@ -36,18 +57,18 @@ class Loops:
         slot = f"<iterable {id(node)}>"
         untouched: dict[int, Group] = {}
         for world in worlds:
-            iterable = self.m.eval(node.iter, world, ctx)
-            items = self.m.collections.iterate(iterable, world, ctx, ctx.site(node.iter))
+            iterable = self._execution.evaluate(node.iter, world, ctx)
+            items = self._collections.iterate(iterable, world, ctx, ctx.site(node.iter))
             if items.known is not None:
-                known = self.m.domain.branches.apart(iterable, node, world) or items.known
-                with self.m.whole.partly(len(worlds) == 1):
+                known = self._domain.branches.apart(iterable, node, world) or items.known
+                with self._whole.partly(len(worlds) == 1):
                     result = self._unrolled(node, known, world, ctx)
                 out.normal += result.normal
                 out.absorb(result)
             else:
-                first, rest = self.m.collections.leading(iterable, world)
+                first, rest = self._collections.leading(iterable, world)
                 begun = Outcome()
-                with self.m.whole.partly(len(worlds) == 1):
+                with self._whole.partly(len(worlds) == 1):
                     ends = self._each(node, first, world, ctx, begun) if first else [world]
                 out.normal += begun.breaks
                 out.returns += begun.returns
@@ -58,10 +79,10 @@ class Loops:
         def start(world: World, here: Context, number: int) -> None:
             frame = world.get(Ref(ctx.frame), Frame)
             iterable = frame.vars.get(slot) if frame is not None else None
-            element = self.m.collections.element(iterable or Unknown(("iterable", fresh())), world, here)
-            element = self.m.collections.counted_on(element, world) if number else element
-            self.m.counting.given(element, untouched, world, number)
-            self.m.flow.bind(node.target, element, world, here, node.target)
+            element = self._collections.element(iterable or Unknown(("iterable", fresh())), world, here)
+            element = self._collections.counted_on(element, world) if number else element
+            self._counting.given(element, untouched, world, number)
+            self._flow.bind(node.target, element, world, here, node.target)
 
         if together:
             result = self._peeled(node, together, ctx, start)
@@ -70,7 +91,7 @@ class Loops:
             for world in [*out.normal, *(world for world, _ in out.returns)]:
                 if world.find(ctx.frame) is not None:
                     world.write(ctx.frame).vars.pop(slot, None)
-            self.m.counting.left(untouched)
+            self._counting.left(untouched)
         return out
 
     def while_(self, node: cst.While, worlds: list[World], ctx: Context) -> Outcome:
@@ -79,13 +100,13 @@ class Loops:
         asked: set[Hashable] = set()
         for w in worlds:
             before = set(w.assumed)
-            ways = self.m.conditions.decide(node.test, w, ctx)
+            ways = self._conditions.decide(node.test, w, ctx)
             entered += [world for taken, world in ways if taken]
             asked.update(*(world.assumed.keys() - before for taken, world in ways if taken))
             skipped += [world for taken, world in ways if not taken and len(ways) == 1]
         if not entered:
             return Outcome(skipped)
-        result = self._peeled(node, self.m.flow.fewer(entered), ctx, lambda world, here, number: None)
+        result = self._peeled(node, self._flow.fewer(entered), ctx, lambda world, here, number: None)
         for world in result.normal:  # what held when the loop was entered need not hold where it was left
             for condition in asked:
                 world.assumed.pop(condition, None)
@@ -96,24 +117,24 @@ class Loops:
         out = Outcome()
         worlds = self._each(node, values, w, ctx, out)
         if not out.breaks:
-            self.m.domain.branches.left((id(node), ctx.key), worlds, ctx)
+            self._domain.branches.left((id(node), ctx.key), worlds, ctx)
         return self._leave(node, worlds, out, ctx)
 
     def _each(self, node: cst.For, values: list[Value], w: World, ctx: Context, out: Outcome) -> list[World]:
         """An iteration for each of these values: the worlds in which they end, beside the ways out of the loop."""
         worlds = [w]
-        live = self.m.liveness.again(node, ctx)
+        live = self._liveness.again(node, ctx)
         for number, value in enumerate(values):
             here = ctx.at(id(node), number).iterating((id(node), ctx.key))
             for world in worlds:
-                if self.m.domain.items.several(value, world):
+                if self._domain.items.several(value, world):
                     self._lose_count(node, world, here)
-                self.m.flow.bind(node.target, value, world, here, node.target)
-            body = self.m.flow.block(node.body.body, worlds, here)
+                self._flow.bind(node.target, value, world, here, node.target)
+            body = self._flow.block(node.body.body, worlds, here)
             out.breaks += body.breaks
             out.returns += body.returns
             self._some(value, [*body.normal, *body.continues, *body.breaks])
-            worlds = self.m.flow.fewer(body.normal + body.continues, live)
+            worlds = self._flow.fewer(body.normal + body.continues, live)
             if not worlds:
                 break
         return worlds
@@ -123,11 +144,11 @@ class Loops:
         frame = w.get(Ref(ctx.frame), Frame)
         for name in _assigned(node.body):
             if frame is not None and isinstance(frame.vars.get(name), Const):
-                self.m.names.assign(name, Unknown(("counter", fresh()), name), w, ctx)
+                self._names.assign(name, Unknown(("counter", fresh()), name), w, ctx)
 
     def _some(self, value: Value, worlds: list[World]) -> None:
         """A value that stands for several parameters: what was done to it on one way was done to some of them."""
-        for key in {key for world in worlds for key in self.m.domain.items.several(value, world)}:
+        for key in {key for world in worlds for key in self._domain.items.several(value, world)}:
             answers = {getattr(world.find(key), "requires_grad", None) for world in worlds}
             for world in worlds if len(answers) > 1 else ():
                 world.write(key).requires_grad = None
@@ -150,9 +171,9 @@ class Loops:
         if isinstance(node, cst.While) and _always_true(node.test) and ctx.yields is None:
             ends = []  # those who take what a generator yields stop when they like
         out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
-        ends = reduce(ends, MAX_EXITS, self.m.liveness.again(node, ctx))
+        ends = reduce(ends, MAX_EXITS, self._liveness.again(node, ctx))
         if not out.breaks:
-            self.m.domain.branches.left((id(node), ctx.key), ends, ctx)
+            self._domain.branches.left((id(node), ctx.key), ends, ctx)
         return self._leave(node, ends, out, ctx)
 
     def _iterations(
@@ -170,22 +191,22 @@ class Loops:
         roots = list(ctx.frames())
         since = marks.since
         periodic = all(world.periodic for world in worlds)
-        rounds = self.m.budget.iterations()
+        rounds = self._budget.iterations()
         walked = {key for world in worlds for key in _walks(world)}
-        live = self.m.liveness.again(node, ctx)
+        live = self._liveness.again(node, ctx)
         for number in itertools.count():
-            aside = self.m.budget.aside
+            aside = self._budget.aside
             here = ctx.at(id(node), number, peeled=True).iterating((id(node), ctx.key))
             for world in worlds:
                 start(world, here, number)
-            body = self.m.flow.block(node.body.body, worlds, here)
+            body = self._flow.block(node.body.body, worlds, here)
             out.breaks += body.breaks
             out.returns += body.returns
             if number == 0:
                 body.continues = self._not_in_vain(body, walked, since)
             at_once = at_once if number else body.breaks
             worlds = []
-            for world in self.m.flow.fewer(body.normal + body.continues, live):
+            for world in self._flow.fewer(body.normal + body.continues, live):
                 world.periodic = periodic
                 self._forget(world, roots, since, here)
                 is_new, goes_on = marks.meet(world, live)
@@ -195,10 +216,10 @@ class Loops:
                     worlds.append(world.copy())
             if isinstance(node, cst.While):
                 worlds = [
-                    end for world in worlds for taken, end in self.m.conditions.decide(node.test, world, ctx) if taken
+                    end for world in worlds for taken, end in self._conditions.decide(node.test, world, ctx) if taken
                 ]
-            if aside and not self.m.budget.aside:
-                rounds = self.m.budget.iterations()
+            if aside and not self._budget.aside:
+                rounds = self._budget.iterations()
             if not worlds or number + 1 >= rounds:
                 break
         return out, ends, at_once
@@ -233,20 +254,20 @@ class Loops:
     def _forget(self, world: World, roots: list[int], since: int, ctx: Context) -> None:
         """Drop what an iteration left behind; nothing can read the gradients of inputs among it any more."""
         dropped = forget(world, roots, since)
-        self.m.witness.inputs_done((key for key, _ in dropped if isinstance(_, Group)), world, ctx)
+        self._witness.inputs_done((key for key, _ in dropped if isinstance(_, Group)), world, ctx)
         for key, _ in dropped:
             del world.heap[key]
 
     def _leave(self, node: cst.For | cst.While, ends: list[World], out: Outcome, ctx: Context) -> Outcome:
         """The end of a loop: its ``else`` runs where it was not left by ``break``."""
         if node.orelse is not None and ends:
-            last = self.m.flow.block(node.orelse.body.body, ends, ctx)
+            last = self._flow.block(node.orelse.body.body, ends, ctx)
             out.normal = last.normal
             out.returns += last.returns
             left, out.breaks, out.continues = out.breaks, last.breaks, last.continues
         else:
             out.normal, left, out.breaks = ends, out.breaks, []
-        out.normal = reduce(out.normal + left, MAX_EXITS, self.m.liveness.after(node, ctx))
+        out.normal = reduce(out.normal + left, MAX_EXITS, self._liveness.after(node, ctx))
         return out
 
 

@@ -7,6 +7,14 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.flow import Flow
+from gradlint.static.python.progress import Progress
+from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join, joined
 from gradlint.static.state.outcome import Outcome
@@ -16,7 +24,6 @@ from gradlint.static.state.world import World, fresh
 if TYPE_CHECKING:
     import libcst as cst
 
-    from gradlint.static.drive.interpreter import Interpreter
 
 _Inside = Callable[[World, Value], list[World]]
 """Executes what stands in a ``with``, with what the manager gives, in a world that goes on where that ends.
@@ -30,8 +37,14 @@ _Manage = Callable[[_Inside, World, Context], list[World]]
 class Managers:
     """Executes ``with`` statements."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _domain: Domain
+    _execution: Execution
+    _progress: Progress
+    _whole: Wholeness
+    _witness: Witness
+    _definitions: Definitions
+    _calls: Calls
+    _flow: Flow
 
     def run(self, node: cst.With, w: World, ctx: Context) -> Outcome:
         """A whole statement."""
@@ -39,14 +52,14 @@ class Managers:
 
     def _items(self, items: list[cst.WithItem], node: cst.With, w: World, ctx: Context) -> Outcome:
         if not items:
-            return self.m.flow.block(node.body.body, [w], ctx)
+            return self._flow.block(node.body.body, [w], ctx)
         before = w.grad
-        manager = w.resolve(self.m.eval(items[0].item, w, ctx))
+        manager = w.resolve(self._execution.evaluate(items[0].item, w, ctx))
         if not isinstance(manager, Choice):
             return self._within(manager, before, items, node, w, ctx)
         out = Outcome()
         for alternative, world in w.ways(manager):
-            with self.m.whole.partly():
+            with self._whole.partly():
                 branch = self._within(alternative, before, items, node, world, ctx)
             out.normal += branch.normal
             out.absorb(branch)
@@ -58,7 +71,7 @@ class Managers:
         def body(world: World, value: Value) -> Outcome:
             target = items[0].asname
             if target is not None:
-                self.m.flow.bind(target.name, value, world, ctx, target.name)
+                self._flow.bind(target.name, value, world, ctx, target.name)
             return self._items(items[1:], node, world, ctx)
 
         obj = w.get(manager, Instance)
@@ -80,8 +93,9 @@ class Managers:
         exits = out.exits
         for world in [*out.normal, *exits] if kind in ("gradmode", "exitstack") else exits:
             world.grad = before
-        for world in [*out.normal, *exits] if obj is not None else ():
-            self.m.domain.escapes.left(obj, world)
+        if obj is not None:
+            for world in [*out.normal, *exits]:
+                self._domain.escapes.left(obj, world)
         return out
 
     def entered(self, manager: Value, w: World) -> None:
@@ -100,11 +114,11 @@ class Managers:
     def _raising(self, manager: Value, body: Callable[[World, Value], Outcome], w: World) -> Outcome:
         """Run a body that is meant to raise: nothing is told of it, and how far it comes is not known."""
         before = w.copy()
-        muted, self.m.witness.muted = self.m.witness.muted, True
+        muted, self._witness.muted = self._witness.muted, True
         try:
             out = body(w, manager)
         finally:
-            self.m.witness.muted = muted
+            self._witness.muted = muted
         out.normal = [reduce(join, out.normal, before)]
         return out
 
@@ -129,7 +143,7 @@ class Managers:
             left[mark], world.assumed[mark] = first, True
             return exits[1:]
 
-        with self.m.whole.partly():  # a generator may yield at several places
+        with self._whole.partly():  # a generator may yield at several places
             ends = manage(inside, w, ctx)
         gone: dict[tuple[str, int], list[World]] = {}
         for end in ends:
@@ -144,19 +158,19 @@ class Managers:
 
     def _object(self, manager: Value, cls: Class, inside: _Inside, w: World, ctx: Context) -> list[World]:
         """An object with ``__enter__`` and ``__exit__``."""
-        enter = self.m.definitions.attribute(cls, "__enter__", w)
-        leave = self.m.definitions.attribute(cls, "__exit__", w)
+        enter = self._definitions.attribute(cls, "__enter__", w)
+        leave = self._definitions.attribute(cls, "__exit__", w)
         site = ctx.unit.here
         value: Value = manager
         if isinstance(enter, Function):
-            value = joined(self.m.calls.function(enter, Arguments(), w, ctx, site, manager), w)
+            value = joined(self._calls.function(enter, Arguments(), w, ctx, site, manager), w)
         others = inside(w, value)
         if not isinstance(leave, Function):
             return [w]
 
         def left(world: World) -> list[World]:
             nothing = Arguments([NONE, NONE, NONE])
-            return [end for end, _ in self.m.calls.function(leave, nothing, world, ctx, site, manager)]
+            return [end for end, _ in self._calls.function(leave, nothing, world, ctx, site, manager)]
 
         for other in others:
             _go_on(other, left(other.copy()))
@@ -181,13 +195,13 @@ class Managers:
             ctx.peeled,
             on_yield=lambda world, value: others.extend(inside(world, value)),
         )
-        self.m.enters(unit)
-        self.m.calls.bind(fn, Arguments(list(manager.args), dict(manager.kwargs)), w, here)
+        self._progress.enters(unit)
+        self._calls.bind(fn, Arguments(list(manager.args), dict(manager.kwargs)), w, here)
         start = w.copy()
-        ends = [world for world, _ in self.m.calls.body(unit, w, here)]
+        ends = [world for world, _ in self._calls.body(unit, w, here)]
         for other in others:
             resumed = replace(here, on_yield=_becoming(other))
-            _go_on(other, [world for world, _ in self.m.calls.body(unit, start.copy(), resumed)])
+            _go_on(other, [world for world, _ in self._calls.body(unit, start.copy(), resumed)])
         return ends
 
 

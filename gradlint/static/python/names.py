@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING
 
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.imports import Imports
 from gradlint.static.state.context import Context
 from gradlint.static.state.values import Choice, Const, External, Frame, Imported, Stars, Unknown, Value
 from gradlint.static.state.world import World
-
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
 
 _BUILTINS = frozenset(dir(builtins))
 _ON_THE_WAY = (Imported, Choice)
@@ -20,8 +18,8 @@ _STAR = "import *"
 class Names:
     """Looks variables up and assigns them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _definitions: Definitions
+    _imports: Imports
 
     def lookup(self, name: str, w: World, ctx: Context) -> Value:
         """The value of a variable, by Python's scoping; unknown if it cannot be found."""
@@ -33,16 +31,16 @@ class Names:
                 break
             value = frame.vars.get(name)
             if value is not None:
-                return self.m.imports.arrived(value, w, ctx) if type(value) in _ON_THE_WAY else value
+                return self._imports.arrived(value, w, ctx) if type(value) in _ON_THE_WAY else value
             star = frame.vars.get(_STAR)
             if isinstance(star, Stars):
                 stars.append(star)
             key = frame.parent
-        defined = self.m.definitions.late(name, w, ctx)
+        defined = self._definitions.late(name, w, ctx)
         if defined is not None:
             return defined
         for star in stars:
-            behind = self.m.imports.behind(star, name, w, ctx)
+            behind = self._imports.behind(star, name, w, ctx)
             if behind is not None:
                 return behind
         if name == "__name__":

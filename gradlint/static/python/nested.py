@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gradlint.static.python.progress import Progress
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.values import Function
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.text.units import FunctionUnit
 
 _MAX_WAITING = 16  #: of an entry point
@@ -28,27 +29,29 @@ class Waiting(NamedTuple):
 class Nested:
     """Keeps them until their entry point is done."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _progress: Progress
+    _witness: Witness
+
+    def __init__(self) -> None:
         self._defined: dict[int, list[Function]] = {}  #: by the frame of the function around them
         self._waiting: dict[FunctionUnit, Waiting] = {}
 
     def defined(self, function: Function) -> None:
         """A function was defined while another one runs."""
-        if not self.m.witness.muted:
+        if not self._witness.muted:
             self._defined.setdefault(function.frame, []).append(function)
 
     def left(self, results: Results, ctx: Context) -> None:
         """The function around them has ended."""
         for function in self._defined.pop(ctx.frame, ()) if results else ():
             unit = function.unit
-            if unit not in self.m.called and unit not in self._waiting and len(self._waiting) < _MAX_WAITING:
+            if unit not in self._progress.called and unit not in self._waiting and len(self._waiting) < _MAX_WAITING:
                 returned = any(world.resolve(value) == function for world, value in results)
                 self._waiting[unit] = Waiting(function, results[0][0].copy(), ctx, returned)
 
     def take(self) -> list[Waiting]:
         """Those that nothing has called by now."""
-        found = [waiting for unit, waiting in self._waiting.items() if unit not in self.m.called]
+        found = [waiting for unit, waiting in self._waiting.items() if unit not in self._progress.called]
         self.clear()
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradlint.static.python.collections import Collections
 from gradlint.static.state.comparisons import among
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Const, Unknown, Value
@@ -11,7 +12,6 @@ from gradlint.static.state.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 PARSER = "argparse.ArgumentParser"
 _UNLIKE = frozenset(["action", "nargs"])  #: arguments with which an option is something else than one of its choices
@@ -20,8 +20,7 @@ _UNLIKE = frozenset(["action", "nargs"])  #: arguments with which an option is s
 class Options:
     """Knows the choices that options have: in a world in which a parser was given them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _collections: Collections
 
     def declared(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``parser.add_argument("--model", choices=["a", "b"], default="a")``."""
@@ -29,7 +28,7 @@ class Options:
         given = args.keywords.get("choices")
         if given is None or not names or args.open or not _UNLIKE.isdisjoint(args.keywords):
             return NONE
-        known = self.m.collections.iterate(given, w, ctx, site).known or []
+        known = self._collections.iterate(given, w, ctx, site).known or []
         choices = tuple(choice.value for choice in known if isinstance(choice, Const))
         if choices and len(choices) == len(known) and self._is_one(names, choices, args, w):
             w.assumed["option", _attribute(names, args, w), choices] = True

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.builtins import BuiltinCalls
+from gradlint.static.python.conditions import Conditions
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.names import Names
 from gradlint.static.state.context import Context
 from gradlint.static.state.values import Class, Const, External, Instance, Mapping, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
-
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
 
 Ways = list[tuple[bool, World]]
 """The ways a pattern may turn out, each with the world in which it does."""
@@ -24,8 +27,13 @@ _PLAIN = frozenset(f"builtins.{name}" for name in ("bool", "bytes", "dict", "flo
 class Patterns:
     """Compares values with patterns, and parts the worlds in which they turn out differently."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _domain: Domain
+    _execution: Execution
+    _definitions: Definitions
+    _names: Names
+    _attributes: Attributes
+    _conditions: Conditions
+    _builtins: BuiltinCalls
 
     def decide(self, case: cst.MatchCase, subject: Value, w: World, ctx: Context) -> Ways:
         """The ways a case may turn out for a value that is matched; where it is taken, its names are bound."""
@@ -38,7 +46,7 @@ class Patterns:
         ]
 
     def _guarded(self, guard: cst.BaseExpression, w: World, ctx: Context) -> Ways:
-        return self.m.conditions.decide(guard, w, ctx)
+        return self._conditions.decide(guard, w, ctx)
 
     def _matches(self, pattern: cst.CSTNode, subject: Value, w: World, ctx: Context) -> Ways:
         subject = w.resolve(subject)
@@ -61,17 +69,17 @@ class Patterns:
 
     def _bind(self, name: cst.Name | None, value: Value, w: World, ctx: Context) -> None:
         if name is not None:
-            self.m.names.assign(name.value, value, w, ctx)
+            self._names.assign(name.value, value, w, ctx)
 
     # --- values
 
     def _equal(self, pattern: cst.MatchValue | cst.MatchSingleton, subject: Value, w: World, ctx: Context) -> Ways:
         if w.get(subject, Tensor) is not None:
             return [(True, w.copy()), (False, w)]
-        value = w.resolve(self.m.eval(pattern.value, w, ctx))
-        ways = self.m.conditions.parted(self.m.conditions.equality(subject, value, w), w)
+        value = w.resolve(self._execution.evaluate(pattern.value, w, ctx))
+        ways = self._conditions.parted(self._conditions.equality(subject, value, w), w)
         for world in (world for taken, world in ways if taken and len(ways) > 1):
-            self.m.conditions.found_equal(subject, value, world, ctx.site(pattern))
+            self._conditions.found_equal(subject, value, world, ctx.site(pattern))
         return ways
 
     def _any(self, pattern: cst.MatchOr, subject: Value, w: World, ctx: Context) -> Ways:
@@ -123,7 +131,7 @@ class Patterns:
         items = dict(known.items)
         parts: list[tuple[cst.CSTNode, Value]] = []
         for element in pattern.elements:
-            value = items.pop(w.resolve(self.m.eval(element.key, w, ctx)), None)
+            value = items.pop(w.resolve(self._execution.evaluate(element.key, w, ctx)), None)
             if value is None and known.tail is None:
                 return [(False, w)]
             if value is None:
@@ -133,12 +141,12 @@ class Patterns:
         return self._all(parts, [(True, w)], ctx)
 
     def _class(self, pattern: cst.MatchClass, subject: Value, w: World, ctx: Context) -> Ways:
-        kind = w.resolve(self.m.eval(pattern.cls, w, ctx))
-        asked = self.m.builtins.is_instance(subject, [kind], w)
-        ways = self.m.conditions.parted(asked, w)
+        kind = w.resolve(self._execution.evaluate(pattern.cls, w, ctx))
+        asked = self._builtins.is_instance(subject, [kind], w)
+        ways = self._conditions.parted(asked, w)
         if isinstance(subject, Unknown):
             for world in (world for taken, world in ways if taken and len(ways) > 1):
-                self.m.domain.values.checked(subject, kind, world, ctx.site(pattern))
+                self._domain.values.checked(subject, kind, world, ctx.site(pattern))
         return [
             way
             for taken, world in ways
@@ -156,27 +164,27 @@ class Patterns:
             if len(names) < len(pattern.patterns):
                 return self._perhaps(pattern, w, ctx)
             named = [*zip(names, (part.value for part in pattern.patterns), strict=False), *named]
-        parts += [(part, self.m.attributes.get(subject, name, w, ctx, ctx.site(pattern))) for name, part in named]
+        parts += [(part, self._attributes.get(subject, name, w, ctx, ctx.site(pattern))) for name, part in named]
         return self._all(parts, [(True, w)], ctx)
 
     def _positions(self, kind: Value, subject: Value, w: World) -> list[str]:
         """The names of the attributes that the positions of a pattern stand for, as far as they are known."""
         if not isinstance(kind, Class):
             return []
-        given = w.get(self.m.definitions.attribute(kind, "__match_args__", w) or kind, Sequence)
+        given = w.get(self._definitions.attribute(kind, "__match_args__", w) or kind, Sequence)
         if given is not None:
             return [str(name.value) for name in map(w.resolve, given.items) if isinstance(name, Const)]
         row, obj = w.get(subject, Sequence), w.get(subject, Instance)
         if row is not None:
             return list(row.fields)
-        is_record = obj is not None and self.m.definitions.is_record(obj)
-        return list(self.m.definitions.annotated_fields(kind)) if is_record else []
+        is_record = obj is not None and self._definitions.is_record(obj)
+        return list(self._definitions.annotated_fields(kind)) if is_record else []
 
     def _perhaps(self, pattern: cst.CSTNode, w: World, ctx: Context) -> Ways:
         """A pattern of which it is not known whether it matches, nor what its names are bound to."""
         taken = w.copy()
         for name in captured(pattern):
-            self.m.names.assign(name, Unknown(("match", fresh()), name), taken, ctx)
+            self._names.assign(name, Unknown(("match", fresh()), name), taken, ctx)
         return [(True, taken), (False, w)]
 
 

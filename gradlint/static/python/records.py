@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
@@ -12,32 +14,31 @@ from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 
 class Records:
     """Knows what the functions and methods for records return; nothing where it is not known what they are given."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _definitions: Definitions
+    _calls: Calls
 
     def replaced(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """``dataclasses.replace(record, **changes)``: a new one is built of what the other holds now."""
         obj = w.get(w.resolve(args.get(0, "obj") or NONE), Instance)
-        if obj is None or obj.cls is None or not self.m.definitions.is_record(obj):
+        if obj is None or obj.cls is None or not self._definitions.is_record(obj):
             return None
-        fields = self.m.definitions.annotated_fields(obj.cls)
+        fields = self._definitions.annotated_fields(obj.cls)
         held = {} if args.open else {name: obj.attrs[name] for name in fields if name in obj.attrs}
         given = Arguments([], {**held, **args.keywords}, args.open)
-        return joined(self.m.calls.instantiate(obj.cls, given, w, ctx, site), w)
+        return joined(self._calls.instantiate(obj.cls, given, w, ctx, site), w)
 
     def as_dict(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """``dataclasses.asdict(record)``: copies of what it holds, and dicts in the place of records."""
         obj = w.get(w.resolve(args.get(0, "obj") or NONE), Instance)
-        if obj is None or obj.cls is None or not self.m.definitions.is_record(obj):
+        if obj is None or obj.cls is None or not self._definitions.is_record(obj):
             return None
         items: dict[Value, Value] = {}
-        for name in self.m.definitions.annotated_fields(obj.cls):
+        for name in self._definitions.annotated_fields(obj.cls):
             if name in obj.attrs:
                 inner = self.as_dict(Arguments([obj.attrs[name]]), w, ctx, site)
                 items[Const(name)] = clone(obj.attrs[name], w) if inner is None else inner

@@ -161,6 +161,7 @@ class _Join:
         a, b, out = self.a, self.b, self.out
         out.grad = a.grad if a.grad is b.grad else None
         out.module_checked = a.module_checked and b.module_checked
+        out.device_checked = a.device_checked or b.device_checked
         out.periodic, out.unfollowed = a.periodic and b.periodic, a.unfollowed or b.unfollowed
         out.assumed = {k: v for k, v in a.assumed.items() if b.assumed.get(k) is v}
         out.bound = {k: v for k, v in a.bound.items() if b.bound.get(k) == v}

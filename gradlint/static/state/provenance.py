@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from gradlint.static.knowledge.guesses import NO_MODULE_NAME
 from gradlint.static.knowledge.torch_table import names_parameter
-from gradlint.static.state.values import Choice, Const, Ref, Unknown, Value
+from gradlint.static.state.values import Choice, Const, Instance, Ref, Unknown, Value
 
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
 FIGURE = "figure"  #: the kind of what a tensor or a conversion gives that is a number, or several
@@ -255,3 +255,8 @@ def owner_of(part: Value) -> Ref | None:
 def mode_of(*values: Value) -> str:
     """The hint of what is computed from values: whether one of them follows the mode."""
     return "mode" if any(isinstance(value, Unknown) and value.hint == "mode" for value in values) else ""
+
+
+def built_from(obj: Instance) -> list[Value]:
+    """What a distribution was built from."""
+    return [value for key, value in obj.attrs.items() if key.startswith("<")]

@@ -245,6 +245,9 @@ OPEN = "<open>"
 ESCAPED = "<escaped>"
 """An attribute of an object that code had which could not be followed: that may have set others."""
 
+CHOSEN = "chosen"
+"""The device of what is on CUDA where a program has chosen that: as where it is available."""
+
 WALKED = "walked"
 """With a place: what a world is bound to once a backward pass has started there."""
 
@@ -448,3 +451,7 @@ class Mapping(Object):
         """Put others in the places of the values it holds."""
         self.items = {key: other(value) for key, value in self.items.items()}
         self.tail = other(self.tail) if self.tail is not None else None
+
+    def empty(self) -> None:
+        """Nothing is in it any more."""
+        self.items, self.tail = {}, None

@@ -203,7 +203,7 @@ class Project:
         is_package = place.name == "__init__.py"
         names = [] if is_package else [place.stem]
         folder = place.parent
-        while self._is_package(folder) and folder.parent != folder:
+        while self.is_package(folder) and folder.parent != folder:
             names.insert(0, folder.name)
             folder = folder.parent
         package = ".".join(names if is_package else names[:-1])
@@ -211,7 +211,8 @@ class Project:
         source = replace(source, data=b"")  # what stands there is in the text
         return Module(source, ".".join(names), package, is_package=is_package, folder=own, trees=self.trees)
 
-    def _is_package(self, folder: Path) -> bool:
+    def is_package(self, folder: Path) -> bool:
+        """Whether a folder is a regular package."""
         found = self._layout.is_package(folder)
         if self._footprint is not None:
             self._footprint.packages[str(folder)] = found

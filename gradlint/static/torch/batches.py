@@ -16,6 +16,10 @@ from gradlint.static.knowledge.torch_table import (
     TENSOR_DATASET,
     TRANSFORMING,
 )
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.progress import Progress
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import (
     NONE,
@@ -35,7 +39,6 @@ from gradlint.static.state.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _DATASET, _COLLATE = "<dataset>", "<collate_fn>"
 _MAX_STEPS = 300  #: statements executed to make an item of a data set, at most
@@ -44,8 +47,10 @@ _MAX_STEPS = 300  #: statements executed to make an item of a data set, at most
 class Batches:
     """Tells what is a tensor of that which a loader gives."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _budget: Budget
+    _progress: Progress
+    _definitions: Definitions
+    _calls: Calls
 
     # --- what is built
 
@@ -126,7 +131,7 @@ class Batches:
         obj = w.get(dataset, Instance)
         method = None
         if obj is not None and obj.cls is not None and obj.kind == "dataset":
-            method = self.m.definitions.attribute(obj.cls, "__getitem__", w)
+            method = self._definitions.attribute(obj.cls, "__getitem__", w)
         if not isinstance(method, Function):
             return False
         given: list[Value] = [dataset, Unknown(("index", fresh()))]
@@ -142,15 +147,11 @@ class Batches:
     ) -> bool:
         """Whether all that a function may give passes a test; nothing is told of what it does."""
         items: list[tuple[World, Value]] = []
-        called, muted = self.m.called, self.m.witness.muted
-        self.m.called, self.m.witness.muted = set(called), True
-        try:
-            ended = self.m.budget.affords(
-                lambda: items.extend(self.m.calls.call(function, Arguments(args), w.copy(), ctx, ctx.unit.here)),
+        with self._progress.unseen():
+            ended = self._budget.affords(
+                lambda: items.extend(self._calls.call(function, Arguments(args), w.copy(), ctx, ctx.unit.here)),
                 _MAX_STEPS,
             )
-        finally:
-            self.m.called, self.m.witness.muted = called, muted
         return ended and bool(items) and all(test(item, world) for world, item in items)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Literal
 
 import libcst as cst
@@ -11,7 +11,12 @@ import libcst as cst
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.knowledge.torch_table import MODULE_CHANGES
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.expressions import Expressions
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import held
+from gradlint.static.state.context import Context
 from gradlint.static.state.values import (
     Class,
     External,
@@ -20,18 +25,17 @@ from gradlint.static.state.values import (
     Object,
     Ref,
     Sequence,
-    Super,
     Tensor,
     Unknown,
     Value,
     each_of,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.plain_tensors import PlainTensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
-    from gradlint.static.state.outcome import Results
 
 _MODULES = ("module", "lightning")
 _LAYERS = ("module", "lightning", "loss")
@@ -45,8 +49,14 @@ _OWN_LISTS = ("parameters", "named_parameters", "_apply")
 class Construction:
     """Watches modules of the project while they are built."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _execution: Execution
+    _witness: Witness
+    _definitions: Definitions
+    _expressions: Expressions
+    _modules: Modules
+    _plain: PlainTensors
+
+    def __init__(self) -> None:
         self._read_out: Counter[int] = Counter()
         """How often the parameter groups of layers were read out of a container, and not put back."""
 
@@ -57,29 +67,16 @@ class Construction:
         obj = w.get(ref, Instance)
         if isinstance(ref, Ref) and obj is not None and obj.kind in _MODULES:
             touches: dict[Hashable, Literal[True] | None] = {ref.id: True if certain else None}
-            self.m.witness.send(events.SuperInit(site=site, touches=touches), w, ctx)
-
-    def called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        """``super().__init__(...)``: the next ``__init__`` of the project, or that of torch."""
-        obj = w.get(receiver.receiver, Instance)
-        if obj is None or obj.cls is None:
-            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
-        function, foreign = self.m.definitions.initializer(obj.cls, w, after=receiver.cls)
-        if foreign or function is None:
-            self.initialized(receiver.receiver, w, ctx, site)
-        if function is None:
-            self.m.trainers.initialized(receiver.receiver, args, w)
-            return [(w, self.m.methods.call(receiver, "__init__", args, w, ctx, site))]
-        return self.m.calls.function(function, args, w, ctx, site, receiver.receiver)
+            self._witness.send(events.SuperInit(site=site, touches=touches), w, ctx)
 
     def named(self, named: Value, receiver: Value, owner: Class, w: World, ctx: Context, site: Site) -> None:
         """``super(Class, self)``: tell whether ``self`` is one."""
         obj = w.get(receiver, Instance)
         if not isinstance(named, Class) or obj is None or obj.cls is None or obj.kind not in _MODULES:
             return
-        fits = named.unit.name == owner.unit.name or named in self.m.definitions.mro(obj.cls)
+        fits = named.unit.name == owner.unit.name or named in self._definitions.mro(obj.cls)
         event = events.SuperCalled(site=site, named=named.unit.name, within=owner.unit.name, fits=known(fits))
-        self.m.witness.send(event, w, ctx)
+        self._witness.send(event, w, ctx)
 
     # --- attributes
 
@@ -106,10 +103,10 @@ class Construction:
         """``module.name = value``, or a registration under that name."""
         self.kept(value, w)
         if self.builds(ref, ctx) and name in obj.set_at:
-            self.m.plain.set(ref, obj, name, value, w, site)
+            self._plain.set(ref, obj, name, value, w, site)
         if obj.cls is None or not (registers or self._is_layer(value, w)) or not self.builds(ref, ctx):
             return
-        if self.m.definitions.attribute(obj.cls, "__setattr__", w) is not None:
+        if self._definitions.attribute(obj.cls, "__setattr__", w) is not None:
             return
         event = events.SetsLayer(
             site=site,
@@ -118,7 +115,7 @@ class Construction:
             attribute=name,
             direct=known(obj.cls.bases == (External("torch.nn.Module"),)),
         )
-        self.m.witness.send(event, w, ctx)
+        self._witness.send(event, w, ctx)
 
     def _is_layer(self, value: Value, w: World) -> bool:
         for each in each_of(value):
@@ -152,7 +149,7 @@ class Construction:
         obj = w.get(value, Instance)
         if obj is not None and isinstance(value, Ref) and obj.in_forward:
             w.write(value.id).in_forward = False
-            for child in list(self.m.modules.children(obj, w)):
+            for child in list(self._modules.children(obj, w)):
                 self.kept(child, w)
 
     def held(self, value: Value, container: Instance, w: World) -> None:
@@ -170,15 +167,15 @@ class Construction:
             parameters=known(self._has_built(ref, obj, w)),
             chosen=known(not obj.attrs.keys().isdisjoint(_PARAMETERS)),
         )
-        self.m.witness.send(event, w, ctx)
+        self._witness.send(event, w, ctx)
         if event.parameters.is_true:
             self.kept(ref, w)
 
     def _has_built(self, ref: Ref, obj: Instance, w: World) -> bool:
         """Whether a module built in this forward pass has parameters: of a container, what was built with it."""
         if obj.layer is None or not obj.layer.container:
-            return obj.in_forward and bool(self.m.modules.groups(ref, w))
-        children = ((child, w.get(child, Instance)) for child in self.m.modules.children(obj, w))
+            return obj.in_forward and bool(self._modules.groups(ref, w))
+        children = ((child, w.get(child, Instance)) for child in self._modules.children(obj, w))
         return any(inner is not None and self._has_built(child, inner, w) for child, inner in children)
 
     # --- forward, called by name
@@ -194,13 +191,13 @@ class Construction:
                 return
             here = here.parent
         if obj.cls is not None:
-            defined = [self.m.definitions.attribute(obj.cls, name, w) is not None for name in ("forward", "__call__")]
+            defined = [self._definitions.attribute(obj.cls, name, w) is not None for name in ("forward", "__call__")]
             if defined != [True, False]:
                 return
         elif obj.layer is None and obj.loss is None and "." not in obj.name and obj.mode_at is None:
             return  # what has parameters need be no module; what has a mode is one
         name = obj.name.replace("torch.nn", "nn") or by or "a module"
-        self.m.witness.send(events.ForwardInvoked(site=site, module=name), w, ctx)
+        self._witness.send(events.ForwardInvoked(site=site, module=name), w, ctx)
 
     # --- what was built
 
@@ -209,10 +206,10 @@ class Construction:
         obj = w.get(ref, Instance)
         if obj is None or obj.cls is None or obj.kind not in _MODULES:
             return
-        if any(self.m.definitions.attribute(obj.cls, name, w) is not None for name in _OWN_LISTS):
+        if any(self._definitions.attribute(obj.cls, name, w) is not None for name in _OWN_LISTS):
             return
-        registered = self.m.modules.groups(ref, w)
-        self.m.plain.built(ref, obj, registered, w, ctx)
+        registered = self._modules.groups(ref, w)
+        self._plain.built(ref, obj, registered, w, ctx)
         for name, value in list(obj.attrs.items()):
             value = w.resolve(value)
             container = w.get(value, Object)
@@ -246,7 +243,7 @@ class Construction:
                     container=kind,
                     registered=known(groups <= registered),
                 )
-                self.m.witness.send(event, w, ctx, alternative=name)
+                self._witness.send(event, w, ctx, alternative=name)
                 return
 
     def read_out(self, container: Sequence | Mapping, w: World, ctx: Context) -> None:
@@ -261,7 +258,7 @@ class Construction:
                 each = w.resolve(each)
                 obj = w.get(each, Object)
                 if isinstance(obj, Instance) and obj.kind in _LAYERS and isinstance(each, Ref):
-                    self._read_out.update(self.m.modules.groups(each, w))
+                    self._read_out.update(self._modules.groups(each, w))
                 elif isinstance(obj, Tensor) and obj.is_parameter:
                     self._read_out.update(obj.groups)
 
@@ -273,14 +270,14 @@ class Construction:
             return False
         if not isinstance(target.value, (cst.Name, cst.Attribute)):
             return False
-        container = w.get(w.resolve(self.m.eval(target.value, w, ctx)), Sequence)
-        if container is None or not isinstance(self.m.expressions.index(target, w, ctx), Unknown):
+        container = w.get(w.resolve(self._execution.evaluate(target.value, w, ctx)), Sequence)
+        if container is None or not isinstance(self._expressions.index(target, w, ctx), Unknown):
             return False
         layers = [layer for layer, _ in held(container, w)]
         if not all(self._is_layer(layer, w) for layer in layers):
             return False
         if not ctx.in_forward:
-            self._read_out.subtract(key for layer in layers for key in self.m.modules.groups_in(layer, w))
+            self._read_out.subtract(key for layer in layers for key in self._modules.groups_in(layer, w))
         return True
 
     def _own_groups(self, value: Value, owner: Ref, w: World) -> frozenset[int]:
@@ -294,7 +291,7 @@ class Construction:
             if isinstance(obj, Tensor) and obj.is_parameter:
                 found |= obj.groups
             elif isinstance(obj, Instance) and obj.kind in _LAYERS and not obj.opaque:
-                found |= self.m.modules.groups(each, w)
+                found |= self._modules.groups(each, w)
             else:
                 return frozenset()
         return frozenset(found)
@@ -303,7 +300,7 @@ class Construction:
 
     def handed_over(self, groups: frozenset[int], w: World) -> None:
         """An optimizer was given parameters: those that a module keeps in a container were not forgotten."""
-        if not groups or not self.m.witness.listened(events.ModuleBuilt, events.TensorKept):
+        if not groups or not self._witness.listened(events.ModuleBuilt, events.TensorKept):
             return
         for key, obj in {**w.shared, **w.heap}.items():
             if isinstance(obj, Instance) and obj.cls is not None and obj.kind in _MODULES:
@@ -313,30 +310,10 @@ class Construction:
         for name, value in obj.attrs.items():
             container = w.get(w.resolve(value), Object)
             if isinstance(container, Tensor) and (container.groups or container.deps) & groups and name in obj.set_at:
-                self.m.witness.withdraw(events.TensorKept, obj.set_at[name])
+                self._witness.withdraw(events.TensorKept, obj.set_at[name])
             if not isinstance(container, (Sequence, Mapping)):
                 continue
             for item, put_at in held(container, w):
                 site = put_at or obj.set_at.get(name)
                 if site is not None and self._own_groups(item, ref, w) & groups:
-                    self.m.witness.withdraw(events.ModuleBuilt, site)
-
-
-def held(container: Sequence | Mapping, w: World, depth: int = 2) -> Iterator[tuple[Value, Site | None]]:
-    """What a container holds, also in containers inside, each with the place where it was put in."""
-    pairs: Iterable[tuple[Value, Site | None]]
-    if isinstance(container, Mapping):
-        pairs = [(value, None) for value in container.items.values()]
-        pairs += [(container.tail, None)] if container.tail is not None else []
-    else:
-        pairs = list(zip(container.items, container.sites, strict=False))
-        pairs += [(container.tail, container.tail_site)] if container.tail is not None else []
-    for value, site in pairs:
-        value = w.resolve(value)
-        inner = w.get(value, Object)
-        if isinstance(inner, (Sequence, Mapping)) and depth:
-            yield from held(inner, w, depth - 1)
-            continue
-        if site is None:
-            site = next((s for part in each_of(value) if (s := getattr(w.get(part, Object), "made_at", None))), None)
-        yield value, site
+                    self._witness.withdraw(events.ModuleBuilt, site)

@@ -11,6 +11,10 @@ import libcst as cst
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.progress import Progress
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import (
     NONE,
@@ -27,10 +31,11 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.operations import Operations
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.outcome import Results
     from gradlint.static.text.units import ClassUnit
 
@@ -67,8 +72,14 @@ class _Outputs:
 class CustomFunctions:
     """Executes the forward and the backward of custom functions to learn what they return and keep."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _progress: Progress
+    _witness: Witness
+    _definitions: Definitions
+    _calls: Calls
+    _operations: Operations
+    _escapes: Escapes
+
+    def __init__(self) -> None:
         self._outputs: dict[ClassUnit, _Outputs | None] = {}
 
     # --- their use
@@ -77,8 +88,8 @@ class CustomFunctions:
         """``MyFunction.apply(...)``: an operation whose backward the user wrote."""
         forward = self._own(cls, "forward", w)
         if forward is not None:
-            self.m.called.add(forward.unit)
-        result = self.m.operations.apply(_APPLIED, args, w, ctx, site)
+            self._progress.called.add(forward.unit)
+        result = self._operations.apply(_APPLIED, args, w, ctx, site)
         tensor = w.get(result, Tensor)
         if forward is None or tensor is None:
             return result
@@ -104,14 +115,14 @@ class CustomFunctions:
     def noted(self, context: Ref, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """A method of the context is called."""
         if name != "mark_non_differentiable":
-            return self.m.escapes.call(context, args, w, ctx, site)
+            return self._escapes.call(context, args, w, ctx, site)
         given = list(args)
         w.write(context.id).attrs[_MARKED] = w.new(Sequence(given, [None] * len(given), mutable=False))
         return NONE
 
     def used(self, cls: Class, how: Literal["instance", "forward"], w: World, ctx: Context, site: Site) -> None:
         """An instance was called, or ``forward`` by name."""
-        self.m.witness.send(events.FunctionUsed(site=site, function=cls.unit.name, how=how), w, ctx)
+        self._witness.send(events.FunctionUsed(site=site, function=cls.unit.name, how=how), w, ctx)
 
     def forward_called(self, receiver: Value, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``receiver.forward(…)``: of a function it builds no node of the graph.
@@ -120,11 +131,11 @@ class CustomFunctions:
         """
         obj = w.get(receiver, Instance)
         cls = obj.cls if obj is not None else receiver
-        if not isinstance(cls, Class) or self.m.definitions.kind(cls) != "function":
+        if not isinstance(cls, Class) or self._definitions.kind(cls) != "function":
             return
         here: Context | None = ctx
         while here is not None:
-            if here.owner is not None and self.m.definitions.kind(here.owner) == "function":
+            if here.owner is not None and self._definitions.kind(here.owner) == "function":
                 return
             here = here.parent
         first = w.resolve(args.get(0) or NONE)
@@ -154,7 +165,7 @@ class CustomFunctions:
         self._keeps(cls, forward, context_set, signature, wanted, w, ctx)
 
     def _own(self, cls: Class, name: str, w: World) -> Function | None:
-        found = self.m.definitions.attribute(cls, name, w)
+        found = self._definitions.attribute(cls, name, w)
         return found if isinstance(found, Function) else None
 
     def _defined(self, cls: Class, method: Function, w: World, ctx: Context) -> None:
@@ -164,19 +175,12 @@ class CustomFunctions:
             method=method.unit.name,
             static=known(method.kind != ""),
         )
-        self.m.witness.send(event, w, ctx)
+        self._witness.send(event, w, ctx)
 
     def _call(self, method: Function, cls: Class, values: list[Value], w: World, ctx: Context) -> Results:
-        muted, self.m.witness.muted = self.m.witness.muted, True
-        was_called = method.unit in self.m.called
-        try:
-            site = method.unit.here
-            receiver = cls if method.kind == "class" else None
-            return self.m.calls.function(method, Arguments(values, open=True), w, ctx, site, receiver)
-        finally:
-            self.m.witness.muted = muted
-            if not was_called:
-                self.m.called.discard(method.unit)
+        receiver = cls if method.kind == "class" else None
+        with self._progress.unseen_but_for(method.unit):
+            return self._calls.function(method, Arguments(values, open=True), w, ctx, method.unit.here, receiver)
 
     # --- what backward returns
 
@@ -204,7 +208,7 @@ class CustomFunctions:
             given=known(len(items)),
             used=known(used),
         )
-        self.m.witness.send(event, w, ctx)
+        self._witness.send(event, w, ctx)
         return {position for position, item in enumerate(items) if item != NONE}
 
     def _returned_at(self, backward: Function, value: Object | None) -> Site:
@@ -222,16 +226,12 @@ class CustomFunctions:
         unit = cls.unit
         if unit not in self._outputs:
             self._outputs[unit] = None  # of one that applies itself
-            unsettled = set(self.m.unsettled)
             try:
-                self._outputs[unit] = self._returned(cls, forward, w.copy(), ctx)
+                with self._progress.uncalled():
+                    self._outputs[unit] = self._returned(cls, forward, w.copy(), ctx)
             except BaseException:
                 del self._outputs[unit]
                 raise
-            finally:
-                entered = self.m.unsettled - unsettled
-                self.m.called -= entered
-                self.m.unsettled -= entered
         return self._outputs[unit]
 
     def _returned(self, cls: Class, forward: Function, w: World, ctx: Context) -> _Outputs | None:
@@ -319,7 +319,7 @@ class CustomFunctions:
             if site is None or not found:
                 continue
             role = "input" if found & inputs else "output" if found & outputs else ""
-            self.m.witness.send(events.KeptOnContext(site=site, attribute=name, role=role), w, ctx)
+            self._witness.send(events.KeptOnContext(site=site, attribute=name, role=role), w, ctx)
 
 
 def _agreed(found: list[_Outputs]) -> _Outputs | None:

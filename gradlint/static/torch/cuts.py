@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_notation import names
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER
 from gradlint.static.state.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
+from gradlint.static.torch.inputs import Inputs
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.ledger import Ledger
 
 _FREE = names(
@@ -33,9 +35,12 @@ _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 class Cuts:
     """Remembers where the graphs of values were cut."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self._cuts: Ledger[Hashable, Cut] = machine.ledgers.open()
+    _inputs: Inputs
+    _ledgers: Ledgers
+    _tensors: Tensors
+
+    def __init__(self) -> None:
+        self._cuts: Ledger[Hashable, Cut] = self._ledgers.open()
         """By the key of an unknown value, or the id of an array."""
 
     # --- asking
@@ -71,7 +76,7 @@ class Cuts:
         if tensor is not None:
             if tensor.cut is not None and tensor.cut.how == "round":
                 return False
-            requires_grad = self.m.tensors.requires_grad(value, w)
+            requires_grad = self._tensors.requires_grad(value, w)
             if requires_grad is not None or tensor.integral:
                 return requires_grad is True
             return tensor.open or bool(tensor.deps) or (tensor.vague and not presume_data)
@@ -115,15 +120,15 @@ class Cuts:
 
     def rounded(self, name: str, result: Value, w: World, site: Site) -> None:
         """The function or method ``name`` gave ``result``: where it rounds, its gradient is zero everywhere."""
-        if name in _STEPS and isinstance(result, Ref) and self.m.tensors.presumed(result, w):
+        if name in _STEPS and isinstance(result, Ref) and self._tensors.presumed(result, w):
             w.write(result.id).cut = Cut("round", site)
 
     def lost(self, values: Iterable[Value], how: str, w: World, site: Site) -> Cut | None:
         """The cut behind something made from the mere values of ``values``."""
         values = list(values)
-        if any(self.carries(v, w, presume_data=True) for v in self.m.tensors.tensors_in(values, w)):
+        if any(self.carries(v, w, presume_data=True) for v in self._tensors.tensors_in(values, w)):
             return Cut(how, site)
-        return self.first(self.m.tensors.tensors_in(values, w) + values, w)
+        return self.first(self._tensors.tensors_in(values, w) + values, w)
 
     def note(self, result: Value, values: Iterable[Value], how: str, w: World, site: Site) -> Value:
         """``result``, a number or an array made from the mere values of ``values``."""
@@ -168,7 +173,7 @@ class Cuts:
         """The result of calling something unknown; one that has the name of a module or loss is presumed to be one."""
         is_module = bool(MODULE_NAME.search(name))
         if is_module:
-            self.m.changes.fed(args, w)
+            self._inputs.fed(args, w)
         if not (is_module or (w.grad is False and LOSS_NAME.search(name))) or not list(args):
             return result
         if w.grad is False:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.static.knowledge.guesses import DEVICE_NAME
+from gradlint.static.knowledge.guesses import DEVICE_CONDITION, DEVICE_NAME
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Frame, Instance
 from gradlint.static.state.world import World
+from gradlint.static.text.nodes import names_in
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 
 class Devices:
     """Knows which device is at hand."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _witness: Witness
 
     def moved(self, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``.cuda()`` of anything; one that is told which GPU is not hard-coded."""
@@ -27,7 +29,7 @@ class Devices:
             return
         device = self._at_hand(w, ctx)
         if device:
-            self.m.witness.send(events.MovedToCuda(site=site, device=device), w, ctx)
+            self._witness.send(events.MovedToCuda(site=site, device=device), w, ctx)
 
     def _at_hand(self, w: World, ctx: Context) -> str:
         """How the source would spell a device where ``ctx`` stands; empty if there is none."""
@@ -50,3 +52,8 @@ class Devices:
 
 
 __all__ = ["Devices"]
+
+
+def asks_device(node: cst.CSTNode) -> bool:
+    """Whether a condition asks where tensors are, or may be, as far as its names tell."""
+    return any(DEVICE_CONDITION.search(name) is not None for name in names_in(node))

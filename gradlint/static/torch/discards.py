@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
 from gradlint import events
 from gradlint.static.knowledge.torch_table import MOVES, returns_new
+from gradlint.static.python.execution import Execution
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.values import Tensor, Unknown
 from gradlint.static.state.world import World
-
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
+from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.tensors import Tensors
 
 _PLACES = (cst.Name, cst.Integer, cst.SimpleString, cst.Ellipsis)
 
@@ -21,8 +20,10 @@ _PLACES = (cst.Name, cst.Integer, cst.SimpleString, cst.Ellipsis)
 class Discards:
     """Notices calls whose result is all they do, made for nothing."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _execution: Execution
+    _witness: Witness
+    _tensors: Tensors
+    _batches: Batches
 
     def statement(self, node: cst.Expr, w: World, ctx: Context) -> None:
         """An expression is a statement of its own, and about to be executed."""
@@ -32,15 +33,15 @@ class Discards:
         name = call.func.attr.value
         if not returns_new(name) or not _is_plain(call.func.value) or self._is_shown(node, ctx):
             return
-        receiver = w.resolve(self.m.eval(call.func.value, w, ctx))
+        receiver = w.resolve(self._execution.evaluate(call.func.value, w, ctx))
         tensor = w.get(receiver, Tensor)
         if tensor is None and not isinstance(receiver, Unknown):
             return
-        certain = not tensor.structured if tensor is not None else self.m.batches.is_tensor(receiver, w, ctx)
-        if not certain and (name in MOVES or not self.m.tensors.presumed(receiver, w)):
+        certain = not tensor.structured if tensor is not None else self._batches.is_tensor(receiver, w, ctx)
+        if not certain and (name in MOVES or not self._tensors.presumed(receiver, w)):
             return
-        view = self.m.tensors.presumed_view(receiver, w)
-        self.m.witness.send(events.ResultDiscarded(site=ctx.site(node), tensor=view, method=name), w, ctx)
+        view = self._tensors.presumed_view(receiver, w)
+        self._witness.send(events.ResultDiscarded(site=ctx.site(node), tensor=view, method=name), w, ctx)
 
     def _is_shown(self, node: cst.Expr, ctx: Context) -> bool:
         """A notebook shows the value of the last statement of a cell, and of the others where it is told to."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
+from gradlint.static.python.dict_objects import DictObjects
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import closed_over
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES
+from gradlint.static.state.provenance import built_from
 from gradlint.static.state.values import (
     ESCAPED,
     Bound,
     Choice,
     Const,
-    Frame,
     Function,
     Group,
     Instance,
@@ -27,11 +30,20 @@ from gradlint.static.state.values import (
     each_of,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.nodes import names_in
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.effects import Effects
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.hooks import Hooks
+from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
 _ANY_OF = "any of"
@@ -42,16 +54,27 @@ _KEPT = "kept by"
 class Escapes:
     """Forgets what unknown code may have changed."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _effects: Effects
+    _witness: Witness
+    _dicts: DictObjects
+    _tensors: Tensors
+    _modules: Modules
+    _cuts: Cuts
+    _graphs: Graphs
+    _keeping: Keeping
+    _memory: Memory
+    _uses: Uses
+    _placement: Placement
+    _hooks: Hooks
+    _construction: Construction
 
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site, method: str = "") -> Value:
         """Call something that cannot be followed: it may do anything to the objects it is given."""
         w.unfollowed = w.unfollowed or not ctx.in_forward
         given = list(args)
-        self.m.memory.used([w.resolve(value) for value in given], w, ctx, site)
-        self.m.keeping.escaped(given, w)
-        self.m.uses.escaped(given, w)
+        self._memory.used([w.resolve(value) for value in given], w, ctx, site)
+        self._keeping.escaped(given, w)
+        self._uses.escaped(given, w)
         if isinstance(callee, Ref):
             given.append(callee)
         deps: set[int] = set(callee.deps) if isinstance(callee, Unknown) else set()
@@ -59,7 +82,7 @@ class Escapes:
         inputs: set[int] = set()
         for value in given:
             self._escape(w.resolve(value), w, deps, touched, inputs, 3)
-            self.m.construction.initialized(w.resolve(value), w, ctx, site, certain=False)
+            self._construction.initialized(w.resolve(value), w, ctx, site, certain=False)
         if isinstance(callee, Unknown):
             for value in self._kept_by(callee, w):
                 self._escape(value, w, set(), touched, set(), _FAR)
@@ -69,21 +92,21 @@ class Escapes:
         self.doubt(deps | touched, [w.resolve(value) for value in given], w)
         live = {g for g in touched if getattr(w.find(g), "touched", False)}
         if live:
-            self.m.witness.cleared(live, "call", w, ctx, site, certain=False)
+            self._witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
-            self.m.witness.read(inputs, w, ctx, site, certain=False)
+            self._witness.read(inputs, w, ctx, site, certain=False)
         result = Unknown(("call", fresh()), method, frozenset(deps))
-        result = self.m.cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
-        trained = self.m.graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
-        value = self.m.placement.called(result, callee, method, args, w)
+        result = self._cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
+        trained = self._graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
+        value = self._placement.called(result, callee, method, args, w)
         if trained and isinstance(value, Unknown):
-            self.m.tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
+            self._tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
         return value
 
     def left(self, manager: Instance, w: World) -> None:
         """The block of a ``with`` statement was left: a hook that it removes is there no longer."""
         if manager.kind == "hook":
-            self.m.hooks.removed(manager, w)
+            self._hooks.removed(manager, w)
 
     def kept(self, keeper: Unknown, value: Value, w: World) -> None:
         """Something unknown, or one of many such, was given an object of the project: it may use that when called."""
@@ -129,7 +152,7 @@ class Escapes:
         obj = w.get(value, Object)
         if isinstance(value, Unknown):
             deps |= value.deps
-            touched |= self.m.optimizers.held_by(value, w)
+            touched |= self._effects.groups_of_optimizers_in(value, w)
         elif isinstance(obj, Tensor):
             deps |= obj.deps
             if obj.retains is False and obj.requires_grad is not False and isinstance(value, Ref):
@@ -139,17 +162,17 @@ class Escapes:
             else:
                 touched |= obj.groups
         elif isinstance(obj, Instance) and obj.kind == "distribution":
-            for part in self.m.distributions.parameters(obj) if depth else ():
+            for part in built_from(obj) if depth else ():
                 self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
         elif isinstance(obj, Instance) and isinstance(value, Ref):
-            if (held := self.m.dicts.held(value, w)) is not None:
+            if (held := self._dicts.held(value, w)) is not None:
                 self._escape(held, w, deps, touched, inputs, depth)
             if (obj.kind == "scaler" or (obj.cls is not None and not obj.kind)) and ESCAPED not in obj.attrs:
                 w.write(value.id).attrs[ESCAPED] = Const(True)
             if obj.kind == "hook":
-                self.m.hooks.removed(obj, w)
+                self._hooks.removed(obj, w)
             if obj.kind in ("module", "lightning", "loss"):
-                groups = self.m.modules.groups(value, w)
+                groups = self._modules.groups(value, w)
                 deps |= groups
                 touched |= groups
                 self._called_again(value, w)
@@ -174,14 +197,14 @@ class Escapes:
         elif isinstance(value, Bound):
             self._escape(w.resolve(value.receiver), w, deps, touched, inputs, depth - 1 if depth else 0)
         elif isinstance(value, (Function, Lambda)):  # whoever calls it lets it derive by what it mentions
-            for part in self.m.tensors.tensors_in(closed_over(value, w), w):
+            for part in self._tensors.tensors_in(closed_over(value, w), w):
                 tensor = w.get(part, Tensor)
                 if tensor is not None and not tensor.is_parameter:
                     inputs |= tensor.groups
 
     def _called_again(self, module: Ref, w: World) -> None:
         """A module may be called where it goes, in whatever mode: what its forward pass keeps is another value then."""
-        for ref in self.m.modules.walk(module, w):
+        for ref in self._modules.walk(module, w):
             obj = w.get(ref, Instance)
             for name, value in list(obj.attrs.items()) if obj is not None and obj.cls is not None else ():
                 tensor = w.get(w.resolve(value), Tensor)
@@ -194,44 +217,3 @@ def _one_of(key: Hashable) -> Hashable:
     while isinstance(key, tuple) and len(key) == 3 and key[0] == "element":
         key = key[2]
     return key
-
-
-def closed_over(value: Function | Lambda, w: World) -> Iterator[Value]:
-    """The variables around a function that it mentions."""
-    names = value.unit.words if isinstance(value, Function) else frozenset(names_in(value.node))
-    key: int | None = value.frame
-    while names and isinstance(frame := w.find(key) if key is not None else None, Frame):
-        yield from (w.resolve(frame.vars[name]) for name in sorted(names & frame.vars.keys()))
-        names, key = names - frame.vars.keys(), frame.parent
-
-
-def reachable(values: Iterable[Value], w: World) -> set[int]:
-    """The ids of all objects that can be reached from values."""
-    seen: set[int] = set()
-    closures: set[Value] = set()
-    queue = list(values)
-    while queue:
-        value = w.resolve(queue.pop())
-        if isinstance(value, (Function, Lambda)) and value not in closures and _is_nested(value, w):
-            closures.add(value)
-            queue += closed_over(value, w)
-        if not isinstance(value, Ref) or value.id in seen:
-            continue
-        seen.add(value.id)
-        obj: Object | None = w.find(value.id)
-        if isinstance(obj, Tensor):
-            seen |= obj.groups
-        elif isinstance(obj, Instance):
-            seen |= obj.groups
-            queue += obj.attrs.values()
-        elif isinstance(obj, Sequence):
-            queue += [*obj.items, *([obj.tail] if obj.tail is not None else [])]
-        elif isinstance(obj, Mapping):
-            queue += [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
-    return seen
-
-
-def _is_nested(value: Function | Lambda, w: World) -> bool:
-    """Whether a function was defined while another one ran."""
-    frame = w.find(value.frame)
-    return isinstance(frame, Frame) and frame.parent is not None

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import looks_like_module
 from gradlint.static.state.values import (
     Bound,
@@ -29,11 +32,12 @@ from gradlint.static.state.world import World, fresh
 from gradlint.static.text.chains import Chain, chains_in
 from gradlint.static.text.reach import reached_from
 from gradlint.static.text.sites import NodeSite
-from gradlint.static.torch.modules import MODULES
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.modules import MODULES, Modules
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.context import Arguments, Context
     from gradlint.static.state.ledger import Ledger
     from gradlint.static.state.outcome import Results
@@ -66,12 +70,18 @@ class _Call:
 class Evaluation:
     """Watches modes, and the outputs of modules that are called to be measured."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self._calls: Ledger[int, _Call] = machine.ledgers.open()
-        self._told: Ledger[int, int] = machine.ledgers.open()
+    _ledgers: Ledgers
+    _witness: Witness
+    _definitions: Definitions
+    _tensors: Tensors
+    _modules: Modules
+    _graphs: Graphs
+
+    def __init__(self) -> None:
+        self._calls: Ledger[int, _Call] = self._ledgers.open()
+        self._told: Ledger[int, int] = self._ledgers.open()
         """By call, the number of the function on the way to it that looked at its output first, and so evaluates."""
-        self._likely: Ledger[int, int] = machine.ledgers.open()
+        self._likely: Ledger[int, int] = self._ledgers.open()
         """The same of functions that made probabilities or a total of it: they may do so for others that evaluate."""
         self._asking: dict[Unit, bool] = {}  #: by class, whether the forward pass of its objects asks for their mode
         self.passes = 0  #: how many backward passes were made
@@ -83,7 +93,7 @@ class Evaluation:
         """An unknown value that is put into a mode is a module, unless its name or the call says otherwise."""
         if given > (name == "train") or not looks_like_module(receiver):
             return None
-        ref = self.m.modules.opaque(w, receiver.hint, site, None, receiver.deps)
+        ref = self._modules.opaque(w, receiver.hint, site, None, receiver.deps)
         if receiver.deps and isinstance(receiver.key, tuple) and receiver.key[0] == "attribute":
             self._held.add(ref.id)
         w.bound[receiver.key] = ref
@@ -91,14 +101,14 @@ class Evaluation:
 
     def may_switch(self, ref: Ref, w: World, ctx: Context, site: Site) -> None:
         """A method that is not known may have put a module into training mode: then it is not left in the other."""
-        for here in self.m.modules.walk(ref, w):
+        for here in self._modules.walk(ref, w):
             w.write(here.id).training = None
-        touches = dict.fromkeys(sorted(self.m.modules.groups(ref, w)), True)
-        self.m.witness.send(events.TrainMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+        touches = dict.fromkeys(sorted(self._modules.groups(ref, w)), True)
+        self._witness.send(events.TrainMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
 
     def switched(self, ref: Ref, mode: Value, w: World, ctx: Context, site: Site) -> None:
         """``module.train(mode)``, or ``eval()`` with False."""
-        modules = self.m.modules
+        modules = self._modules
         flag = bool(mode.value) if isinstance(mode, Const) else None
         asked = mode.asked if isinstance(mode, Const) else 0  # a mode that was saved is restored, not asked for
         for here in modules.walk(ref, w):
@@ -116,10 +126,10 @@ class Evaluation:
         restored = flag is None
         if flag is not False:
             touches = dict.fromkeys(sorted(groups), None if restored else True)
-            self.m.witness.send(events.TrainMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+            self._witness.send(events.TrainMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
         else:
             touches = dict.fromkeys(sorted(groups), True)
-            self.m.witness.send(events.EvalMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+            self._witness.send(events.EvalMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
 
     def _is_part(self, ref: Ref, obj: Instance, w: World) -> bool:
         """Whether a module is a layer of a larger one: it may be frozen on purpose."""
@@ -133,7 +143,7 @@ class Evaluation:
 
     def depends_on_mode(self, ref: Ref, w: World) -> Fact[bool]:
         """Whether a module holds layers that behave differently in training; known only if it does."""
-        for here in self.m.modules.walk(ref, w):
+        for here in self._modules.walk(ref, w):
             obj = w.find(here.id)
             if not isinstance(obj, Instance):
                 continue
@@ -143,13 +153,13 @@ class Evaluation:
 
     def _asks_mode(self, ref: Ref, w: World) -> bool:
         """Whether the forward pass of a module, or of one below it, asks for the mode: it does something else then."""
-        modules = (w.get(here, Instance) for here in self.m.modules.walk(ref, w))
+        modules = (w.get(here, Instance) for here in self._modules.walk(ref, w))
         return any(obj.cls is not None and self._is_asking(obj.cls) for obj in modules if obj is not None)
 
     def _is_asking(self, cls: Class) -> bool:
         known_answer = self._asking.get(cls.unit)
         if known_answer is None:
-            methods = self.m.definitions.methods(cls)
+            methods = self._definitions.methods(cls)
             texts = (methods[name].text for name in reached_from(methods, ["forward"]))
             known_answer = self._asking[cls.unit] = any(_OWN_MODE in chains_in(text) for text in texts)
         return known_answer
@@ -163,9 +173,9 @@ class Evaluation:
 
         Inputs that require grad are those of attacks and saliency maps.
         """
-        if self.m.witness.muted or before is None or _in_forward(ctx):
+        if self._witness.muted or before is None or _in_forward(ctx):
             return
-        if any(self.m.tensors.requires_grad(value, results[0][0]) for value in args) if results else True:
+        if any(self._tensors.requires_grad(value, results[0][0]) for value in args) if results else True:
             return
         for world, value in results:
             obj = world.get(ref, Instance)
@@ -185,7 +195,7 @@ class Evaluation:
         One that is called once may do no more than show something.
         """
         receiver = method.receiver
-        if self.m.witness.muted or before is not True or not ctx.iteration or not isinstance(receiver, Ref):
+        if self._witness.muted or before is not True or not ctx.iteration or not isinstance(receiver, Ref):
             return
         if _in_forward(ctx):
             return
@@ -193,9 +203,9 @@ class Evaluation:
             obj = world.get(receiver, Instance)
             if obj is None or obj.kind != "module" or self._acting(receiver, obj, world).training is not False:
                 return
-            if any(self.m.tensors.requires_grad(given, world) for given in args):
+            if any(self._tensors.requires_grad(given, world) for given in args):
                 return
-            tensors = [world.get(part, Tensor) for part in self.m.tensors.tensors_in([value], world)]
+            tensors = [world.get(part, Tensor) for part in self._tensors.tensors_in([value], world)]
             known_ones = [part for part in tensors if part is not None and not part.calls]
             if len(known_ones) == len(tensors) and any(part.requires_grad for part in known_ones):
                 self._watch(receiver, obj, self._acting(receiver, obj, world), value, before, world, ctx.way(site))
@@ -204,7 +214,7 @@ class Evaluation:
         """The module whose mode counts: a container of layers, whenever it was built, acts as they do."""
         if obj.layer is None or not obj.layer.container:
             return obj
-        parts = [part for here in self.m.modules.walk(ref, w) if isinstance(part := w.find(here.id), Instance)]
+        parts = [part for here in self._modules.walk(ref, w) if isinstance(part := w.find(here.id), Instance)]
         acting = [part for part in parts if _depends_on_mode(part)]
         modes = {part.training for part in acting}
         if not modes or obj.training in modes:
@@ -213,7 +223,7 @@ class Evaluation:
 
     def _is_frozen(self, ref: Ref, w: World) -> bool:
         """Whether no parameter of a module requires grad: it builds no graph of its own."""
-        groups = [w.find(key) for key in self.m.modules.groups(ref, w)]
+        groups = [w.find(key) for key in self._modules.groups(ref, w)]
         return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
     def _watch(
@@ -234,7 +244,7 @@ class Evaluation:
         key = fresh()
         name = obj.cls.unit.name if obj.cls is not None else obj.name
         self._calls[key] = _Call(tuple(way), training, acting.mode_at, grad, name)
-        for part in self.m.tensors.tensors_in([value], w):
+        for part in self._tensors.tensors_in([value], w):
             if isinstance(part, Ref) and w.get(part, Tensor) is not None:
                 w.write(part.id).calls |= {key}
 
@@ -258,21 +268,13 @@ class Evaluation:
 
     def _asked(self, ref: Ref, obj: Instance, w: World) -> bool:
         """Whether training mode was asked for, and no step was made since: it is wanted (Monte Carlo dropout)."""
-        parts = [w.find(here.id) for here in self.m.modules.walk(ref, w)]
+        parts = [w.find(here.id) for here in self._modules.walk(ref, w)]
         asked = max((part.mode_asked for part in parts if isinstance(part, Instance) and part.training), default=0)
-        groups = (w.find(key) for key in self.m.modules.groups(ref, w))
+        groups = (w.find(key) for key in self._modules.groups(ref, w))
         stepped = max((group.stepped for group in groups if isinstance(group, Group)), default=0)
         return asked > stepped
 
     # --- what becomes of their outputs
-
-    def calls(self, value: Value, w: World) -> frozenset[int]:
-        """The calls whose outputs a value was computed from."""
-        value = w.resolve(value)
-        tensor = w.get(value, Tensor)
-        if tensor is not None:
-            return tensor.calls
-        return self.m.graphs.calls(value.key, w) if isinstance(value, Unknown) else frozenset()
 
     def applied(self, op: Op, inputs: Iterable[Value], w: World, ctx: Context) -> None:
         """An operation was applied: those that give numbers, labels or probabilities measure an output."""
@@ -289,10 +291,10 @@ class Evaluation:
         The function that looks at an output evaluates; one that computes it may serve the training as well, unless it
         sets the mode.  One that makes probabilities or a total of it is ``likely`` to evaluate, if no other does.
         """
-        if not self._calls or self.m.witness.muted or _in_forward(ctx):
+        if not self._calls or self._witness.muted or _in_forward(ctx):
             return
         here = {place for place, _ in ctx.way(NodeSite(ctx.unit))}
-        for key in sorted(frozenset[int]().union(*(self.calls(v, w) for v in values))):
+        for key in sorted(frozenset[int]().union(*(self._graphs.outputs_behind(v, w) for v in values))):
             call = self._calls[key]
             found = next((number for number, (place, _) in enumerate(call.way) if place in here), 0)
             number = min(found, call.mode_set_on_way, self._told.get(key, found))
@@ -301,7 +303,7 @@ class Evaluation:
             else:
                 self._told[key] = number
                 if self._likely.get(key, number) < number:
-                    self.m.witness.withdraw(events.OutputMeasured, call.way[self._likely[key]][1])
+                    self._witness.withdraw(events.OutputMeasured, call.way[self._likely[key]][1])
             site = call.way[number][1]
             event = events.OutputMeasured(
                 site=site,
@@ -313,11 +315,11 @@ class Evaluation:
                 called_at=None if site == call.site else call.site,
                 within=site.unit.here if isinstance(site, NodeSite) else None,
             )
-            self.m.witness.send(event, w, ctx, variant=(copied, call.module))
+            self._witness.send(event, w, ctx, variant=(copied, call.module))
 
     def trained(self, root: Value, w: World) -> None:
         """A backward pass started from a value: what it was computed from is no mere evaluation."""
-        self._withdraw(self.calls(root, w))
+        self._withdraw(self._graphs.outputs_behind(root, w))
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
         """Values left the code that is followed; those that carry a graph may be walked there."""
@@ -331,18 +333,18 @@ class Evaluation:
             seen.add(value)
             obj = w.get(value, Object)
             if isinstance(value, Unknown) or (isinstance(obj, Tensor) and obj.requires_grad is not False):
-                self._withdraw(k for k in self.calls(value, w) if self._calls[k].grad)
+                self._withdraw(k for k in self._graphs.outputs_behind(value, w) if self._calls[k].grad)
             elif isinstance(obj, Sequence):
                 queue += [w.resolve(v) for v in (*obj.items, *([obj.tail] if obj.tail is not None else []))]
             elif isinstance(obj, Mapping):
                 queue += [w.resolve(v) for v in (*obj.items.values(), *([obj.tail] if obj.tail is not None else []))]
-            elif isinstance(obj, Instance) and (obj.kind == "dict" or self.m.definitions.is_record(obj)):
+            elif isinstance(obj, Instance) and (obj.kind == "dict" or self._definitions.is_record(obj)):
                 queue += [w.resolve(v) for v in obj.attrs.values()]
 
     def _withdraw(self, keys: Iterable[int]) -> None:
         for key in keys:
             for _, site in self._calls[key].way:
-                self.m.witness.withdraw(events.OutputMeasured, site)
+                self._witness.withdraw(events.OutputMeasured, site)
 
 
 def _depends_on_mode(obj: Instance) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.python.calls import Calls
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.outcome import Results
@@ -25,10 +26,14 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 
 _DERIVE = Op(saves="", copies=True)
@@ -37,8 +42,12 @@ _DERIVE = Op(saves="", copies=True)
 class Functional:
     """Calls what ``torch.func`` is given."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _calls: Calls
+    _tensors: Tensors
+    _modules: Modules
+    _graphs: Graphs
+    _operations: Operations
+    _escapes: Escapes
 
     def called(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``functional_call(module, parameters, args)``: the module's forward pass with other parameters."""
@@ -48,14 +57,14 @@ class Functional:
         values = w.get(given, Sequence)
         obj = w.get(module, Instance)
         if not isinstance(module, Ref) or obj is None or obj.in_forward or others is None:
-            return self.m.escapes.call(External("torch.func.functional_call"), args, w, ctx, site)
+            return self._escapes.call(External("torch.func.functional_call"), args, w, ctx, site)
         call = Arguments([given] if values is None or values.mutable else list(values.items))
-        own = self.m.modules.groups(module, w)
-        result = joined(self.m.calls.call(module, call, w, ctx, site), w)
+        own = self._modules.groups(module, w)
+        result = joined(self._calls.call(module, call, w, ctx, site), w)
         parameters = [value for other in others for value in other]
-        for value in self.m.tensors.tensors_in([result], w):
+        for value in self._tensors.tensors_in([result], w):
             if isinstance(value, Ref):
-                self.m.graphs.replanted(value, own, parameters, w)
+                self._graphs.replanted(value, own, parameters, w)
         return result
 
     def _dicts(self, given: Value, w: World) -> list[list[Value]] | None:
@@ -70,15 +79,15 @@ class Functional:
                 return None
             tail = [other.tail] if other.tail is not None else []
             found.append([w.resolve(value) for value in (*other.items.values(), *tail)])
-        carrying = [part for part in found if {self.m.tensors.requires_grad(value, w) for value in part} - {False}]
+        carrying = [part for part in found if {self._tensors.requires_grad(value, w) for value in part} - {False}]
         return carrying or found
 
     def stacked(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``stack_module_state(models)``: new leaves, which require grad as the parameters of the models do."""
-        groups = self.m.modules.groups_in(args.get(0, "models") or NONE, w)
-        answers = {self.m.tensors.group_grad(key, w) for key in groups}
+        groups = self._modules.groups_in(args.get(0, "models") or NONE, w)
+        answers = {self._tensors.group_grad(key, w) for key in groups}
         group = Group(answers.pop() if len(answers) == 1 else None, made_at=site)
-        parameters = self.m.tensors.parameter([w.new(group).id], w, site)
+        parameters = self._tensors.parameter([w.new(group).id], w, site)
         buffers = w.new(Tensor(requires_grad=False, is_leaf=True, is_parameter=False, open=False, made_at=site))
         pair = [w.new(Mapping({}, tail)) for tail in (parameters, buffers)]
         return w.new(Sequence([*pair], [None, None], mutable=False))
@@ -89,15 +98,15 @@ class Functional:
         inner = w.get(function, Instance)
         callable_here = isinstance(function, (Function, Lambda, Bound, Partial))
         if not callable_here and (inner is None or inner.kind not in ("module", "transformed")):
-            return self.m.escapes.call(External(name), args, w, ctx, site)
+            return self._escapes.call(External(name), args, w, ctx, site)
         return w.new(Instance(name=name, kind="transformed", args=(function, *args.keywords.values())))
 
     def over(self, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call a function that one was transformed to."""
-        results = self.m.calls.call(obj.args[0], args, w, ctx, site)
+        results = self._calls.call(obj.args[0], args, w, ctx, site)
         if obj.name == "torch.func.vmap":
             for world, value in results:
-                for part in self.m.tensors.tensors_in([value], world):
+                for part in self._tensors.tensors_in([value], world):
                     if isinstance(part, Ref) and world.get(part, Tensor) is not None:
                         new: Tensor = world.write(part.id)
                         new.size, new.shape = None, None  # what it gives for each part stands for one of many
@@ -108,11 +117,11 @@ class Functional:
         """The derivatives of ``value``: they require grad if that does, and not because of what it was computed for."""
         options = len(obj.args) > 1
         given = w.resolve(args.get(0) or NONE)
-        derivative = self.m.operations.apply(_DERIVE, Arguments([value]), w, ctx, site)
+        derivative = self._operations.apply(_DERIVE, Arguments([value]), w, ctx, site)
         tensor = w.get(derivative, Tensor)
         if options or tensor is None or isinstance(w.get(value, Sequence), Sequence):
             return Unknown(("derivatives", fresh()))
-        if any(self.m.tensors.requires_grad(part, w) for part in self.m.tensors.tensors_in([given], w)):
+        if any(self._tensors.requires_grad(part, w) for part in self._tensors.tensors_in([given], w)):
             derivative = Unknown(("derivatives", fresh()))
         if isinstance(w.get(given, Mapping), Mapping):
             derivative = w.new(Mapping({}, derivative))

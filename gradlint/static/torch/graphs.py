@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import LOSS_NAME
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import key_of, ways_into
 from gradlint.static.state.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.ledger import Ledger
 
 
@@ -41,23 +43,26 @@ _FACTS = frozenset(
 class Graphs:
     """Follows graphs through values that are not known, and learns which of them are sure to be there."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self._traces: Ledger[Hashable, _Trace] = machine.ledgers.open()  #: by the key of an unknown value
-        self._own: Ledger[Hashable, int] = machine.ledgers.open()
+    _ledgers: Ledgers
+    _tensors: Tensors
+    _cuts: Cuts
+
+    def __init__(self) -> None:
+        self._traces: Ledger[Hashable, _Trace] = self._ledgers.open()  #: by the key of an unknown value
+        self._own: Ledger[Hashable, int] = self._ledgers.open()
         """By the key of the result of an unknown call, or of an item of it: its own presumed segment."""
-        self._whole: Ledger[int, int] = machine.ledgers.open()
+        self._whole: Ledger[int, int] = self._ledgers.open()
         """By the segment of an item: that of the result it is an item of."""
-        self._presumed: Ledger[int, None] = machine.ledgers.open()  #: all of those
-        self._callees: Ledger[int, Hashable] = machine.ledgers.open()  #: by the segment of a result: what was called
-        self._losses: Ledger[int, None] = machine.ledgers.open()  #: segments of results of losses, by their names
-        self._by_weights: Ledger[int, None] = machine.ledgers.open()
+        self._presumed: Ledger[int, None] = self._ledgers.open()  #: all of those
+        self._callees: Ledger[int, Hashable] = self._ledgers.open()  #: by the segment of a result: what was called
+        self._losses: Ledger[int, None] = self._ledgers.open()  #: segments of results of losses, by their names
+        self._by_weights: Ledger[int, None] = self._ledgers.open()
         """By the segment of a result: if it is there, it is because of the weights of what was called."""
-        self._trained: Ledger[Hashable, None] = machine.ledgers.open()
+        self._trained: Ledger[Hashable, None] = self._ledgers.open()
         """What was called and turned out to have weights that are trained."""
-        self._proven: Ledger[int, None] = machine.ledgers.open()
+        self._proven: Ledger[int, None] = self._ledgers.open()
         """Presumed segments of what was walked, or came from a module by its name."""
-        self._ones: Ledger[int, None] = machine.ledgers.open()
+        self._ones: Ledger[int, None] = self._ledgers.open()
         """Segments that stand for those of several values, each of which has one."""
 
     # --- following
@@ -69,8 +74,8 @@ class Graphs:
             Whether it does: a backward pass has shown that what was called has weights that are trained.
         """
         args = list(args)
-        given = self.m.tensors.tensors_in([*args, callee], w)
-        calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in given))
+        given = self._tensors.tensors_in([*args, callee], w)
+        calls = frozenset[int]().union(*(self.outputs_behind(v, w) for v in given))
         if w.grad is not False:
             before = frozenset[int]().union(*(self.reached(v, w) for v in given))
             own = self._own[result.key] = fresh()
@@ -81,7 +86,7 @@ class Graphs:
                 self._proven[own] = None
             if LOSS_NAME.search(method or getattr(callee, "hint", "")):
                 self._losses[own] = None
-            elif w.grad and not before and not any(self.m.cuts.carries(v, w, presume_data=True) for v in args):
+            elif w.grad and not before and not any(self._cuts.carries(v, w, presume_data=True) for v in args):
                 self._by_weights[own] = None
                 return self._callees[own] in self._trained
         elif calls:
@@ -166,12 +171,20 @@ class Graphs:
 
     def of_known(self, value: Value, w: World) -> frozenset[int]:
         """The segments of the tensors in ``value``, without presumed ones."""
-        tensors = (w.get(part, Tensor) for part in self.m.tensors.tensors_in([value], w))
+        tensors = (w.get(part, Tensor) for part in self._tensors.tensors_in([value], w))
         return frozenset[int]().union(*(tensor.segments for tensor in tensors if tensor is not None))
 
     def calls(self, key: Hashable, w: World) -> frozenset[int]:
         """The calls of modules whose outputs an unknown value was computed from."""
         return self._of_key(key, w).calls
+
+    def outputs_behind(self, value: Value, w: World) -> frozenset[int]:
+        """The calls whose outputs a value was computed from."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return tensor.calls
+        return self.calls(value.key, w) if isinstance(value, Unknown) else frozenset()
 
     def callees(self, value: Value, w: World) -> frozenset[Hashable]:
         """What unknown callables made the values that one was computed from."""
@@ -191,7 +204,7 @@ class Graphs:
         if found is not None:
             return found
         if isinstance(key, Ref):
-            return _Trace(self.reached(key, w), self.m.evaluation.calls(key, w))
+            return _Trace(self.reached(key, w), self.outputs_behind(key, w))
         if not isinstance(key, tuple) or len(key) < 2:
             return _NOTHING
         if key[0] == "attribute" and key[-1] in _FACTS:
@@ -252,13 +265,13 @@ class Graphs:
         new.deps -= own
         for value in parameters:
             other = w.get(w.resolve(value), Tensor)
-            new.deps |= self.m.tensors.deps(value, w)
+            new.deps |= self._tensors.deps(value, w)
             new.open = new.open or other is None or other.open
             if other is not None:
                 new.segments |= other.segments
                 new.doubtful |= other.doubtful
                 new.reaches |= other.reaches
-        answers = {self.m.tensors.requires_grad(value, w) for value in parameters}
+        answers = {self._tensors.requires_grad(value, w) for value in parameters}
         new.requires_grad = new.requires_grad if answers == {True} else None
 
     # --- one of many

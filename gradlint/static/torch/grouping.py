@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import holds_parameters, names_parameter
 from gradlint.static.state.values import Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.world import World
 
 _HOLDERS = ("optimizer", "parameters")
@@ -18,8 +18,24 @@ _HOLDERS = ("optimizer", "parameters")
 class Grouping:
     """Takes parameters out of the groups of their layers."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _tensors: Tensors
+
+    def others(self, groups: frozenset[int], opaque: bool, w: World) -> set[int]:
+        """The groups that may hold the same parameters, where it is not known what these or those hold.
+
+        A deep copy holds none of its original's, nor that any of the copy's.
+        """
+        members = [group for key in groups if isinstance(group := w.find(key), Group)]
+        apart = groups.union(*(group.beside for group in members if group.copied))
+        return {
+            key
+            for key, obj in w.heap.items()
+            if isinstance(obj, Group)
+            and key not in apart
+            and (opaque or obj.opaque)
+            and obj.touched
+            and not (obj.copied and obj.beside & groups)
+        }
 
     def parameter_inside(self, value: Unknown, w: World) -> Ref | None:
         """The parameter that an unknown value is: ``resnet.layer4[0].conv1.weight`` of a library's or a given model.
@@ -37,14 +53,14 @@ class Grouping:
         if isinstance(held, Ref):
             return held
         of_library = "." in obj.name
-        given = obj.cls is None and not of_library and self.m.tensors.is_given(obj.groups, w)
+        given = obj.cls is None and not of_library and self._tensors.is_given(obj.groups, w)
         if not given and not holds_parameters(obj.name):
             return None
         groups = [group for key in sorted(obj.groups) if isinstance(group := w.find(key), Group)]
         if owner is None or not groups:
             return None
         member = self._member(groups[0], obj.groups, w)
-        parameter = self.m.tensors.parameter([member], w, obj.made_at, obj.device)
+        parameter = self._tensors.parameter([member], w, obj.made_at, obj.device)
         w.write(owner.id).attrs[name] = parameter
         return parameter
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.provenance import owner_of
@@ -23,10 +25,11 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.operations import Operations
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _MODULE, _HOOK = "<module>", "<hook>"
 _OUTPUT = Op(activation="clears", saves="other")
@@ -37,8 +40,10 @@ _MAX_ENDS = 3
 class Hooks:
     """Remembers the forward hooks of modules, and calls them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _whole: Wholeness
+    _calls: Calls
+    _modules: Modules
+    _operations: Operations
 
     def registered(self, receiver: Value, args: Arguments, w: World, site: Site) -> Value:
         """``module.register_forward_hook(hook)``; a part of a module whose inside is not known is called with it."""
@@ -78,7 +83,7 @@ class Hooks:
             obj = world.get(module, Instance)
             some = [(world, value)]
             if obj is not None and obj.hooks:
-                with self.m.whole.partly():
+                with self._whole.partly():
                     for hook in obj.hooks[:_MAX_HOOKS]:
                         some = self._each(hook, module, args, some, ctx.at(site, "hook"), site)
             ends += some
@@ -90,10 +95,10 @@ class Hooks:
             inputs, output = list(args.positional), value
             if hook.inside:  # what a part is given, and gives, is not what the model does
                 inputs = [Unknown(("input", site))]
-                groups = self.m.modules.groups(module, world)
-                output = self.m.operations.apply(_OUTPUT, args, world, ctx, site, parameters=groups)
+                groups = self._modules.groups(module, world)
+                output = self._operations.apply(_OUTPUT, args, world, ctx, site, parameters=groups)
             given = world.new(Sequence(inputs, [None] * len(inputs), mutable=False))
-            for end, returned in self.m.calls.call(hook.function, Arguments([module, given, output]), world, ctx, site):
+            for end, returned in self._calls.call(hook.function, Arguments([module, given, output]), world, ctx, site):
                 results.append((end, value if hook.inside or end.resolve(returned) == NONE else returned))
         return reduce_results(results, _MAX_ENDS)
 

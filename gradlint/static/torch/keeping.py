@@ -9,14 +9,18 @@ import libcst as cst
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import reachable
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.sameness import newest
 from gradlint.static.state.values import Const, Frame, Instance, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
-from gradlint.static.torch.escapes import reachable
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.context import Context
     from gradlint.static.state.ledger import Ledger
 
@@ -26,16 +30,21 @@ _GIVEN = 0  #: stands for the segments of a value of which none are known
 class Keeping:
     """Tells where a graph is kept that is spent, or that nothing walks."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self._retained: Ledger[int, set[Site]] = machine.ledgers.open()  #: where backward passes retained a segment
-        self._kept_in: Ledger[int, tuple[Site, int]] = machine.ledgers.open()
+    _ledgers: Ledgers
+    _witness: Witness
+    _tensors: Tensors
+    _graphs: Graphs
+    _evaluation: Evaluation
+
+    def __init__(self) -> None:
+        self._retained: Ledger[int, set[Site]] = self._ledgers.open()  #: where backward passes retained a segment
+        self._kept_in: Ledger[int, tuple[Site, int]] = self._ledgers.open()
         """By a segment, where its graph was kept, and when."""
-        self._kept_whole: Ledger[int, set[Site]] = machine.ledgers.open()
+        self._kept_whole: Ledger[int, set[Site]] = self._ledgers.open()
         """By a segment that was walked and retained, where it was kept as if nothing would walk it again."""
-        self._idle: Ledger[int, set[Site]] = machine.ledgers.open()
+        self._idle: Ledger[int, set[Site]] = self._ledgers.open()
         """By a segment that nothing has walked, where it was kept."""
-        self._behind: Ledger[int, frozenset[int]] = machine.ledgers.open()
+        self._behind: Ledger[int, frozenset[int]] = self._ledgers.open()
         """By a segment of a gradient: those of what was derived."""
 
     # --- retaining
@@ -43,7 +52,7 @@ class Keeping:
     def derived(self, result: Ref, value: Value, w: World) -> None:
         """``result`` is the gradient of a value, with a graph of its own: it holds that of the value as well."""
         own = max(w.write(result.id).segments)
-        self._behind[own] = self._behind.get(own, frozenset()) | (self.m.graphs.reached(value, w) or {_GIVEN})
+        self._behind[own] = self._behind.get(own, frozenset()) | (self._graphs.reached(value, w) or {_GIVEN})
 
     def _held(self, segments: Iterable[int]) -> frozenset[int]:
         """Segments, and those of what was derived for them."""
@@ -57,7 +66,7 @@ class Keeping:
 
     def retained(self, root: Value, w: World, ctx: Context, site: Site) -> None:
         """A backward pass with ``retain_graph=True``, and not with ``create_graph``, walked from ``root``."""
-        reached = self.m.graphs.reached(root, w)
+        reached = self._graphs.reached(root, w)
         segments = self._held(reached)
         for key in segments:
             segment = w.find(key)
@@ -67,24 +76,24 @@ class Keeping:
                 new.walked_at = site if key in reached and not new.freed else new.walked_at
         if not segments or _GIVEN in segments:
             # The graph of a value that was given may be walked again by the giver.
-            self.m.witness.withdraw(events.GraphRetained, site)
+            self._witness.withdraw(events.GraphRetained, site)
             return
         for key in segments:
             self._retained.setdefault(key, set()).add(site)
-        self.m.witness.send(events.GraphRetained(site=site), w, ctx)
+        self._witness.send(events.GraphRetained(site=site), w, ctx)
 
     # --- walking
 
     def walks(self, root: Value, w: World, *, certain: bool = True) -> None:
         """A backward pass walks from ``root``, or may: what was retained of its graph was needed."""
         kept: dict[Site, int] = {}
-        for key in self.m.graphs.reached(root, w):
+        for key in self._graphs.reached(root, w):
             segment = w.find(key)
             retained = self._retained.get(key, set())
             for site in retained & segment.retained_at if isinstance(segment, Segment) else retained:
-                self.m.witness.withdraw(events.GraphRetained, site)
+                self._witness.withdraw(events.GraphRetained, site)
             while self._kept_whole.get(key):
-                self.m.witness.withdraw(events.ValueKept, self._kept_whole[key].pop())
+                self._witness.withdraw(events.ValueKept, self._kept_whole[key].pop())
             self._used(key)
             if key in self._kept_in:
                 site, iteration = self._kept_in[key]
@@ -92,14 +101,14 @@ class Keeping:
                 # this raises.
                 several = kept.setdefault(site, iteration) != iteration
                 freed = isinstance(segment, Segment) and segment.presumed and segment.freed
-                if several or (certain and freed and self.m.graphs.made(key) >= iteration):
-                    self.m.witness.withdraw(events.ValueKept, site)
+                if several or (certain and freed and self._graphs.made(key) >= iteration):
+                    self._witness.withdraw(events.ValueKept, site)
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
         """Values left the code that is followed: their graphs may be walked there."""
         values = list(values)
         if self._retained:
-            for value in self.m.tensors.tensors_in(values, w):
+            for value in self._tensors.tensors_in(values, w):
                 self.walks(value, w, certain=False)
         if self._idle:
             held = [obj for key in reachable(values, w) if isinstance(obj := w.find(key), Tensor)]
@@ -109,7 +118,7 @@ class Keeping:
     def _used(self, segment: int) -> None:
         """A graph that is kept is walked after all, or may be."""
         while sites := self._idle.get(segment):
-            self.m.witness.withdraw(events.GraphKept, sites.pop())
+            self._witness.withdraw(events.GraphKept, sites.pop())
 
     # --- totals and lists
 
@@ -129,9 +138,9 @@ class Keeping:
         """
         held = w.resolve(held)
         age = w.age(held) if isinstance(held, Ref) else newest(held.key) if isinstance(held, Unknown) else ctx.iteration
-        if age < ctx.iteration and not self.m.witness.muted:
+        if age < ctx.iteration and not self._witness.muted:
             if whole:
-                self.m.evaluation.measured([value], False, w, ctx, likely=True)
+                self._evaluation.measured([value], False, w, ctx, likely=True)
             frame = w.find(ctx.frame)
             own = isinstance(frame, Frame) and type(target) is cst.Name and target.value in frame.vars
             tensor = w.get(held, Tensor)
@@ -148,14 +157,14 @@ class Keeping:
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
         """A value is about to be put into a list that may hold those of earlier iterations, put in at the same site."""
         sequence = w.get(ref, Sequence)
-        if w.age(ref) >= ctx.iteration or sequence is None or self.m.witness.muted:
+        if w.age(ref) >= ctx.iteration or sequence is None or self._witness.muted:
             return
         held = [item for item, where in zip(sequence.items, sequence.sites, strict=False) if where == site]
         if sequence.tail is not None and sequence.tail_site == site:
             held.append(sequence.tail)
         own = self._is_own(ref, w, ctx)
-        if self.m.tensors.has_parts(w.get(w.resolve(value), Object)):
-            self._kept(self.m.tensors.tensors_in(held, w), value, "parts", own, w.age(ref), w, ctx, site)
+        if self._tensors.has_parts(w.get(w.resolve(value), Object)):
+            self._kept(self._tensors.tensors_in(held, w), value, "parts", own, w.age(ref), w, ctx, site)
         else:
             self._kept(held, value, "list", own, w.age(ref), w, ctx, site)
 
@@ -178,40 +187,40 @@ class Keeping:
         site: Site,
     ) -> None:
         """A value is kept beside others, in a total or list that is there ``since`` then."""
-        if not self.m.witness.listened(events.ValueKept):
+        if not self._witness.listened(events.ValueKept):
             return
         walked_at = None
         for old in held:
-            if self.m.graphs.carries(old, w):
+            if self._graphs.carries(old, w):
                 walked_at = self._walked_before(old, since, w, ctx, site) or walked_at
         event = events.ValueKept(
             site=site,
-            value=self.m.tensors.view_of(value, w),
+            value=self._tensors.view_of(value, w),
             where=where,
             spent=known(walked_at is not None),
             walked_at=walked_at,
         )
-        for part in self.m.tensors.tensors_in([value], w):
-            self._kept_in |= dict.fromkeys(self.m.graphs.reached(part, w), (site, ctx.iteration))
+        for part in self._tensors.tensors_in([value], w):
+            self._kept_in |= dict.fromkeys(self._graphs.reached(part, w), (site, ctx.iteration))
         if held:
-            self.m.witness.send(event, w, ctx)
+            self._witness.send(event, w, ctx)
         kept = [*held, value]
         idle = own and walked_at is None and not ctx.in_forward and self._is_loss(value, w, ctx)
         if held and idle and all(self._is_idle(each, w) for each in kept):
-            for key in frozenset[int]().union(*(self.m.graphs.reached(each, w) for each in kept)):
+            for key in frozenset[int]().union(*(self._graphs.reached(each, w) for each in kept)):
                 self._idle.setdefault(key, set()).add(site)
-            self.m.witness.send(events.GraphKept(site=site, where=where), w, ctx)
+            self._witness.send(events.GraphKept(site=site, where=where), w, ctx)
 
     def _walked_before(self, old: Value, since: int, w: World, ctx: Context, site: Site) -> Site | None:
         """Where the graph was walked of a value that an earlier iteration kept at ``site``.
 
         A value that is one of several has one of their graphs: it was walked if all of them were.
         """
-        reached = [key for key in sorted(self.m.graphs.reached(old, w)) if self.m.graphs.is_there(key)]
+        reached = [key for key in sorted(self._graphs.reached(old, w)) if self._graphs.is_there(key)]
         walked = {key: place for key in reached if (place := self._walked_at(key, since, w, ctx)) is not None}
-        undoubted = self.m.graphs.undoubted(old, w)
+        undoubted = self._graphs.undoubted(old, w)
         sure = [key for key in walked if key in undoubted]
-        if not sure and len(walked) == len(reached) and self.m.tensors.requires_grad(old, w):
+        if not sure and len(walked) == len(reached) and self._tensors.requires_grad(old, w):
             sure = reached
         if not sure:
             return None
@@ -223,7 +232,7 @@ class Keeping:
     def _walked_at(self, key: int, since: int, w: World, ctx: Context) -> Site | None:
         """Where a segment that was made before this iteration was walked, for what is there ``since`` then."""
         segment = w.find(key)
-        if self.m.graphs.made(key) >= ctx.iteration or not isinstance(segment, Segment):
+        if self._graphs.made(key) >= ctx.iteration or not isinstance(segment, Segment):
             return None
         if segment.stamp < since and not any(max(since, key) < start for start in ctx.around):
             return None  # it came with what is kept, in a total or list that an iteration around begins anew
@@ -234,13 +243,13 @@ class Keeping:
         tensor = w.get(w.resolve(value), Tensor)
         if tensor is None or tensor.size != "one":
             return False
-        return min(self.m.graphs.reached(value, w), default=0) >= ctx.iteration
+        return min(self._graphs.reached(value, w), default=0) >= ctx.iteration
 
     def _is_idle(self, value: Value, w: World) -> bool:
         """Whether a value is sure to hold a graph that nothing has walked."""
-        if w.grad is not True or not (self.m.tensors.requires_grad(value, w) or self.m.tensors.is_output(value, w)):
+        if w.grad is not True or not (self._tensors.requires_grad(value, w) or self._tensors.is_output(value, w)):
             return False
-        segments = [segment for key in self.m.graphs.reached(value, w) if isinstance(segment := w.find(key), Segment)]
+        segments = [segment for key in self._graphs.reached(value, w) if isinstance(segment := w.find(key), Segment)]
         return bool(segments) and not any(segment.freed or segment.walked_at for segment in segments)
 
 

@@ -6,16 +6,22 @@ import itertools
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Layer, Op
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.collections import Collections
 from gradlint.static.python.domain import Index, Items
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.values import NONE, Choice, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.ownership import Ownership
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _MORE = "<more>"  #: where, among its members, a container may hold others
 _LAST = "<last>"  #: the member that is known to be the last, though not at which place
@@ -26,8 +32,13 @@ _UNKNOWN_LAYERS = Op(activation="unknown", saves="other")
 class LayerContainers:
     """Knows what containers of layers hold, and hands through them what they are called with."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _choices: Choices
+    _calls: Calls
+    _collections: Collections
+    _modules: Modules
+    _ownership: Ownership
+    _operations: Operations
+    _construction: Construction
 
     # --- what they hold
 
@@ -35,8 +46,8 @@ class LayerContainers:
         """Put the modules given to a container into it."""
         self._put_in(ref, layer, args, w, ctx, site)
         container = w.write(ref.id)
-        for child in list(self.m.modules.children(container, w)):
-            self.m.construction.held(child, container, w)
+        for child in list(self._modules.children(container, w)):
+            self._construction.held(child, container, w)
 
     def _put_in(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         obj = w.write(ref.id)
@@ -49,7 +60,7 @@ class LayerContainers:
             return
         values, more, last = [*args.positional, *args.unpacked], args.open, args.last
         if layer.container == "list":
-            items = self.m.collections.iterate(first, w, ctx, site)
+            items = self._collections.iterate(first, w, ctx, site)
             values = items.known if items.known is not None else []
             more = items.known is None and first != NONE
             if more:
@@ -65,9 +76,9 @@ class LayerContainers:
     def _wrapped(self, value: Value, w: World, site: Site) -> Value:
         """What a wrapper is given, which can only be a module."""
         if isinstance(value, Unknown):
-            return self.m.modules.taken_for_one(value, w, site)
+            return self._modules.taken_for_one(value, w, site)
         if isinstance(value, Ref):
-            self.m.modules.recognised(value, w, site)
+            self._modules.recognised(value, w, site)
         return value
 
     def _put_in_named(self, obj: Instance, layer: Layer, given: Value, w: World) -> None:
@@ -90,7 +101,7 @@ class LayerContainers:
 
     def update(self, owner: Ref, layer: Layer, given: Value, w: World, site: Site) -> None:
         """``module_dict.update(modules)``."""
-        self.m.ownership.placed(owner, given, w, site)
+        self._ownership.placed(owner, given, w, site)
         self._put_in_named(w.write(owner.id), layer, given, w)
 
     def _put_aside(self, obj: Instance, value: Value, w: World) -> None:
@@ -98,8 +109,8 @@ class LayerContainers:
         others = obj.attrs.get(_OTHERS)
         if others is None:
             obj.attrs[_OTHERS] = value
-        elif not self.m.collections.is_another(others, value, w):
-            obj.attrs[_OTHERS] = self.m.choices.either(others, value, w)
+        elif not self._collections.is_another(others, value, w):
+            obj.attrs[_OTHERS] = self._choices.either(others, value, w)
 
     def named(self, obj: Instance, w: World) -> Mapping:
         """What a ``ModuleDict`` holds, as a dict."""
@@ -114,7 +125,7 @@ class LayerContainers:
     def iterate(self, obj: Instance, w: World) -> Items | None:
         """What a loop over a container gives; None if it is none, or nothing is known of what it holds."""
         kind = obj.layer.container if obj.layer is not None else ""
-        never = self.m.collections.never
+        never = self._collections.never
         if kind in ("sequential", "list") and not is_open(obj):
             return Items([w.resolve(obj.attrs[name]) for name in _members(obj, w)], never)
         if kind in ("sequential", "list"):
@@ -147,7 +158,7 @@ class LayerContainers:
             return w.resolve(value)
         for name in names:
             held = w.resolve(obj.attrs[name])
-            value = held if value is None else self.m.choices.either(value, held, w)
+            value = held if value is None else self._choices.either(value, held, w)
         return value
 
     def set_item(self, owner: Ref, obj: Instance, index: Index, value: Value, w: World, site: Site) -> None:
@@ -155,7 +166,7 @@ class LayerContainers:
         container = obj.layer.container if obj.layer is not None else ""
         if not container or not (isinstance(index, Const) or container == "dict"):
             return
-        self.m.ownership.placed(owner, w.resolve(value), w, site)
+        self._ownership.placed(owner, w.resolve(value), w, site)
         new = w.write(owner.id)
         if not isinstance(index, Const):
             self._put_aside(new, value, w)
@@ -196,10 +207,10 @@ class LayerContainers:
             return
         added = [args.get(0) or NONE]
         if name != "append":
-            items = self.m.collections.iterate(added[0], w, ctx, site)
+            items = self._collections.iterate(added[0], w, ctx, site)
             added = items.known if items.known is not None else [items.element(w, ctx)]
         for value in added:
-            self.m.construction.held(w.resolve(value), new, w)
+            self._construction.held(w.resolve(value), new, w)
             if not ctx.peeled or len(new.attrs) <= 3:
                 new.attrs[_unused(new)] = value
             if ctx.peeled:  # the loop goes on
@@ -208,7 +219,7 @@ class LayerContainers:
 
     def _insert(self, new: Instance, args: Arguments, w: World) -> None:
         place, value = w.resolve(args.get(0, "index") or NONE), args.get(1, "module") or NONE
-        self.m.construction.held(w.resolve(value), new, w)
+        self._construction.held(w.resolve(value), new, w)
         name = _unused(new)
         if is_open(new) or not isinstance(place, Const) or not isinstance(place.value, int):
             new.attrs[name] = value
@@ -224,9 +235,7 @@ class LayerContainers:
         """``sequential(x)``: through one layer after the other, as far as they are known."""
         if not is_open(obj):
             return self._chain([obj.attrs[name] for name in _members(obj, w)], args, w, ctx, site)
-        value = self.m.operations.apply(
-            _UNKNOWN_LAYERS, args, w, ctx, site, parameters=self.m.modules.groups(callee, w)
-        )
+        value = self._operations.apply(_UNKNOWN_LAYERS, args, w, ctx, site, parameters=self._modules.groups(callee, w))
         self._through_more(value, w)
         last = _ending(obj, w)
         return [(w, value)] if last is None else self._chain([last], Arguments([value]), w, ctx, site)
@@ -236,7 +245,7 @@ class LayerContainers:
         for number, child in enumerate(layers):
             here = ctx.at(site, number)
             child = w.resolve(child)
-            value = joined(self.m.calls.call(child, Arguments([value]), w, here, site), w)
+            value = joined(self._calls.call(child, Arguments([value]), w, here, site), w)
             layer, tensor = w.get(child, Instance), w.get(value, Tensor)
             if layer is not None and tensor is not None and tensor.activation_at == site and isinstance(value, Ref):
                 w.write(value.id).activation_at = layer.made_at

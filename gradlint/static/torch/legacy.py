@@ -10,13 +10,15 @@ from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.guesses import EPSILON_NAME
 from gradlint.static.knowledge.torch_table import DEPRECATED_INITS, SOFTMAX_DIMS
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Const, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _SMALL = 0.1
 
@@ -24,8 +26,11 @@ _SMALL = 0.1
 class Legacy:
     """Tells of calls of torch that are written in a way that should be another."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _witness: Witness
+    _tensors: Tensors
+    _evaluation: Evaluation
+
+    def __init__(self) -> None:
         self._entropies: set[Site] = set()  #: logarithms that are multiplied by the probabilities themselves
 
     def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
@@ -38,7 +43,7 @@ class Legacy:
             given = dim is not None and w.resolve(dim) != NONE
             shown = name.replace("torch.nn.functional", "F").replace("torch.nn", "nn")
             fact = unknown() if args.open and not given else known(given)
-            self.m.witness.send(events.SoftmaxCalled(site=site, function=shown, dim_given=fact), w, ctx)
+            self._witness.send(events.SoftmaxCalled(site=site, function=shown, dim_given=fact), w, ctx)
         elif name == "torch.log" and args.positional:
             self.logarithm(args.positional[0], w, ctx, site)
         elif name == "torch.autograd.Variable":
@@ -52,7 +57,7 @@ class Legacy:
             self._send("volatile", "Variable(…, volatile=…)", "with torch.no_grad():", w, ctx, site)
             return
         value = args.get(0, "data")
-        detached = unknown() if value is None else self.m.tensors.view_of(w.resolve(value), w).requires_grad
+        detached = unknown() if value is None else self._tensors.view_of(w.resolve(value), w).requires_grad
         self._send("variable", "Variable(…)", "the tensor itself", w, ctx, site, detached)
 
     def indexed(self, tensor: Tensor, index: object, w: World, ctx: Context, site: Site) -> bool:
@@ -61,7 +66,7 @@ class Legacy:
         if not isinstance(base, Tensor) or index != Const(0) or (base.is_leaf and base.shape):
             return False
         if tensor.size == "one" and tensor.data_of is not None:
-            self.m.evaluation.measured([Ref(tensor.data_of)], False, w, ctx)
+            self._evaluation.measured([Ref(tensor.data_of)], False, w, ctx)
             self._send("index", ".data[0]", ".item()", w, ctx, site, taken_at=tensor.data_at)
         return tensor.size == "one"
 
@@ -93,7 +98,7 @@ class Legacy:
         event = events.DeprecatedUsed(
             site=site, kind=kind, name=name, instead=instead, detached=detached, taken_at=taken_at
         )
-        self.m.witness.send(event, w, ctx)
+        self._witness.send(event, w, ctx)
 
     # --- the logarithm of a softmax
 
@@ -105,10 +110,10 @@ class Legacy:
         activation = tensor.nudged or tensor.activation
         event = events.LogTaken(
             site=site,
-            input=self.m.tensors.view_of(value, w),
+            input=self._tensors.view_of(value, w),
             activation=unknown() if activation is None else known(activation),
         )
-        self.m.witness.send(event, w, ctx)
+        self._witness.send(event, w, ctx)
 
     def multiplied(self, node: cst.BinaryOperation, ctx: Context) -> None:
         """``p * torch.log(p + eps)``, an entropy: what is lost of small probabilities makes no difference there."""

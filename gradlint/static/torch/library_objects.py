@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from gradlint.static.knowledge.torch_libraries import heads, is_part
 from gradlint.static.knowledge.torch_table import GIVES, GIVES_ITSELF, GIVES_SEVERAL, is_estimator
-from gradlint.static.state.values import Sequence, Unknown, Value
+from gradlint.static.state.values import Instance, Ref, Sequence, Unknown, Value
 from gradlint.static.state.world import World, fresh
 
 
@@ -49,4 +50,18 @@ def is_itself(method: str) -> bool:
     return method in GIVES_ITSELF
 
 
-__all__ = ["class_of", "is_itself", "made_by"]
+def part_of(value: Unknown, w: World) -> tuple[Instance, str] | None:
+    """The library's model that something unknown is a part of, and the attribute under which that has it."""
+    key = value.key
+    while isinstance(key, tuple) and len(key) == 3 and (key[0] in ("item", "element") or key[2] == "_modules"):
+        key = key[2] if key[0] == "element" else key[1]
+    if isinstance(key, Ref):
+        owner = w.get(key, Instance)
+        return (owner, "") if owner is not None and owner.opaque and heads(owner.name) else None
+    if not isinstance(key, tuple) or key[0] != "attribute" or not isinstance(key[1], Ref):
+        return None
+    owner = w.get(key[1], Instance)
+    return (owner, key[2]) if owner is not None and owner.opaque and is_part(owner.name, key[2]) else None
+
+
+__all__ = ["class_of", "is_itself", "made_by", "part_of"]

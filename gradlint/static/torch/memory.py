@@ -10,6 +10,8 @@ from gradlint import events
 from gradlint.facts import FALSE, TRUE, known, unknown
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import METHODS
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import is_numpys
 from gradlint.static.state.values import (
     Frame,
@@ -25,12 +27,13 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.slices import WHOLE, Place, place_of
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.context import Context
     from gradlint.static.state.ledger import Ledger
     from gradlint.static.state.outcome import Results
@@ -65,28 +68,23 @@ def _held(w: World, ctx: Context) -> Iterator[Value]:
 class Memory:
     """Knows what shares storage with what."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _ledgers: Ledgers
+    _witness: Witness
+    _tensors: Tensors
+    _graphs: Graphs
+
+    def __init__(self) -> None:
         self._arrays: dict[
             Hashable, tuple[int, ...]
         ] = {}  #: tensors by the identity of the arrays that share with them
-        self._slices: Ledger[Hashable, tuple[Hashable, Place]] = machine.ledgers.open()
+        self._slices: Ledger[Hashable, tuple[Hashable, Place]] = self._ledgers.open()
         """By the identity of a part of an array: that array, and which part."""
-        self._parts: Ledger[Hashable, tuple[tuple[Place, int], ...]] = machine.ledgers.open()
+        self._parts: Ledger[Hashable, tuple[tuple[Place, int], ...]] = self._ledgers.open()
         """By the identity of an array: tensors that share a part of it with it, and which."""
         self._saved: set[int] = set()  #: storages that some backward pass needed, in any world
         self._from_numpy: set[int] = set()
         self._amended: set[Site] = set()
         self._adjusted: set[Site] = set()  #: the same of a part of them
-
-    def root(self, key: int, w: World) -> int:
-        """The tensor whose storage the tensor ``key`` uses."""
-        for _ in range(8):
-            tensor = w.find(key)
-            if not isinstance(tensor, Tensor) or tensor.base is None:
-                break
-            key = tensor.base
-        return key
 
     # --- what a backward pass will need
 
@@ -100,7 +98,7 @@ class Memory:
         result = w.get(ref, Tensor)
         kept = set()
         if op.saves != "output":
-            kept |= {self.root(v.id, w) for v in self._kept(inputs, parameters, w)}
+            kept |= {self._tensors.root(v.id, w) for v in self._kept(inputs, parameters, w)}
         if op.saves != "input":
             kept.add(ref.id)
         for key in result.segments - before if result is not None else ():
@@ -111,15 +109,15 @@ class Memory:
     def _perhaps_saved(self, inputs: list[Value], ref: Ref, w: World) -> None:
         """What an operation keeps is not known."""
         result = w.get(ref, Tensor)
-        if result is None or not self.m.witness.listened(events.DataWritten):
+        if result is None or not self._witness.listened(events.DataWritten):
             return
-        given = frozenset(self.root(v.id, w) for v in inputs if isinstance(v, Ref))
+        given = frozenset(self._tensors.root(v.id, w) for v in inputs if isinstance(v, Ref))
         for key in result.segments.difference(*(t.segments for t in (w.get(v, Tensor) for v in inputs) if t)):
             w.write(key).perhaps_saved = given | {ref.id}
 
     def is_needed(self, key: int, w: World) -> bool:
         """Whether the backward pass of a graph that is still there needs this storage, as far as is known."""
-        root = self.root(key, w)
+        root = self._tensors.root(key, w)
         return any(
             isinstance(segment, Segment) and segment.freed is not True and root in segment.saved | segment.perhaps_saved
             for segment in w.heap.values()
@@ -135,7 +133,7 @@ class Memory:
                 other = w.get(w.resolve(one), Tensor)
                 if other is not None and other.segments & tensor.segments:
                     return False
-                if isinstance(one, Unknown) and (one.deps & tensor.deps or self.m.graphs.reached(one, w)):
+                if isinstance(one, Unknown) and (one.deps & tensor.deps or self._graphs.reached(one, w)):
                     return False
         return True
 
@@ -144,7 +142,7 @@ class Memory:
         tensor = w.find(key)
         if not isinstance(tensor, Tensor) or tensor.groups or (tensor.is_leaf is not False and not tensor.recorded):
             return False
-        root = self.root(key, w)
+        root = self._tensors.root(key, w)
         if any(isinstance(s, Segment) and root in s.saved | s.perhaps_saved for s in w.heap.values()):
             return False
         for value in _held(w, ctx):
@@ -152,13 +150,18 @@ class Memory:
                 other = w.get(one, Tensor)
                 if isinstance(one, Unknown) and one.deps & tensor.deps:
                     return False
-                if isinstance(one, Ref) and other is not None and other.data_of != key and self.root(one.id, w) == root:
+                if (
+                    isinstance(one, Ref)
+                    and other is not None
+                    and other.data_of != key
+                    and self._tensors.root(one.id, w) == root
+                ):
                     return False
         return True
 
     def _kept(self, inputs: list[Value], parameters: bool, w: World) -> list[Ref]:
         """The inputs that are needed: each factor only where another one requires grad."""
-        needed = [self.m.tensors.presumed(v, w) is True for v in inputs]
+        needed = [self._tensors.presumed(v, w) is True for v in inputs]
         kept = []
         for number, value in enumerate(inputs):
             others = parameters or any(needed[:number] + needed[number + 1 :])
@@ -172,7 +175,7 @@ class Memory:
         tensor = w.get(result, Tensor)
         if tensor is None or not isinstance(result, Ref) or not isinstance(value, Ref) or result == value:
             return
-        root = self.root(value.id, w)
+        root = self._tensors.root(value.id, w)
         w.write(result.id).base = root
         for key in tensor.segments:
             segment = w.find(key)
@@ -191,16 +194,16 @@ class Memory:
         """The values of a tensor change where autograd sees it."""
         if how in _UNCHECKED:
             return
-        tensors = self.m.tensors
+        tensors = self._tensors
         tensor = w.find(key)
-        root = self.root(key, w)
+        root = self._tensors.root(key, w)
         owner = w.find(root)
         if not isinstance(tensor, Tensor) or not isinstance(owner, Tensor):
             return
         target = root if owner.groups and tensors.requires_grad(Ref(key), w) else key
         mode = tensors.mode(w)
         view = tensors.view_of(Ref(target), w)
-        self.m.witness.send(events.ChangedInPlace(site=site, tensor=view, how=how, grad_enabled=mode), w, ctx)
+        self._witness.send(events.ChangedInPlace(site=site, tensor=view, how=how, grad_enabled=mode), w, ctx)
         if not owner.groups:
             self.spoil(root, how, w, site)
         op = METHODS.get(how)
@@ -228,16 +231,16 @@ class Memory:
                 continue
             result = Ref(segment.result) if segment.result is not None else None
             made = w.get(result, Tensor) if result is not None else None
-            if result is None or made is None or self.m.tensors.presumed(result, w) is not True:
+            if result is None or made is None or self._tensors.presumed(result, w) is not True:
                 continue
             event = events.SavedTensorChanged(
                 site=site,
-                tensor=self.m.tensors.view_of(result, w),
+                tensor=self._tensors.view_of(result, w),
                 noticed=_NOTICED.get(segment.spoilt_by, TRUE),
                 saved_at=made.made_at,
                 changed_at=segment.spoilt_at,
             )
-            self.m.witness.send(event, w, ctx, alternative=segment.spoilt_at)
+            self._witness.send(event, w, ctx, alternative=segment.spoilt_at)
 
     def handed_on(self, results: Results, ctx: Context, site: Site) -> None:
         """A module that nothing calls gives its output: in training, a backward pass will come from there.
@@ -251,7 +254,7 @@ class Memory:
                     self.walked(tensor, w, ctx, site, alone=True)
 
     def _tensors_in(self, output: Value, w: World) -> list[Tensor]:
-        found = (w.get(value, Tensor) for value in self.m.tensors.tensors_in([output], w))
+        found = (w.get(value, Tensor) for value in self._tensors.tensors_in([output], w))
         return [tensor for tensor in found if tensor is not None]
 
     def _is_spoilt(self, tensor: Tensor, w: World) -> bool:
@@ -266,7 +269,7 @@ class Memory:
         if key is not None and isinstance(tensor, Ref):
             if from_numpy:
                 self._from_numpy.add(tensor.id)
-            root = self.root(tensor.id, w)
+            root = self._tensors.root(tensor.id, w)
             self._arrays[key] = (*self._arrays.get(key, ()), root)
             if key in self._slices:
                 whole, place = self._slices[key]
@@ -328,20 +331,20 @@ class Memory:
             return
         for value in values:
             if isinstance(value, Ref) and isinstance(w.find(value.id), Tensor):
-                key = self.root(value.id, w)
+                key = self._tensors.root(value.id, w)
                 tensor = w.find(key)
                 if isinstance(tensor, Tensor) and tensor.stale_at is not None and tensor.stale_at != site:
                     self._used(key, tensor.stale_at, site, w, ctx)
 
     def _used(self, key: int, changed: Site, site: Site, w: World, ctx: Context) -> None:
-        tensor = self.m.tensors.view_of(Ref(key), w)
+        tensor = self._tensors.view_of(Ref(key), w)
         made_for_it = tensor.is_leaf.is_true and not tensor.cut.known and not tensor.is_parameter.is_true
         drawn = isinstance(leaf := w.find(key), Tensor) and leaf.random
         adjusts = changed in self._adjusted and tensor.requires_grad.is_true
         amends = adjusts or changed in self._amended
         fills = made_for_it and not drawn and key not in self._from_numpy and not amends
         event = events.SharedMemoryChanged(site=changed, tensor=tensor, used_at=site, fresh=known(fills))
-        self.m.witness.send(event, w, ctx)
+        self._witness.send(event, w, ctx)
 
 
 def overwriting(op: Op) -> Op:

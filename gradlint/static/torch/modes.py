@@ -10,12 +10,12 @@ import libcst as cst
 
 from gradlint.static.knowledge.guesses import MODE_WORDS
 from gradlint.static.knowledge.torch_table import DROPOUTS
+from gradlint.static.python.names import Names
 from gradlint.static.state.values import Const, External, Frame, Function, Lambda, Partial, Ref, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.nodes import children
 
 if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.context import Context
 
 _DROPPING = frozenset(name.rpartition(".")[2] for name in DROPOUTS)
@@ -26,8 +26,9 @@ _NUMBERS = ("int", "float", "bool")
 class Modes:
     """Recognises conditions on the mode, and marks the numbers that are chosen by them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _names: Names
+
+    def __init__(self) -> None:
         self._asks: dict[int, bool] = {}
         self._assigned: dict[int, tuple[str, ...]] = {}
 
@@ -99,7 +100,7 @@ class Modes:
                 value = frame.vars.get(name)  # type: ignore[union-attr]
                 told = self.combined(world.resolve(value)) if value is not None else None
                 if told is not None and told is not value:
-                    self.m.names.assign(name, told, world, ctx)
+                    self._names.assign(name, told, world, ctx)
 
 
 def _is_training(node: cst.CSTNode) -> bool:

@@ -7,9 +7,14 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import MODE_METHOD_NAME
+from gradlint.static.knowledge.torch_table import METHODS_OF_MODULES
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.containers import Containers
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (
+    CHOSEN,
     NONE,
     Const,
     Group,
@@ -23,12 +28,23 @@ from gradlint.static.state.values import (
     each_of,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.torch.layer_containers import is_open
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.effects import Effects
+from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.hooks import Hooks
+from gradlint.static.torch.layer_containers import LayerContainers, is_open
+from gradlint.static.torch.module_attributes import ModuleAttributes
+from gradlint.static.torch.module_calls import ModuleCalls
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.tensors import device_of
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _PARAMETER_METHODS = frozenset(
     ["parameters", "named_parameters", "load_state_dict", "state_dict", "requires_grad_", "apply", "register_parameter"]
@@ -38,16 +54,30 @@ _PARAMETER_METHODS = frozenset(
 class ModuleMethods:
     """Calls methods of modules."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _effects: Effects
+    _choices: Choices
+    _calls: Calls
+    _containers: Containers
+    _modules: Modules
+    _ownership: Ownership
+    _evaluation: Evaluation
+    _operations: Operations
+    _hooks: Hooks
+    _construction: Construction
+    _escapes: Escapes
+    _passes: Passes
+    _layers: LayerContainers
+    _optimizers: Optimizers
+    _module_attributes: ModuleAttributes
+    _module_calls: ModuleCalls
 
     def module(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
         """Call a method that torch gives to modules."""
-        modules = self.m.modules
+        modules = self._modules
         if name in _PARAMETER_METHODS:
-            self.m.construction.kept(receiver, w)
+            self._construction.kept(receiver, w)
         if name in ("parameters", "named_parameters"):
             named = {"named": Const(True)} if name.startswith("named") else {}
             if not modules.groups(receiver, w):
@@ -57,7 +87,7 @@ class ModuleMethods:
             return w.new(Instance(kind="parameters", groups=groups, attrs=dict(named), device=device, args=whole))
         if name in ("train", "eval"):
             mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))
-            self.m.evaluation.switched(receiver, mode, w, ctx, site)
+            self._evaluation.switched(receiver, mode, w, ctx, site)
             return receiver
         if name in ("to", "cuda", "cpu"):
             self._move(receiver, name, args, w)
@@ -70,7 +100,7 @@ class ModuleMethods:
             self._apply(receiver, obj, args, w, ctx, site)
             return receiver
         if name == "zero_grad":
-            self.m.optimizers.clear(modules.groups(receiver, w), obj.opaque, w, ctx, site)
+            self._optimizers.clear(modules.groups(receiver, w), obj.opaque, w, ctx, site)
             return NONE
         if name in ("requires_grad_", "freeze", "unfreeze"):
             flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
@@ -89,59 +119,59 @@ class ModuleMethods:
             value = value or args.get(1, "tensor") or NONE
             label = str(key.value) if isinstance(key, Const) else f"<{fresh()}>"
             if obj.layer is not None and obj.layer.container == "dict":
-                self.m.layers.set_item(receiver, obj, key if isinstance(key, Const) else None, value, w, site)
+                self._layers.set_item(receiver, obj, key if isinstance(key, Const) else None, value, w, site)
                 return NONE
-            self.m.ownership.placed(receiver, w.resolve(value), w, site)
+            self._ownership.placed(receiver, w.resolve(value), w, site)
             new: Instance = w.write(receiver.id)
             new.attrs[label] = value
             if name == "register_buffer":
                 new.buffers |= {label}
-            self.m.construction.attribute_set(receiver, obj, label, w.resolve(value), w, ctx, site, registers=True)
+            self._construction.attribute_set(receiver, obj, label, w.resolve(value), w, ctx, site, registers=True)
             return NONE
         container = obj.layer.container if obj.layer is not None else ""
         if container and name in ("append", "extend", "insert"):
-            self.m.layers.grow(receiver, name, args, w, ctx, site)
+            self._layers.grow(receiver, name, args, w, ctx, site)
             return receiver
         if container == "dict" and obj.layer is not None and name == "update":
-            self.m.layers.update(receiver, obj.layer, w.resolve(args.get(0, "modules") or NONE), w, site)
+            self._layers.update(receiver, obj.layer, w.resolve(args.get(0, "modules") or NONE), w, site)
             return NONE
         if container and name in ("items", "values", "keys"):
-            return self.m.containers.of_dict(receiver, self.m.layers.named(obj, w), name, args, w, ctx, site)
+            return self._containers.of_dict(receiver, self._layers.named(obj, w), name, args, w, ctx, site)
         if container and name == "pop":
             index = w.resolve(args.get(0, "key") or Const(-1))
-            popped = self.m.modules.get_item(receiver, obj, index, w, ctx, site)
-            self.m.layers.remove(receiver, index, w)
+            popped = self._module_attributes.get_item(receiver, obj, index, w, ctx, site)
+            self._layers.remove(receiver, index, w)
             return popped
         if name in ("forward", "__call__"):
-            return joined(self.m.modules.call(receiver, args, w, ctx, site), w)
+            return joined(self._module_calls.call(receiver, args, w, ctx, site), w)
         if name == "_conv_forward" and obj.layer is not None:  # with weights that it is given
-            return self.m.operations.apply(obj.layer.op, args, w, ctx, site)
+            return self._operations.apply(obj.layer.op, args, w, ctx, site)
         if name == "register_forward_hook":
-            return self.m.hooks.registered(receiver, args, w, site)
+            return self._hooks.registered(receiver, args, w, site)
         if name == "state_dict":
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
             return w.new(Mapping({}, w.new(tensor)))
         if name == "manual_backward":
             loss = args.get(0, "loss") or Unknown(("loss", fresh()))
-            self.m.passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
+            self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name == "optimizers":
-            return self.m.optimizers.configured(receiver, obj, w, ctx, site)
-        if name in self.m.methods.MODULE_METHODS:
+            return self._optimizers.configured(receiver, obj, w, ctx, site)
+        if name in METHODS_OF_MODULES:
             return Unknown(("module method", fresh()))
         if obj.opaque or obj.cls is not None:
             if MODE_METHOD_NAME.search(name):
-                self.m.evaluation.may_switch(receiver, w, ctx, site)
-            return self.m.methods.unknown(
+                self._evaluation.may_switch(receiver, w, ctx, site)
+            return self._effects.method_of_unknown(
                 Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site
             )
-        return self.m.escapes.call(receiver, args, w, ctx, site)
+        return self._escapes.call(receiver, args, w, ctx, site)
 
     def _device(self, receiver: Ref, w: World) -> str | None:
         """Where the parameters of a module are, if they are known to have been moved to the same device."""
-        held = (w.get(ref, Instance) for ref in self.m.modules.walk(receiver, w))
+        held = (w.get(ref, Instance) for ref in self._modules.walk(receiver, w))
         devices = {obj.device for obj in held if obj is not None and obj.groups}
-        return "cuda" if devices == {"cuda"} else None
+        return devices.pop() if devices in ({"cuda"}, {CHOSEN}) else None
 
     def _move(self, receiver: Ref, name: str, args: Arguments, w: World) -> None:
         device: str | None = {"cuda": "cuda", "cpu": "cpu"}.get(name)
@@ -150,7 +180,7 @@ class ModuleMethods:
             if given is None or getattr(w.resolve(given), "name", "").startswith("torch."):
                 return
             device = device_of(w.resolve(given), w)
-        for ref in self.m.modules.walk(receiver, w):
+        for ref in self._modules.walk(receiver, w):
             module = w.write(ref.id)
             module.device = device
             for attribute, value in module.attrs.items():
@@ -165,7 +195,7 @@ class ModuleMethods:
         function = args.get(0, "fn")
         if function is None:
             return
-        given: list[Value] = list(self._representatives(list(self.m.modules.walk(receiver, w)), w))
+        given: list[Value] = list(self._representatives(list(self._modules.walk(receiver, w)), w))
         if obj.opaque or self._is_abstract(obj, w):
             given.append(Unknown(("module", fresh()), "module"))
         for module in given:
@@ -174,11 +204,11 @@ class ModuleMethods:
     def applied(self, function: Value, module: Value, w: World, ctx: Context, site: Site) -> None:
         """A function is called with one of several modules."""
         here = ctx.at(module.id if isinstance(module, Ref) else "others")
-        joined(self.m.calls.call(function, Arguments([module]), w, here, site), w)
+        joined(self._calls.call(function, Arguments([module]), w, here, site), w)
 
     def _is_abstract(self, obj: Instance, w: World) -> bool:
         """Whether a module has no modules below it, so that it is for subclasses to have some."""
-        return obj.cls is not None and obj.layer is None and not any(self.m.modules.children(obj, w))
+        return obj.cls is not None and obj.layer is None and not any(self._modules.children(obj, w))
 
     def _representatives(self, refs: list[Ref], w: World) -> list[Ref]:
         """At most one module for each class of layer, when there are many."""
@@ -191,13 +221,13 @@ class ModuleMethods:
 
     def registered(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
         """``module._modules.values()`` or ``items()``: a loop over them goes the way of one over a container."""
-        items = self.m.layers.iterate(obj, w) if name == "values" else None
+        items = self._layers.iterate(obj, w) if name == "values" else None
         if items is not None and items.known is not None:
             return w.new(Sequence(items.known, [None] * len(items.known)))
         return self._submodules(receiver, obj, "children" if name == "values" else "named_children", w, ctx)
 
     def _submodules(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context) -> Value:
-        modules = self.m.modules
+        modules = self._modules
         below = name.endswith("modules")
         refs = list(modules.walk(receiver, w)) if below else list(modules.children(obj, w))
         held = [module for ref in refs if isinstance(module := w.find(ref.id), Instance)] if below else []
@@ -212,7 +242,7 @@ class ModuleMethods:
             pairs = [[names.get(value) or Unknown(("name", fresh()), "name"), value] for value in values]
             values = [w.new(Sequence(pair, [None, None], mutable=False)) for pair in pairs]
         if others and not below:  # which of them comes first is not known
-            return w.new(Sequence(tail=reduce(partial(self.m.choices.either, w=w), values)))
+            return w.new(Sequence(tail=reduce(partial(self._choices.either, w=w), values)))
         return w.new(Sequence(values, [None] * len(values)))
 
     def names(self, top: Ref, alike: list[Ref], w: World) -> dict[Value, Const]:
@@ -220,7 +250,7 @@ class ModuleMethods:
         kinds = Counter(_kind(ref, w) for ref in alike)
         held = [
             (ref, "" if is_open(obj) or attribute.startswith("<") else attribute, w.resolve(each))
-            for ref in self.m.modules.walk(top, w)
+            for ref in self._modules.walk(top, w)
             if isinstance(obj := w.find(ref.id), Instance)
             for attribute, value in obj.attrs.items()
             for each in each_of(w.resolve(value))
@@ -236,7 +266,7 @@ class ModuleMethods:
         """Whether a module holds others that are not known: one that is given by its class holds what that builds."""
         if module.layer is None or not module.layer.container:
             return module.opaque and module.cls is None and module.layer is None
-        return self.m.layers.holds_unknown(module, w)
+        return self._layers.holds_unknown(module, w)
 
 
 def _kind(ref: Value, w: World) -> tuple[str, bool]:

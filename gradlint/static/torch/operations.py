@@ -11,6 +11,7 @@ from gradlint.static.knowledge.torch_table import INTEGRAL_TYPES, METHODS, PACKE
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.provenance import carries_graph, is_figure, is_number
 from gradlint.static.state.values import (
+    CHOSEN,
     NONE,
     Const,
     External,
@@ -23,11 +24,19 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
-from gradlint.static.torch.tensors import device_of
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.legacy import Legacy
+from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.plain_tensors import PlainTensors
+from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.tensors import Tensors, device_of
+from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 _ARITHMETIC = {
     "+": Op(saves="", size="broadcast", activation="combines"),
@@ -49,11 +58,22 @@ def operation_of(how: str) -> Op:
     return function if isinstance(function, Op) else Op()
 
 
+_GPU = ("cuda", CHOSEN)
+
+
 class Operations:
     """Tells what the results of operations are."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _tensors: Tensors
+    _cuts: Cuts
+    _graphs: Graphs
+    _evaluation: Evaluation
+    _legacy: Legacy
+    _memory: Memory
+    _plain: PlainTensors
+    _uses: Uses
+    _shapes: Shapes
+    _placement: Placement
 
     def apply(
         self,
@@ -68,24 +88,24 @@ class Operations:
     ) -> Value:
         """The result of an operation on its arguments; ``parameters`` are those of the layer that does it."""
         w.raised = w.raised or (op.joins and self._is_nothing(args, w))
-        inputs = [self.m.tensors.settled(value, w) for value in self.m.tensors.tensors_in(args, w)]
-        self.m.memory.used(inputs, w, ctx, site)
-        self.m.evaluation.applied(op, inputs, w, ctx)
-        self.m.uses.applied(op, inputs, self._has_dim(args), w, site)
+        inputs = [self._tensors.settled(value, w) for value in self._tensors.tensors_in(args, w)]
+        self._memory.used(inputs, w, ctx, site)
+        self._evaluation.applied(op, inputs, w, ctx)
+        self._uses.applied(op, inputs, self._has_dim(args), w, site)
         if op.result == "number":
-            return self.m.cuts.note(self.m.tensors.figure(inputs, w), inputs, "number", w, site)
+            return self._cuts.note(self._tensors.figure(inputs, w), inputs, "number", w, site)
         if op.result == "none":
             return NONE
         if op.result == "array":
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
-            return self.m.cuts.note(array, inputs, "numpy", w, site)
+            return self._cuts.note(array, inputs, "numpy", w, site)
         if op.grad == "argument" or ("requires_grad" in args.keywords and not inputs):
             created = self._create(op, args, w, site)
             if isinstance(created, Ref) and w.get(created, Tensor) is not None:
                 w.write(created.id).constant = True
             return created
         if op.likens:
-            inputs = self.m.tensors.tensors_in(args.positional[:1], w)
+            inputs = self._tensors.tensors_in(args.positional[:1], w)
         result = self.result(op, inputs, args, w, site, parameters, device)
         if result.requires_grad and result.doubtful:
             lists = (w.get(w.resolve(value), Sequence) for value in args)
@@ -94,12 +114,12 @@ class Operations:
             pair = self._pair(result, w, site)
             values = w.get(pair, Sequence)
             if values is not None and isinstance(values.items[0], Ref):
-                self.m.uses.ranked(op, inputs, values.items[0], w)
-                self.m.memory.saved(op, inputs, values.items[0], bool(parameters), w)
+                self._uses.ranked(op, inputs, values.items[0], w)
+                self._memory.saved(op, inputs, values.items[0], bool(parameters), w)
             return pair
         ref = w.new(result)
-        self.m.memory.saved(op, inputs, ref, bool(parameters), w)
-        self.m.plain.combined(op, inputs, ref, bool(parameters), w, ctx)
+        self._memory.saved(op, inputs, ref, bool(parameters), w)
+        self._plain.combined(op, inputs, ref, bool(parameters), w, ctx)
         if op.result == "tensors":
             return w.new(Sequence([], [], ref, site, False))
         beside = [w.new(_indices(result, site)) for name in op.beside if _is_true(args.keywords.get(name), w)]
@@ -109,7 +129,7 @@ class Operations:
 
     def packed(self, data: Value, w: World, site: Site) -> Ref:
         """A ``PackedSequence`` of these values: its ``data`` is a field."""
-        rest: list[Value] = [self.m.tensors.leaf(w, site, integral=True) for _ in PACKED_FIELDS[1:]]
+        rest: list[Value] = [self._tensors.leaf(w, site, integral=True) for _ in PACKED_FIELDS[1:]]
         return w.new(Sequence([data, *rest], [None] * len(PACKED_FIELDS), None, None, False, PACKED_FIELDS))
 
     def _is_nothing(self, args: Arguments, w: World) -> bool:
@@ -138,7 +158,7 @@ class Operations:
         integral = op.integral or None
         if self._is_integral(dtype, w):
             integral = True
-        ref = self.m.tensors.leaf(
+        ref = self._tensors.leaf(
             w,
             site,
             requires_grad=requires_grad,
@@ -165,7 +185,7 @@ class Operations:
     def copied(self, ref: Ref, values: list[Value], w: World, site: Site) -> None:
         """A new leaf holds the mere values of others."""
         new: Tensor = w.write(ref.id)
-        new.cut = self.m.cuts.lost(values, "copy", w, site)
+        new.cut = self._cuts.lost(values, "copy", w, site)
         if new.cut is not None and new.requires_grad is not False:
             new.asked_at = site
 
@@ -182,8 +202,8 @@ class Operations:
         """The facts of what an operation returns."""
         tensors = [t for t in (w.get(v, Tensor) for v in inputs) if t is not None]
         first = w.get(inputs[0], Tensor) if inputs else None
-        grads = [self.m.tensors.requires_grad(v, w) for v in inputs]
-        grads += [self.m.tensors.group_grad(key, w) for key in sorted(parameters)]
+        grads = [self._tensors.requires_grad(v, w) for v in inputs]
+        grads += [self._tensors.group_grad(key, w) for key in sorted(parameters)]
         requires_grad: bool | None = True if True in grads else (None if None in grads else False)
         integers = op.integral or self._casts_to_integers(op, args, w)
         if op.grad == "never" or integers or w.grad is False:
@@ -196,31 +216,31 @@ class Operations:
         new.made_at = site
         new.open = False
         if requires_grad is not False:
-            new.deps = parameters.union(*(self.m.tensors.deps(v, w) for v in inputs))
+            new.deps = parameters.union(*(self._tensors.deps(v, w) for v in inputs))
             new.open = any(
                 (t.open if (t := w.get(v, Tensor)) is not None else isinstance(v, Unknown) and carries_graph(v))
                 for v in inputs
             )
             new.segments = frozenset().union(*(t.segments for t in tensors))
-            new.reaches = frozenset[int]().union(*(self.m.graphs.presumed(v, w) for v in inputs))
+            new.reaches = frozenset[int]().union(*(self._graphs.presumed(v, w) for v in inputs))
             if op.saves:
                 # A layer needs its weights to pass gradients on to its input, if that wants any.
-                weights = parameters if any(self.m.tensors.requires_grad(v, w) for v in inputs) else frozenset[int]()
+                weights = parameters if any(self._tensors.requires_grad(v, w) for v in inputs) else frozenset[int]()
                 new.segments |= {w.new(Segment(weights=weights)).id}
             new.doubtful = frozenset().union(*(t.doubtful for t in tensors))
             if requires_grad is None:
                 new.doubtful = new.segments
                 new.recorded = w.grad is True
-                new.presumed = new.recorded and any(self.m.tensors.presumed(v, w) for v in inputs)
+                new.presumed = new.recorded and any(self._tensors.presumed(v, w) for v in inputs)
                 new.outright = new.presumed and any(t.outright for t in tensors)
                 new.sources = tuple(
-                    v.id for v in inputs if isinstance(v, Ref) and self.m.tensors.requires_grad(v, w) is None
+                    v.id for v in inputs if isinstance(v, Ref) and self._tensors.requires_grad(v, w) is None
                 )
                 new.results = tuple(v for v in inputs if isinstance(v, Unknown) and carries_graph(v))
         new.scaled = any(t.scaled for t in tensors)
         new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
-        new.calls = frozenset[int]().union(*(self.m.evaluation.calls(v, w) for v in inputs))
-        self.m.cuts.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
+        new.calls = frozenset[int]().union(*(self._graphs.outputs_behind(v, w) for v in inputs))
+        self._cuts.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
         if integers:
             new.integral = True
@@ -228,15 +248,15 @@ class Operations:
             new.places = first.places
         if len(tensors) == 1 and (op.size in ("keeps", "broadcast") or self._made_of_numbers(tensors[0])):
             new.asked_at = tensors[0].asked_at
-        new.device = layer_device if layer_device == "cuda" else self._device(op, inputs, args, w)
-        if new.device == "cuda":
+        new.device = layer_device if layer_device in _GPU else self._device(op, inputs, args, w)
+        if new.device in _GPU:
             new.moved_at = site if op.device != "inputs" else next((t.moved_at for t in tensors if t.moved_at), site)
-            if op.device != "cuda" and layer_device != "cuda":
-                new.device_if_tensor = self.m.placement.unproven(tensors)
-        new.gradient_of = self.m.tensors.gradient_of(inputs, w)
+            if op.device != "cuda" and layer_device not in _GPU:
+                new.device_if_tensor = self._placement.unproven(tensors)
+        new.gradient_of = self._tensors.gradient_of(inputs, w)
         if op.view and first is not None:
             if isinstance(inputs[0], Ref):
-                new.base = self.m.memory.root(inputs[0].id, w)
+                new.base = self._tensors.root(inputs[0].id, w)
             new.data_of, new.data_at = first.data_of, first.data_at
             new.is_gradient = first.is_gradient
             if first.groups and w.grad is False:
@@ -246,7 +266,7 @@ class Operations:
         return new
 
     def _is_data(self, values: list[Value], w: World) -> bool:
-        return bool(values) and all(self.m.tensors.is_data(value, w) for value in values)
+        return bool(values) and all(self._tensors.is_data(value, w) for value in values)
 
     def _made_of_numbers(self, tensor: Tensor) -> bool:
         """Whether a tensor is a list of numbers that once were tensors: what is computed of it is a loss."""
@@ -344,6 +364,8 @@ class Operations:
                 given = position[0] if position else None
                 if given is None:
                     return self._where(args.positional[:1], w)
+            if given is None and op.copies and w.get(w.resolve(args.get(0) or NONE), Tensor) is not None:
+                return self._where(args.positional[:1], w)  # torch.tensor(t) is where t is
             if given is None:
                 return None if args.open else "cpu"
             return device_of(w.resolve(given), w)
@@ -366,6 +388,8 @@ class Operations:
         devices = {tensor.device if tensor is not None else None for tensor in tensors}
         if "cuda" in devices:
             return "cuda"
+        if CHOSEN in devices and devices <= {CHOSEN, "cpu"}:
+            return CHOSEN
         if devices == {None}:
             devices = {tensor.device_if_tensor if tensor is not None else None for tensor in tensors}
         return devices.pop() if len(devices) == 1 else None
@@ -378,7 +402,7 @@ class Operations:
         if symbol == "/" and w.get(w.resolve(left), Tensor) is None:
             op = replace(op, activation="clears")
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
-        self.m.tensors.suppose(result, [left, right], w)
+        self._tensors.suppose(result, [left, right], w)
         tensor = w.get(result, Tensor)
         if (
             tensor is not None
@@ -388,9 +412,9 @@ class Operations:
         ):
             w.write(result.id).size = "samples"
         if symbol == "@":
-            self.m.shapes.applied("matmul", op, Arguments([left, right]), result, w)
+            self._shapes.applied("matmul", op, Arguments([left, right]), result, w)
         if symbol == "+":
-            self.m.legacy.added(result, left, right, w)
+            self._legacy.added(result, left, right, w)
         return result
 
     def _residual(self, symbol: str, left: Value, right: Value, w: World) -> bool:
@@ -400,7 +424,7 @@ class Operations:
         for output, data in ((left, right), (right, left)):
             tensor = w.get(w.resolve(output), Tensor)
             if tensor is not None and tensor.presumed and tensor.structured and isinstance(w.resolve(data), Unknown):
-                return not self.m.cuts.carries(data, w, presume_data=True)
+                return not self._cuts.carries(data, w, presume_data=True)
         return False
 
     def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:

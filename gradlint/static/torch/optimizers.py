@@ -7,8 +7,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from gradlint import events
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -25,10 +29,17 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.grouping import Grouping
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.ledger import Ledger
 
 
@@ -39,46 +50,41 @@ _STEPS = frozenset(["step", "first_step"])
 class Optimizers:
     """Clears gradients and applies them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
-        self._keys: Ledger[int, Hashable] = machine.ledgers.open()  #: those of the unknown values taken for optimizers
+    _ledgers: Ledgers
+    _witness: Witness
+    _definitions: Definitions
+    _calls: Calls
+    _tensors: Tensors
+    _modules: Modules
+    _ownership: Ownership
+    _grouping: Grouping
+    _stepping: Stepping
+    _construction: Construction
+    _escapes: Escapes
+    _passes: Passes
+
+    def __init__(self) -> None:
+        self._keys: Ledger[int, Hashable] = self._ledgers.open()  #: those of the unknown values taken for optimizers
         self._own: list[tuple[Ref, Context, Site]] = []  #: the methods of the project that are being executed as steps
 
     def clear(
         self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site, owner: str = "zero_grad"
     ) -> None:
         """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
-        others = self.others(groups, opaque, w)
-        self.m.stepping.before_clearing(groups, others, w, ctx, site)
-        self.m.witness.cleared(groups, owner, w, ctx, site)
+        others = self._grouping.others(groups, opaque, w)
+        self._stepping.before_clearing(groups, others, w, ctx, site)
+        self._witness.cleared(groups, owner, w, ctx, site)
         if others:
-            self.m.witness.cleared(others, owner, w, ctx, site, certain=False)
+            self._witness.cleared(others, owner, w, ctx, site, certain=False)
         if self._holds_more(groups, w):  # these are not to be applied, and the others are
-            self.m.stepping.refilled(groups, w, ctx, site)
-
-    def others(self, groups: frozenset[int], opaque: bool, w: World) -> set[int]:
-        """The groups that may hold the same parameters, where it is not known what these or those hold.
-
-        A deep copy holds none of its original's, nor that any of the copy's.
-        """
-        members = [group for key in groups if isinstance(group := w.find(key), Group)]
-        apart = groups.union(*(group.beside for group in members if group.copied))
-        return {
-            key
-            for key, obj in w.heap.items()
-            if isinstance(obj, Group)
-            and key not in apart
-            and (opaque or obj.opaque)
-            and obj.touched
-            and not (obj.copied and obj.beside & groups)
-        }
+            self._stepping.refilled(groups, w, ctx, site)
 
     def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
         """``Optimizer.__init__(params, …)`` ran."""
         given = args.get(0, "params") or (Unknown(("params", fresh()), "params") if args.open else NONE)
-        self.m.grouping.divided(given, w, ("initialized", optimizer.id))
+        self._grouping.divided(given, w, ("initialized", optimizer.id))
         obj: Instance = w.write(optimizer.id)
-        obj.groups, obj.args = obj.groups | self.m.modules.groups_in(given, w), (given,)
+        obj.groups, obj.args = obj.groups | self._modules.groups_in(given, w), (given,)
 
     def optimizer(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
@@ -87,10 +93,10 @@ class Optimizers:
         if name == "zero_grad":
             # An opaque optimizer clears its own parameters; only the model behind it is not known.
             others = self._may_be(receiver, w)
-            self.m.stepping.before_clearing(obj.groups, others, w, ctx, site)
-            self.m.witness.cleared(obj.groups, "zero_grad", w, ctx, site)
+            self._stepping.before_clearing(obj.groups, others, w, ctx, site)
+            self._witness.cleared(obj.groups, "zero_grad", w, ctx, site)
             if others:
-                self.m.witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
+                self._witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
             return NONE
         if name == "step":
             self._first_step(receiver, obj, w, ctx, site)
@@ -104,12 +110,12 @@ class Optimizers:
             w.write(receiver.id).hooks = (*(other for other in obj.hooks if other != hook), hook)
             return Unknown(("hook", fresh()))
         if name == "add_param_group":
-            groups = self.m.modules.groups_in(args.get(0, "param_group") or NONE, w)
+            groups = self._modules.groups_in(args.get(0, "param_group") or NONE, w)
             w.write(receiver.id).groups |= groups
-            self.m.construction.handed_over(groups, w)
+            self._construction.handed_over(groups, w)
             return NONE
         if obj.cls is not None or name in ("first_step", "second_step"):
-            return self.m.escapes.call(receiver, args, w, ctx, site)
+            return self._escapes.call(receiver, args, w, ctx, site)
         return Unknown(("optimizer method", fresh()))
 
     def _holds_more(self, groups: frozenset[int], w: World) -> bool:
@@ -123,10 +129,10 @@ class Optimizers:
         obj = w.get(method.receiver, Instance) if method.name in _STEPS else None
         if obj is None or obj.kind != "optimizer" or not isinstance(method.receiver, Ref):
             return nullcontext()
-        return self._stepping(method.receiver, ctx, site)
+        return self._within_step(method.receiver, ctx, site)
 
     @contextmanager
-    def _stepping(self, optimizer: Ref, ctx: Context, site: Site) -> Iterator[None]:
+    def _within_step(self, optimizer: Ref, ctx: Context, site: Site) -> Iterator[None]:
         self._own.append((optimizer, ctx, site))
         try:
             yield
@@ -148,7 +154,7 @@ class Optimizers:
         function = method.function if method is not None else None
         own = groups & obj.groups
         if own and function is not None and (function.unit.name in _STEPS or function.unit.name.startswith("_")):
-            self.m.witness.step(own, obj.name, w, caller, site, whole=False)
+            self._witness.step(own, obj.name, w, caller, site, whole=False)
 
     def _closed(self, optimizer: Value, obj: Instance, closure: Value, w: World, ctx: Context, site: Site) -> Value:
         """``step(closure)``: LBFGS calls it any number of times, as a loop does, and makes an update after each."""
@@ -158,25 +164,25 @@ class Optimizers:
             here = ctx.at(site, number, peeled=several)
             if several:
                 here = here.iterating((site, ctx.key))
-            result = joined(self.m.calls.call(closure, Arguments(), w, here, site), w)
+            result = joined(self._calls.call(closure, Arguments(), w, here, site), w)
             self._apply(optimizer, obj, w, here, site)
         return result
 
     def _apply(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
-        self.m.ownership.stepping(obj, w, ctx, site)
-        self.m.stepping.before_step(obj.groups, w, ctx, site)
-        self.m.witness.step(obj.groups, obj.name, w, ctx, site)
-        self.m.tensors.outdate(obj.groups, w, site)
+        self._ownership.stepping(obj, w, ctx, site)
+        self._stepping.before_step(obj.groups, w, ctx, site)
+        self._witness.step(obj.groups, obj.name, w, ctx, site)
+        self._tensors.outdate(obj.groups, w, site)
         for hook in obj.hooks:
             given = Arguments([optimizer, Unknown(("args", fresh())), Unknown(("kwargs", fresh()))])
-            joined(self.m.calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)
+            joined(self._calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)
 
     def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
         if not isinstance(optimizer, Ref) or obj.stepped is None:
             return
         scheduled_at = None if obj.stepped else obj.scheduled_at  # where it has stepped before, none was too early
-        self.m.witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx)
+        self._witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx)
         w.write(optimizer.id).stepped = True
 
     def scheduled(self, given: Value, w: World, site: Site) -> None:
@@ -204,7 +210,7 @@ class Optimizers:
         obj = w.get(optimizer, Instance)
         if obj is not None and obj.kind == "optimizer":
             if obj.opaque:
-                self.m.passes.reached_before(obj.groups, w, ctx)
+                self._passes.reached_before(obj.groups, w, ctx)
             self._first_step(optimizer, obj, w, ctx, site)
             self._apply(optimizer, obj, w, ctx, site)
 
@@ -235,7 +241,7 @@ class Optimizers:
             return args.get(0) or NONE
         if name == "backward":
             loss = args.get(0, "loss") or Unknown(("loss", fresh()))
-            self.m.passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
+            self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
             return w.resolve(args.get(0) or NONE)
@@ -280,10 +286,10 @@ class Optimizers:
 
     def configured(self, receiver: Ref, obj: Instance, w: World, ctx: Context, site: Site) -> Value:
         """``self.optimizers()`` of a Lightning module: what ``configure_optimizers`` returns."""
-        method = self.m.definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
+        method = self._definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
         if not isinstance(method, Function):
             return Unknown(("optimizers", fresh()), "optimizers")
-        value = joined(self.m.calls.function(method, Arguments(), w, ctx, site, receiver), w)
+        value = joined(self._calls.function(method, Arguments(), w, ctx, site, receiver), w)
         found = self._optimizers_in(value, w)
         if len(found) == 1:
             return found[0]

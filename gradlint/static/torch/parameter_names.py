@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from gradlint.static.knowledge.torch_table import PARAMETER_NAMES, may_freeze
 from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
-
-if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
+from gradlint.static.torch.module_methods import ModuleMethods
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.tensors import Tensors
 
 MAX_APART = 24  #: layers and parameters that a loop comes to one by one
 
@@ -23,8 +22,9 @@ class ParameterNames:
     Those of one layer share a history, and stand for each other under the names that each of them may have.
     """
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _tensors: Tensors
+    _modules: Modules
+    _module_methods: ModuleMethods
 
     def apart(self, value: Value, node: cst.For, w: World) -> list[Value] | None:
         """The names and parameters that a loop comes to, where it may freeze some of them; None to take all as one."""
@@ -43,13 +43,13 @@ class ParameterNames:
             return None
         pairs: list[Value] = []
         for groups, name in found.items():
-            parameter = self.m.tensors.parameter(groups, w, obj.made_at, obj.device)
+            parameter = self._tensors.parameter(groups, w, obj.made_at, obj.device)
             pairs.append(w.new(Sequence([name, parameter], [None, None], None, None, False)))
         return pairs
 
     def _of(self, top: Ref, w: World) -> Iterator[tuple[Value, frozenset[int]]]:
         """The names of the parameters of a module and those below it, in order, with their groups."""
-        paths = self.m.module_methods.names(top, [], w)
+        paths = self._module_methods.names(top, [], w)
         for ref in self._in_order(top, w, set()):
             obj = w.get(ref, Instance)
             path = paths.get(ref)
@@ -80,12 +80,5 @@ class ParameterNames:
             return
         seen.add(ref.id)
         yield ref
-        for child in self.m.modules.children(obj, w):
+        for child in self._modules.children(obj, w):
             yield from self._in_order(child, w, seen)
-
-
-def names_several(name: Value) -> bool:
-    """Whether a name of a parameter stands for several."""
-    if isinstance(name, Choice):
-        return all(isinstance(each, Const) and isinstance(each.value, str) for each in name.alternatives)
-    return isinstance(name, Unknown) and isinstance(name.key, tuple) and name.key[0] in ("name", "string")

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.choices import Choices
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import (
     NONE,
@@ -22,57 +25,87 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 
 class Passes:
     """Follows backward passes."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _budget: Budget
+    _witness: Witness
+    _choices: Choices
+    _tensors: Tensors
+    _ownership: Ownership
+    _graphs: Graphs
+    _proofs: Proofs
+    _evaluation: Evaluation
+    _keeping: Keeping
+    _memory: Memory
+    _stepping: Stepping
+    _escapes: Escapes
 
-    def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
-        """A backward pass from ``root``: gradients are added, graphs are freed."""
-        self.m.budget.order_matters()
-        self.m.evaluation.passes += 1
-        root = self.m.choices.used(w.resolve(root), w)
+    def jointly(self, roots: Iterable[Value], args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """One backward pass from several roots: what their graphs share is walked once, and freed at its end."""
+        roots = [self._walked(w.resolve(root), w) for root in roots]
+        for root in roots:
+            self.backward(root, args, w, ctx, site, frees=False)
+        retain, _ = _retains(args, w)
+        for root in roots:
+            tensor = w.get(root, Tensor)
+            if tensor is not None:
+                self.free(tensor, retain, w, site)
+
+    def backward(
+        self,
+        root: Value,
+        args: Arguments,
+        w: World,
+        ctx: Context,
+        site: Site,
+        certain: bool = True,
+        *,
+        frees: bool = True,
+    ) -> None:
+        """A backward pass from ``root``: gradients are added, graphs are freed, if not together with others."""
+        self._budget.order_matters()
+        self._evaluation.passes += 1
+        root = self._choices.used(w.resolve(root), w)
         w.raised = w.raised or root == NONE
         root = self._walked(root, w)
         tensor = w.get(root, Tensor)
         if tensor is None or not isinstance(root, Ref):
             return
         given = known(bool(args.positional) or "gradient" in args.keywords)
-        asked = events.BackwardAsked(site=site, root=self.m.tensors.view_of(root, w), gradient_given=given)
-        self.m.witness.send(asked, w, ctx)
-        self.m.proofs.differentiated(root, w, ctx, site)
-        self.m.keeping.walks(root, w)
-        asked_to_retain = args.keywords.get("retain_graph", args.keywords.get("retain_variables"))
-        retain = _flag(w.resolve(asked_to_retain or NONE), w)
-        create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
-        if asked_to_retain is None:
-            retain = create
-        view = self.m.tensors.view_of(root, w)
+        asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
+        self._witness.send(asked, w, ctx)
+        self._proofs.differentiated(root, w, ctx, site)
+        self._keeping.walks(root, w)
+        retain, create = _retains(args, w)
+        view = self._tensors.view_of(root, w)
         touches = self._reached(w.find(root.id), w, certain)
         if not touches or tensor.cut is not None or tensor.asked_at is not None:
             # It was meant for parameters that it is not seen to reach.
             meant = [key for key, obj in w.heap.items() if isinstance(obj, Group)]
-            self.m.escapes.doubt(meant, [], w)
+            self._escapes.doubt(meant, [], w)
             touches = {**dict.fromkeys(meant, None), **touches}
-        for key, reached in touches.items():
-            group = w.find(key) if isinstance(key, int) else None
-            if isinstance(group, Group) and isinstance(key, int):
-                group = w.write(key)
-                group.prepared, group.touched = True if reached or group.prepared else None, True
-                group.fed = fresh() if reached else group.fed
+        _mark(touches, w)
         self._perhaps_fed(touches, w, ctx, site)
-        self.m.stepping.settle(w, ctx, site)
-        self.m.stepping.accumulated(touches, w, ctx, site)
+        self._stepping.settle(w, ctx, site)
+        self._stepping.accumulated(touches, w, ctx, site)
         before = w.bound.get((WALKED, site))
         w.bound[WALKED, site] = Const(True)
-        self.m.witness.send(
+        self._witness.send(
             events.Backward(
                 site=site,
                 root=view,
@@ -87,12 +120,13 @@ class Passes:
         )
         if tensor.open and certain:
             w.bound[WALKED, "open"] = Const(site)
-        self.m.memory.walked(tensor, w, ctx, site)
-        self.m.stepping.fed(touches, tensor.scaled, w, ctx, site)
-        self.m.evaluation.trained(root, w)
+        self._memory.walked(tensor, w, ctx, site)
+        self._stepping.fed(touches, tensor.scaled, w, ctx, site)
+        self._evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
-            self.m.keeping.retained(root, w, ctx, site)
-        self.free(tensor, retain, w, site)
+            self._keeping.retained(root, w, ctx, site)
+        if frees:
+            self.free(tensor, retain, w, site)
         if tensor.size is None and given.is_false:
             w.write(root.id).size = "one"  # or it has raised
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
@@ -101,16 +135,16 @@ class Passes:
     def by_framework(self, root: Value, w: World, ctx: Context, site: Site) -> None:
         """A framework makes a backward pass from what a method has returned to it: where it does is not to be told."""
         root = self._walked(w.resolve(root), w)
-        self.m.proofs.differentiated(root, w, ctx, site)
+        self._proofs.differentiated(root, w, ctx, site)
         tensor = w.get(root, Tensor)
         if tensor is not None:
-            self.m.keeping.walks(root, w)
+            self._keeping.walks(root, w)
             self.free(tensor, False, w, site)
 
     def _walked(self, root: Value, w: World) -> Value:
         """What a backward pass starts from: a tensor, whatever else was known of it."""
-        self.m.graphs.walked(root, w)
-        return self.m.tensors.from_unknown(root, w, open=True) if isinstance(root, Unknown) else root
+        self._graphs.walked(root, w)
+        return self._tensors.from_unknown(root, w, open=True) if isinstance(root, Unknown) else root
 
     def reached_before(self, groups: Iterable[int], w: World, ctx: Context) -> None:
         """Groups come to light as they are stepped: the last backward pass of an unknown loss had reached them."""
@@ -118,7 +152,7 @@ class Passes:
         new = [key for key in groups if isinstance(group := w.find(key), Group) and not group.touched]
         if isinstance(walk, Const) and new:
             event = events.Backward(site=walk.value, root=events.Tensor(), touches=dict.fromkeys(new, True))
-            self.m.witness.advance(event, w, ctx)
+            self._witness.advance(event, w, ctx)
 
     def free(
         self, tensor: Tensor, retain: bool | None, w: World, site: Site, inputs: Iterable[Tensor] | None = None
@@ -177,7 +211,7 @@ class Passes:
                 touches[key] = True if certain else None
         if tensor.open:
             # Where it is known to reach what an optimizer steps, it need not reach what none does.
-            held = self.m.ownership.held(w)
+            held = self._ownership.held(w)
             trained = not held.isdisjoint(touches)
             for key in sorted(w.heap):
                 group = w.find(key)
@@ -202,8 +236,24 @@ class Passes:
         if unknown:
             unknown.difference_update(*(obj.groups for obj in instances if obj.kind == "module"))
         if unknown:
-            self.m.escapes.doubt(unknown, [], w)
-            self.m.stepping.refilled(unknown, w, ctx, site)
+            self._escapes.doubt(unknown, [], w)
+            self._stepping.refilled(unknown, w, ctx, site)
+
+
+def _retains(args: Arguments, w: World) -> tuple[bool | None, bool | None]:
+    """Whether a backward pass is asked to retain the graph, and to create one of the gradients."""
+    asked = args.keywords.get("retain_graph", args.keywords.get("retain_variables"))
+    create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
+    return create if asked is None else _flag(w.resolve(asked), w), create
+
+
+def _mark(touches: dict[Hashable, Literal[True] | None], w: World) -> None:
+    """The gradients of these groups are added to."""
+    for key, reached in touches.items():
+        if isinstance(key, int) and isinstance(w.find(key), Group):
+            group: Group = w.write(key)
+            group.prepared, group.touched = True if reached or group.prepared else None, True
+            group.fed = fresh() if reached else group.fed
 
 
 def _flag(value: Value, w: World) -> bool | None:

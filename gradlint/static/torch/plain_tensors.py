@@ -9,15 +9,17 @@ from gradlint import events
 from gradlint.facts import known
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import BATCH_STEPS, RANDOM, RANDOM_FILLS
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import held
 from gradlint.static.state.context import Context
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
-from gradlint.static.torch.construction import held
+from gradlint.static.torch.tensors import Tensors, handed_on
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.context import Arguments
 
 _MOVERS = ("to", "cuda", "_apply")
@@ -28,8 +30,9 @@ _FACTS_OF_TENSORS = frozenset(["shape", "ndim", "device", "dtype"])
 class PlainTensors:
     """Follows tensors from a plain attribute of a module to where they meet what the module is given."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _witness: Witness
+    _definitions: Definitions
+    _tensors: Tensors
 
     # --- keeping
 
@@ -38,7 +41,7 @@ class PlainTensors:
         tensor = w.get(value, Tensor)
         if tensor is None or not isinstance(value, Ref) or value.id < ref.id or obj.cls is None:
             return
-        requires_grad = self.m.tensors.requires_grad(value, w)
+        requires_grad = self._tensors.requires_grad(value, w)
         fixed = requires_grad is False or (requires_grad is None and not tensor.deps and not tensor.open)
         if (
             not fixed
@@ -55,7 +58,7 @@ class PlainTensors:
     def _is_moved(self, obj: Instance, name: str, w: World) -> bool:
         """Whether the class moves or makes the attribute itself, in another method: ``forward`` may update it."""
         assert obj.cls is not None
-        definitions = self.m.definitions
+        definitions = self._definitions
         if any(definitions.attribute(obj.cls, mover, w) is not None for mover in _MOVERS):
             return True
         methods = [m for cls in definitions.mro(obj.cls) for m in cls.unit.methods.values() if m.name != "__init__"]
@@ -77,11 +80,11 @@ class PlainTensors:
                 site=site,
                 module=obj.cls.unit.name,
                 attribute=name,
-                requires_grad=known(self.m.tensors.requires_grad(value, w) is True),
+                requires_grad=known(self._tensors.requires_grad(value, w) is True),
                 computed=known(not tensor.groups),
                 registered=known(not groups or min(groups) < ref.id or bool(groups & registered)),
             )
-            self.m.witness.send(event, w, ctx, alternative=name)
+            self._witness.send(event, w, ctx, alternative=name)
 
     def is_kept(self, leaf: Ref, w: World) -> bool:
         """Whether a module of the project keeps a tensor: as an attribute, or in a list or dict that is one."""
@@ -99,11 +102,11 @@ class PlainTensors:
         if tensor is None or tensor.is_parameter or name not in obj.set_at or value == before:
             return
         if new is None or new.moved_of is None or not isinstance(before, Ref) or new.moved_of != before.id:
-            self.m.witness.withdraw(events.TensorKept, obj.set_at[name])
+            self._witness.withdraw(events.TensorKept, obj.set_at[name])
 
     def trained_by_hand(self, values: Iterable[Value], w: World) -> None:
         """Somebody asks for the gradients of these by name, or applies them: a module may keep them on purpose."""
-        if not self.m.witness.listened(events.TensorKept):
+        if not self._witness.listened(events.TensorKept):
             return
         plain = {v: t for v in values if (t := w.get(v, Tensor)) is not None and t.is_parameter is False}
         groups = frozenset[int]().union(*(tensor.groups for tensor in plain.values()))
@@ -112,7 +115,7 @@ class PlainTensors:
                 kept = w.resolve(module.attrs.get(name, NONE))
                 tensor = w.get(kept, Tensor)
                 if tensor is not None and (kept in plain or tensor.groups & groups):
-                    self.m.witness.withdraw(events.TensorKept, site)
+                    self._witness.withdraw(events.TensorKept, site)
 
     # --- operations
 
@@ -143,13 +146,7 @@ class PlainTensors:
         new: Tensor = w.write(result.id)
         new.kept_as, new.kept_at = tensor.kept_as, tensor.kept_at
         new.random, new.constant, new.placed = tensor.random, tensor.constant, tensor.placed
-        self.handed_on(new, tensor, new.made_at)
-
-    def handed_on(self, result: Tensor, tensor: Tensor, site: Site | None) -> None:
-        """``result`` is a part of a tensor: where that was made elsewhere, both come from outside."""
-        made_at, here = getattr(tensor.made_at, "unit", None), getattr(site, "unit", None)
-        if here is not None and made_at is not here:
-            result.constant = False
+        handed_on(new, tensor, new.made_at)
 
     def combined(self, op: Op, inputs: list[Value], result: Value, parameters: bool, w: World, ctx: Context) -> None:
         """An operation was applied: tell where a plain attribute meets another tensor, else hand on what is known."""
@@ -184,7 +181,7 @@ class PlainTensors:
         if ctx.function is not None and ctx.function.unit.name == "__init__":
             for tensor in kept:
                 if tensor.kept_at is not None:
-                    self.m.witness.withdraw(events.PlainTensorUsed, tensor.kept_at)
+                    self._witness.withdraw(events.PlainTensorUsed, tensor.kept_at)
 
     def _comes_from_outside(self, value: Value, w: World, ctx: Context) -> bool:
         """Whether a value may be a tensor on the device of what the module was given."""
@@ -204,7 +201,7 @@ class PlainTensors:
                 random=known(tensor.random),
                 factor=known(factor),
             )
-            self.m.witness.send(event, w, ctx)
+            self._witness.send(event, w, ctx)
 
 
 def _modules(w: World) -> Iterator[Instance]:

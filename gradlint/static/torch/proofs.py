@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import TRUE
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.provenance import carries_graph, is_computed, operands_of
 from gradlint.static.state.values import Group, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.context import Context
 
 _STEPS = 32  #: back from a tensor to what may be why it requires grad
@@ -23,8 +26,10 @@ _STEPS = 32  #: back from a tensor to what may be why it requires grad
 class Proofs:
     """Learns which values require grad, and tells what was done before that was known."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _witness: Witness
+    _tensors: Tensors
+    _cuts: Cuts
+    _graphs: Graphs
 
     def suspected(self, value: Value, event: events.ConvertedToNumpy | events.DataWritten, w: World) -> None:
         """Something was done with a value that is wrong if it requires grad, which may turn out later on.
@@ -34,7 +39,7 @@ class Proofs:
         tensor = w.get(value, Tensor)
         if tensor is None or not isinstance(value, Ref) or event in tensor.pending:
             return
-        if self.m.tensors.requires_grad(value, w) is not None:
+        if self._tensors.requires_grad(value, w) is not None:
             return
         w.write(value.id).pending = (*tensor.pending, event)
         for key in tensor.sources:
@@ -50,7 +55,7 @@ class Proofs:
         self._prove(value, w, ctx, site)
         undecided = [(key, obj) for key, obj in w.heap.items() if isinstance(obj, Tensor) and obj.requires_grad is None]
         for key, tensor in sorted(undecided):  # so does what else was computed from what is proven to by now
-            if tensor.recorded and any(self.m.tensors.requires_grad(source, w) for source in _sources(tensor)):
+            if tensor.recorded and any(self._tensors.requires_grad(source, w) for source in _sources(tensor)):
                 self._prove(Ref(key), w, ctx, site)
 
     def _prove(self, value: Value, w: World, ctx: Context, site: Site, depth: int = 8) -> None:
@@ -64,18 +69,18 @@ class Proofs:
                 if tensor.structured and isinstance(event, events.DataWritten):
                     continue  # no tensor, it may be: what has other data
                 view = replace(event.tensor, requires_grad=TRUE)
-                self.m.witness.send(replace(event, tensor=view, derived_at=site), w, ctx, alternative=site)
+                self._witness.send(replace(event, tensor=view, derived_at=site), w, ctx, alternative=site)
             new: Tensor = w.write(value.id)
             new.requires_grad = True
             if new.is_leaf is None and new.segments:
                 new.is_leaf = False
-            self.m.graphs.proven(new)
-            self.m.graphs.trained(new)
+            self._graphs.proven(new)
+            self._graphs.trained(new)
             for source in reasons:
                 self._prove(source, w, ctx, site, depth - 1)
-            every = all(self.m.tensors.requires_grad(Ref(key), w) for key in tensor.sources)
+            every = all(self._tensors.requires_grad(Ref(key), w) for key in tensor.sources)
             sources = self._segments(tensor.sources, w, doubtful=every or len(tensor.sources) == 1)
-            new.doubtful &= sources | self.m.graphs.of_others(tensor.doubtful)
+            new.doubtful &= sources | self._graphs.of_others(tensor.doubtful)
             self._prove_group(tensor, w)
 
     def _reasons(self, tensor: Tensor, w: World) -> list[Value]:
@@ -98,24 +103,24 @@ class Proofs:
 
     def _candidates(self, tensor: Tensor, w: World) -> list[Value]:
         """What may be why a tensor requires grad, which is not known of it: outputs of modules, if any."""
-        sources = [value for value in _sources(tensor) if self.m.tensors.requires_grad(value, w) is not False]
-        if any(self.m.tensors.requires_grad(value, w) for value in sources):
+        sources = [value for value in _sources(tensor) if self._tensors.requires_grad(value, w) is not False]
+        if any(self._tensors.requires_grad(value, w) for value in sources):
             return []
-        outputs = [value for value in sources if self.m.tensors.presumed(value, w)]
+        outputs = [value for value in sources if self._tensors.presumed(value, w)]
         if outputs and not tensor.results:
             return outputs
         return [] if self._own_groups(tensor, w) else sources
 
     def _made_by(self, value: Value, w: World) -> frozenset[Hashable]:
         """The modules a value is an output of: their parameters, or what they were called by."""
-        if not self.m.tensors.presumed(value, w):
+        if not self._tensors.presumed(value, w):
             return frozenset()
-        return self.m.tensors.deps(value, w) or self.m.graphs.callees(value, w)
+        return self._tensors.deps(value, w) or self._graphs.callees(value, w)
 
     def _made_of(self, result: Unknown, w: World) -> Value:
         """What an unknown call returned, which is a tensor now."""
         value = w.resolve(result)
-        return self.m.tensors.from_unknown(value, w, structured=True) if isinstance(value, Unknown) else value
+        return self._tensors.from_unknown(value, w, structured=True) if isinstance(value, Unknown) else value
 
     def _computed(self, result: Unknown, w: World) -> Value:
         """What is sure to require grad is a tensor; if operators gave it, so does one of those they were given."""
@@ -130,13 +135,13 @@ class Proofs:
 
     def _own_groups(self, tensor: Tensor, w: World) -> list[int]:
         """The parameters of the layer that made a tensor, where they may require grad."""
-        given = frozenset[int]().union(*(self.m.tensors.deps(Ref(key), w) for key in tensor.sources))
+        given = frozenset[int]().union(*(self._tensors.deps(Ref(key), w) for key in tensor.sources))
         return [g for g in tensor.deps - given if isinstance(group := w.find(g), Group) and group.requires_grad is None]
 
     def _prove_group(self, tensor: Tensor, w: World) -> None:
         """Learn that the parameters of a layer require grad, where what it was given does not."""
         own = self._own_groups(tensor, w)
-        if len(own) == 1 and not any(self.m.cuts.carries(Ref(k), w, presume_data=True) for k in tensor.sources):
+        if len(own) == 1 and not any(self._cuts.carries(Ref(k), w, presume_data=True) for k in tensor.sources):
             w.write(own[0]).requires_grad = True
 
     def _segments(self, keys: Iterable[int], w: World, doubtful: bool = False) -> frozenset[int]:

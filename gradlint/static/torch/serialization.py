@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.torch_table import DOWNLOADS
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.provenance import key_of
 from gradlint.static.state.values import (
@@ -25,7 +26,6 @@ from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 FOREIGN = "foreign path"  #: the start of the key of an unknown path that comes from elsewhere
 _OWN = "own path"
@@ -35,20 +35,19 @@ _ARGUMENTS = "sys.argv"
 class Serialization:
     """Watches ``torch.save`` and ``torch.load``."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _witness: Witness
 
     def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``name(...)``, by canonical name."""
         if name == "torch.save":
             module = self._holds_module(args.get(0, "obj") or NONE, w)
             w.assumed[_OWN, key_of(w.resolve(args.get(1, "f") or NONE))] = True
-            self.m.witness.send(events.Saved(site=site, module=known(True) if module else unknown()), w, ctx)
+            self._witness.send(events.Saved(site=site, module=known(True) if module else unknown()), w, ctx)
         elif name == "torch.load":
             asked = w.resolve(args.get(3, "weights_only") or NONE)
             flag: Fact[bool] = known(bool(asked.value)) if isinstance(asked, Const) and asked != NONE else unknown()
             foreign = known(True) if self._is_foreign(args.get(0, "f") or NONE, w) else unknown()
-            self.m.witness.send(events.Loaded(site=site, weights_only=flag, foreign=foreign), w, ctx)
+            self._witness.send(events.Loaded(site=site, weights_only=flag, foreign=foreign), w, ctx)
         elif name in DOWNLOADS and DOWNLOADS[name] < len(args.positional):
             w.assumed[FOREIGN, key_of(w.resolve(args.positional[DOWNLOADS[name]]))] = True
 

@@ -13,7 +13,6 @@ from gradlint.static.state.values import NONE, Const, Instance, Ref, Sequence, T
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.python.domain import Index
 
 Shape = tuple[int | None, ...]
@@ -30,9 +29,6 @@ _LINEAR = "torch.nn.Linear"
 
 class Shapes:
     """Follows shapes from where tensors are created through what keeps or reduces them."""
-
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
 
     def width(self, name: str, args: Arguments, w: World) -> int | None:
         """The length of the last or second dimension of what a new layer will return."""
@@ -243,3 +239,9 @@ def _spans_two(part: slice) -> bool:
 
 
 __all__ = ["Shapes"]
+
+
+def is_wide(layer: Instance) -> bool:
+    """Whether a layer is known to return, and to have biases for, more than one feature."""
+    width = layer.attrs.get("<width>")
+    return isinstance(width, Const) and width.value > 1

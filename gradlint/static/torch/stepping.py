@@ -8,31 +8,35 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint import events
-from gradlint.static.knowledge.guesses import SCALER_NAME
-from gradlint.static.knowledge.ops import Op
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.values import ESCAPED, NONE, Const, Group, Instance, Left, Ref, Tensor, Unknown, Value
+from gradlint.static.python.execution import Execution
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Context
+from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.values import Group, Instance, Left, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import children
+from gradlint.static.torch.grouping import Grouping
+from gradlint.static.torch.modules import Modules
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.ledger import Ledger
-
-_SCALE = Op(saves="other", size="keeps", activation="keeps")
-_SCALER_METHODS = frozenset(["scale", "unscale_", "step", "update"])
 
 
 class Stepping:
     """Tells the rules of what optimizers, scalers and schedulers do."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _execution: Execution
+    _ledgers: Ledgers
+    _witness: Witness
+    _modules: Modules
+    _grouping: Grouping
+
+    def __init__(self) -> None:
         self._cleared_in: set[Hashable] = set()  #: loops in which gradients are cleared
-        self._periodic: Ledger[int, None] = machine.ledgers.open()  #: groups that steps of every k-th iteration touch
+        self._periodic: Ledger[int, None] = self._ledgers.open()  #: groups that steps of every k-th iteration touch
 
     # --- optimizers
 
@@ -43,12 +47,12 @@ class Stepping:
             if isinstance(group, Group) and isinstance(group.discarded, Left) and isinstance(key, int):
                 w.write(key).discarded = None
         if not w.periodic:
-            self.m.witness.send(events.GradientsAccumulated(site=site, touches=touches), w, ctx)
+            self._witness.send(events.GradientsAccumulated(site=site, touches=touches), w, ctx)
 
     def fed(self, touches: events.Touches, scaled: bool, w: World, ctx: Context, site: Site) -> None:
         """A backward pass added to the gradients of these groups."""
         if scaled:
-            self.m.witness.send(events.GradientsScaled(site=site, touches=touches), w, ctx)
+            self._witness.send(events.GradientsScaled(site=site, touches=touches), w, ctx)
 
     def before_step(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         """An optimizer, or something for it, is about to step these groups."""
@@ -56,12 +60,12 @@ class Stepping:
         if w.periodic:
             self._periodic |= dict.fromkeys(groups)
             elsewhere = [key for key in groups if w.write(key).discarded != ctx.loop]
-            self.m.witness.send(events.DiscardedElsewhere(site=site, touches=_all(elsewhere)), w, ctx)
-            self.m.witness.send(events.PeriodicStep(site=site, touches=_all(groups)), w, ctx)
+            self._witness.send(events.DiscardedElsewhere(site=site, touches=_all(elsewhere)), w, ctx)
+            self._witness.send(events.PeriodicStep(site=site, touches=_all(groups)), w, ctx)
             return
         left = [key for key in groups if isinstance(group := w.find(key), Group) and _is_left(group.discarded, ctx)]
         if left:
-            self.m.witness.send(events.StepBehindLoop(site=site, touches=_all(left)), w, ctx)
+            self._witness.send(events.StepBehindLoop(site=site, touches=_all(left)), w, ctx)
 
     def looked(self, groups: Iterable[int], w: World) -> None:
         """Gradients were read: those that are cleared next may have been used."""
@@ -91,97 +95,57 @@ class Stepping:
                 if group.discarded == ctx.loop and group.prepared:
                     group.wasted = ctx.loop
                 group.discarded = ctx.loop
-            self.m.witness.send(events.GradientsDiscarded(site=site, touches=_all(groups)), w, ctx)
+            self._witness.send(events.GradientsDiscarded(site=site, touches=_all(groups)), w, ctx)
         else:
             steady = groups.union(others) - self._periodic.keys()
-            self.m.witness.send(events.PeriodicClearing(site=site, touches=_all(steady)), w, ctx)
-        if self.m.witness.listened(events.GradientsDropped):
-            touches = self.m.witness.presumed(groups, w)
-            self.m.witness.send(events.GradientsDropped(site=site, touches=touches), w, ctx)
+            self._witness.send(events.PeriodicClearing(site=site, touches=_all(steady)), w, ctx)
+        if self._witness.listened(events.GradientsDropped):
+            touches = self._witness.presumed(groups, w)
+            self._witness.send(events.GradientsDropped(site=site, touches=touches), w, ctx)
 
     def settle(self, w: World, ctx: Context, site: Site) -> None:
         """Tell of the calls made since that could not be followed: they may have walked a graph back."""
         if not w.unfollowed:
             return
         w.unfollowed = False
-        if self.m.witness.listened(events.Unfollowed):
+        if self._witness.listened(events.Unfollowed):
             touched = [k for k, obj in w.heap.items() if isinstance(obj, Group) and obj.tokens]
-            self.m.witness.send(events.Unfollowed(site=site, touches=_all(touched)), w, ctx)
+            self._witness.send(events.Unfollowed(site=site, touches=_all(touched)), w, ctx)
 
     def assigned(self, groups: Iterable[int], w: World, ctx: Context, site: Site, *, anew: bool = True) -> None:
         """Gradients were set, or changed in place, by hand: to something new, or to less of what they were."""
         groups = frozenset(groups)
         touches: events.Touches = {**dict.fromkeys(self._others(groups, w)), **_all(groups)}
-        self.m.witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
-        if anew:
-            self.m.witness.send(events.GradientsAssigned(site=site, touches=touches), w, ctx)
-        self.m.witness.send(events.Unfollowed(site=site, touches=touches), w, ctx)
+        self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
+        if anew:  # a step then applies these; that it applies nothing of others is meant
+            held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+            beside = frozenset[int]().union(*(own for own in held if own & groups))
+            with_those = {**dict.fromkeys(sorted(beside)), **touches}
+            self._witness.send(events.GradientsAssigned(site=site, touches=with_those), w, ctx)
+        self._witness.send(events.Unfollowed(site=site, touches=touches), w, ctx)
 
     def refilled(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:
         """There may be gradients again that were cleared, or others are to be applied: a step is no mistake."""
-        self.m.witness.send(events.GradientsAssigned(site=site, touches=_all(groups)), w, ctx)
+        self._witness.send(events.GradientsAssigned(site=site, touches=_all(groups)), w, ctx)
 
     def _others(self, groups: Iterable[int], w: World) -> set[int]:
         """The groups that may hold the same parameters as these: of an optimizer and a model that were given."""
         groups = frozenset(groups)
         opaque = any(isinstance(group := w.find(key), Group) and group.opaque for key in groups)
-        return self.m.optimizers.others(groups, opaque, w) if groups else set()
+        return self._grouping.others(groups, opaque, w) if groups else set()
 
     # --- clipping
 
     def clipped(self, parameters: Value, w: World, ctx: Context, site: Site) -> Value:
         """``clip_grad_norm_(parameters, …)`` and its like; the norm is where the gradients are."""
-        groups = self.m.modules.groups_in(parameters, w)
+        groups = self._modules.groups_in(parameters, w)
         self.settle(w, ctx, site)
         # A part of the model that the loss does not depend on says nothing of where the call stands.
         fed = [key for key in groups if isinstance(group := w.find(key), Group) and group.prepared is not False]
-        self.m.witness.send(events.GradientsClipped(site=site, touches=_all(fed or groups)), w, ctx)
+        self._witness.send(events.GradientsClipped(site=site, touches=_all(fed or groups)), w, ctx)
         given = w.get(w.resolve(parameters), Instance)
         device = given.device if given is not None else None
         return w.new(Tensor(requires_grad=False, is_leaf=True, device=device, size="one", open=False, made_at=site))
-
-    # --- scalers
-
-    def looks_like_scaler(self, value: Value, name: str) -> bool:
-        """Whether a method is called on something that has the name of a gradient scaler."""
-        return isinstance(value, Unknown) and name in _SCALER_METHODS and bool(SCALER_NAME.search(value.hint.lower()))
-
-    def scaler(self, args: Arguments, name: str, w: World, place: Hashable) -> Ref:
-        """A new ``GradScaler``, or something that has the name of one."""
-        enabled = w.resolve(args.keywords.get("enabled", Const(True)))
-        return w.new(Instance(name=name, kind="scaler", attrs={"enabled": enabled}), place)
-
-    def scaler_method(
-        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Value:
-        """``scaler.scale(loss)``, ``unscale_(optimizer)``, ``step(optimizer)``, ``update()``."""
-        first = w.resolve(args.get(0, "optimizer") or NONE)
-        on = obj.attrs.get("enabled") not in (Const(False), Const(None))
-        if name == "scale":
-            return self._scaled(w.resolve(args.get(0, "outputs") or NONE), on, w, ctx, site)
-        if name in ("unscale_", "step"):
-            groups = self.m.optimizers.groups_of(first, w, site)
-            touches = self.m.witness.presumed(groups, w)
-            # Whether the parameters of a model are those of an optimizer is not always known.
-            others = [key for key, other in w.heap.items() if isinstance(other, Group) and other.tokens]
-            touches = {**dict.fromkeys(others, None), **touches}
-            self.m.witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
-            if name == "step":
-                w.write(receiver.id).groups |= groups
-                if on and ESCAPED not in obj.attrs:
-                    self.m.witness.send(events.ScalerStepped(site=site, touches=_all(groups)), w, ctx)
-                self.m.optimizers.stepped(first, w, ctx, site)
-        elif name == "update":
-            self.m.witness.send(events.ScalerUpdated(site=site, touches=_all(obj.groups)), w, ctx)
-        return NONE
-
-    def _scaled(self, value: Value, on: bool, w: World, ctx: Context, site: Site) -> Value:
-        if isinstance(value, Unknown):
-            value = self.m.tensors.from_unknown(value, w)
-        result = self.m.operations.apply(_SCALE, Arguments([value]), w, ctx, site)
-        if on and isinstance(result, Ref) and w.get(result, Tensor) is not None:
-            w.write(result.id).scaled = True
-        return result
 
     # --- every k-th iteration
 
@@ -190,7 +154,7 @@ class Stepping:
         if type(test) is cst.BinaryOperation:
             return isinstance(test.operator, cst.Modulo)
         if type(test) in (cst.Name, cst.Attribute):
-            value = w.resolve(self.m.eval(test, w, ctx))
+            value = w.resolve(self._execution.evaluate(test, w, ctx))
             return isinstance(value, Unknown) and _has_remainder(value.key)
         if type(test) in (cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.ComparisonTarget):
             return any(self.is_periodic(child, w, ctx) for child in children(test))

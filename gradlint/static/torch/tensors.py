@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.knowledge.torch_table import names_integers, names_predictions
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.state.provenance import (
     FIGURE,
     carries_graph,
@@ -21,6 +23,7 @@ from gradlint.static.state.provenance import (
     is_number,
 )
 from gradlint.static.state.values import (
+    CHOSEN,
     NONE,
     Choice,
     Const,
@@ -36,11 +39,10 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.torch.parameter_names import names_several
+from gradlint.static.torch.effects import Effects
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
 
 
 def fact(value: bool | str | None) -> Fact[object]:
@@ -51,8 +53,9 @@ def fact(value: bool | str | None) -> Fact[object]:
 class Tensors:
     """Makes tensors, and tells what is known of them."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _effects: Effects
+    _definitions: Definitions
+    _dicts: DictObjects
 
     # --- making
 
@@ -82,7 +85,7 @@ class Tensors:
                 integral=integral,
                 activation=activation,
                 made_at=site,
-                moved_at=site if device == "cuda" else None,
+                moved_at=site if device in ("cuda", CHOSEN) else None,
                 groups=groups,
                 deps=groups,
                 open=False,
@@ -139,6 +142,15 @@ class Tensors:
         new.picked = True
         return w.new(new)
 
+    def root(self, key: int, w: World) -> int:
+        """The tensor whose storage the tensor ``key`` uses."""
+        for _ in range(8):
+            tensor = w.find(key)
+            if not isinstance(tensor, Tensor) or tensor.base is None:
+                break
+            key = tensor.base
+        return key
+
     def from_unknown(self, value: Unknown, w: World, **facts: object) -> Ref:
         """Say that an unknown value is a tensor; from now on in this world, it is this one."""
         ref = w.new(
@@ -147,15 +159,15 @@ class Tensors:
                 open=carries_graph(value),
                 presumed=from_module(value),
                 is_parameter=False if from_module(value) or is_computed(value) else None,
-                cut=self.m.cuts.of(value, w),
-                vague=self.m.cuts.carries(value, w),
-                calls=self.m.graphs.calls(value.key, w),
+                cut=self._effects.cut_of(value, w),
+                vague=self._effects.carries(value, w),
+                calls=self._effects.calls_behind(value.key, w),
             )
         )
         tensor = w.write(ref.id)
         if is_data(value):
             tensor.requires_grad, tensor.is_leaf, tensor.is_parameter, tensor.open = False, True, False, False
-        tensor.reaches = self.m.graphs.presumed(value, w)
+        tensor.reaches = self._effects.presumed_segments(value, w)
         for name, content in facts.items():
             setattr(tensor, name, content)
         w.bound[value.key] = ref
@@ -359,7 +371,7 @@ class Tensors:
                 inner = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
                 found += self.tensors_in([*inner, *([obj.tail] if obj.tail is not None else [])], w, depth - 1)
             elif isinstance(obj, Instance) and depth and self.has_parts(obj):
-                held = self.m.dicts.held(value, w)
+                held = self._dicts.held(value, w)
                 found += self.tensors_in([held] if held is not None else (), w, depth)
                 found += self.tensors_in((part for part in obj.attrs.values() if part != held), w, depth - 1)
         return found
@@ -367,7 +379,7 @@ class Tensors:
     def has_parts(self, obj: Object | None) -> bool:
         """Whether an object holds others as its items or fields: a list, tuple, dict or record."""
         if isinstance(obj, Instance):
-            return obj.kind in ("distribution", "dict") or self.m.definitions.is_record(obj)
+            return obj.kind in ("distribution", "dict") or self._definitions.is_record(obj)
         return isinstance(obj, (Sequence, Mapping))
 
     def deps(self, value: Value, w: World) -> frozenset[int]:
@@ -412,7 +424,7 @@ class Tensors:
         new.outright = tensor.outright and (not tensor.structured or names_predictions(name))
         if tensor.on_device_as_one:
             new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False
-        new.base = self.m.memory.root(value.id, w) if isinstance(value, Ref) else None
+        new.base = self.root(value.id, w) if isinstance(value, Ref) else None
         new.retains = False
         if tensor.structured:
             new.pending = ()
@@ -420,7 +432,7 @@ class Tensors:
             new.part_of = value.id
         if isinstance(value, Ref) and not tensor.structured:
             _derived(new, value)
-        self.m.plain.handed_on(new, tensor, site)
+        handed_on(new, tensor, site)
         new.made_at = site or tensor.made_at
         new.tokens = {}
         return w.new(new)
@@ -449,5 +461,22 @@ def device_of(value: Value, w: World) -> str | None:
         if isinstance(value.value, int) and not isinstance(value.value, bool):
             return "cuda"
         return "cpu" if value.value is None else None
+    if isinstance(value, Choice):
+        devices = {device_of(w.resolve(each), w) for each in value.alternatives}
+        return CHOSEN if devices in ({"cuda", "cpu"}, {CHOSEN, "cpu"}, {CHOSEN}) else None
     tensor = w.get(value, Tensor)
     return tensor.device if tensor is not None else None
+
+
+def handed_on(result: Tensor, tensor: Tensor, site: Site | None) -> None:
+    """``result`` is a part of a tensor: where that was made elsewhere, both come from outside."""
+    made_at, here = getattr(tensor.made_at, "unit", None), getattr(site, "unit", None)
+    if here is not None and made_at is not here:
+        result.constant = False
+
+
+def names_several(name: Value) -> bool:
+    """Whether a name of a parameter stands for several."""
+    if isinstance(name, Choice):
+        return all(isinstance(each, Const) and isinstance(each.value, str) for each in name.alternatives)
+    return isinstance(name, Unknown) and isinstance(name.key, tuple) and name.key[0] in ("name", "string")

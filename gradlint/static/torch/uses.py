@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from gradlint.intents import Omit
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.values import Ref, Tensor, Value
 from gradlint.static.state.world import World
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.drive.interpreter import Interpreter
     from gradlint.static.state.ledger import Ledger
 
 #: the losses that apply an activation themselves
@@ -26,10 +28,13 @@ _OMITTED = ("softmax", "log_softmax", "sigmoid")
 class Uses:
     """Watches activations; leaving one out is disputed as soon as something else depends on its values."""
 
-    def __init__(self, machine: Interpreter) -> None:
-        self.m = machine
+    _ledgers: Ledgers
+    _witness: Witness
+    _tensors: Tensors
+
+    def __init__(self) -> None:
         self._judged: Site | None = None
-        self._ranked: Ledger[int, Site] = machine.ledgers.open()  #: the largest values of an output, and the like
+        self._ranked: Ledger[int, Site] = self._ledgers.open()  #: the largest values of an output, and the like
 
     def judged(self, loss: str, prediction: Value | None, target: Value | None, w: World, site: Site) -> None:
         """A loss is about to be computed."""
@@ -57,7 +62,7 @@ class Uses:
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
         """Values left the code that is followed, or are shown, stored or compared."""
-        for value in self.m.tensors.tensors_in(values, w):
+        for value in self._tensors.tensors_in(values, w):
             self._used(value, w)
 
     def _used(self, value: Value, w: World) -> None:
@@ -66,11 +71,11 @@ class Uses:
         if tensor is not None:
             self._dispute(tensor)
         if isinstance(value, Ref) and value.id in self._ranked:
-            self.m.witness.dispute(Omit, self._ranked[value.id])
+            self._witness.dispute(Omit, self._ranked[value.id])
 
     def _dispute(self, tensor: Tensor) -> None:
         if tensor.activation in _OMITTED and tensor.activation_at is not None:
-            self.m.witness.dispute(Omit, tensor.activation_at)
+            self._witness.dispute(Omit, tensor.activation_at)
 
 
 __all__ = ["Uses"]
