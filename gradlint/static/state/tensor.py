@@ -93,12 +93,12 @@ class Described(Object):
     """Made by operators or methods of what may be no tensor: it need be none either."""
     vague: bool = fact(False, join=EITHER, same=SETTLED)  #: computed from something of which nothing is known
     scaled: bool = fact(False, join=BOTH, same=SETTLED)  #: a loss multiplied by a gradient scaler, or computed from one
-    begun: int = fact(0, join=LEAST, same=MOMENT)
+    begun: int = fact(0, join=LEAST, same=SETTLED)
     """Of a running total: the iteration in which it was a mere number."""
     picked: bool = fact(
         False, join=EITHER, same=SETTLED
     )  #: one or some of the parameters of its groups, it is not known which
-    age: int = fact(0, join=LEAST, same=MOMENT)  #: of what is one of two: the number of the older one
+    age: int = fact(0, join=LEAST, same=SETTLED)  #: of what is one of two: the number of the older one
     stands_for: tuple[int, ...] = fact((), join=agreed(()), same=WHETHER_ANY)
     """Each of these tensors in turn, in a loop over too many to tell apart."""
 
