@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gradlint.parts import Outcome, Part
     from gradlint.rule import Rule
     from gradlint.source import Source, SourceError
-    from gradlint.static.project import Project
+    from gradlint.static.text.project import Project
 
 Reader = Callable[[Path], "Source"]
 
@@ -162,7 +162,7 @@ class Engine:
         return report
 
     def _project(self, roots: Sequence[Path], reader: Reader) -> Project:
-        from gradlint.static.project import Project
+        from gradlint.static.text.project import Project
 
         return Project(roots, read=reader, disk=self.disk)
 

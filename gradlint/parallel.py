@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkContext
 
     from gradlint.rule import Rule
-    from gradlint.static.project import Project
+    from gradlint.static.text.project import Project
 
 MANY = 24  #: files, below which a process of its own does not pay
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gradlint.footprint import Footprint
     from gradlint.rule import Rule
     from gradlint.source import Source, SourceError
-    from gradlint.static.project import Project
+    from gradlint.static.text.project import Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def analyze_part(project: Project, part: Part, rules: Sequence[type[Rule]]) -> O
         part: what to analyse.
         rules: the rules to check.
     """
-    from gradlint.static.analysis import analyze
+    from gradlint.static.drive.analysis import analyze
 
     alone = project.apart()
     outcome = read_part(part, lambda path: alone.module(path).source)

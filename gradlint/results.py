@@ -19,7 +19,7 @@ from gradlint.rule import Rule
 
 if TYPE_CHECKING:
     from gradlint.parts import Outcome, Part
-    from gradlint.static.project import Project
+    from gradlint.static.text.project import Project
 
 
 class Results:

@@ -68,6 +68,6 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
                         findings.append(Finding(rule.code, rule.name, "as asked", rule.severity, where))
         return types.SimpleNamespace(findings=findings, rejected=[], notes=["a note of the tracer"], crashes=[])
 
-    monkeypatch.setitem(sys.modules, "gradlint.static.analysis", types.SimpleNamespace(analyze=analyze))
-    monkeypatch.setitem(sys.modules, "gradlint.static.project", types.SimpleNamespace(Project=Project))
+    monkeypatch.setitem(sys.modules, "gradlint.static.drive.analysis", types.SimpleNamespace(analyze=analyze))
+    monkeypatch.setitem(sys.modules, "gradlint.static.text.project", types.SimpleNamespace(Project=Project))
     return calls

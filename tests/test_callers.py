@@ -8,11 +8,11 @@ import pytest
 
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
-from gradlint.static.callers import Callers
-from gradlint.static.files import Module
-from gradlint.static.project import Project
-from gradlint.static.reach import Reach
-from gradlint.static.units import ClassUnit, DefinitionUnit, FunctionUnit
+from gradlint.static.text.callers import Callers
+from gradlint.static.text.files import Module
+from gradlint.static.text.project import Project
+from gradlint.static.text.reach import Reach
+from gradlint.static.text.units import ClassUnit, DefinitionUnit, FunctionUnit
 
 NET = """\
 import torch
@@ -72,7 +72,7 @@ def test_what_leads_to_a_file(tmp_path: Path, text: str, expected: list[str]) ->
 
 
 def test_code_that_leads_nowhere_is_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gradlint.static import analysis
+    from gradlint.static.drive import analysis
 
     scripts = {
         "net.py": NET + "\ndef shared(x):\n    return x.data\n",

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradlint.static.comparisons import follows
-from gradlint.static.values import Const
+from gradlint.static.state.comparisons import follows
+from gradlint.static.state.values import Const
 
 OPERATORS = {"==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -9,9 +9,9 @@ import pytest
 
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
-from gradlint.static.coverage import Coverage
-from gradlint.static.project import Project
-from gradlint.static.units import FunctionUnit
+from gradlint.static.python.coverage import Coverage
+from gradlint.static.text.project import Project
+from gradlint.static.text.units import FunctionUnit
 
 NET = """\
 import torch

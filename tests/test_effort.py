@@ -10,11 +10,11 @@ import pytest
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.rule import all_rules
-from gradlint.static import budget
-from gradlint.static.analysis import analyze
-from gradlint.static.budget import Budget
-from gradlint.static.project import Project
-from gradlint.static.python import MAX_KNOWN
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.python import budget
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.collections import MAX_KNOWN
+from gradlint.static.text.project import Project
 
 NET = """\
 import torch
@@ -232,7 +232,7 @@ def test_a_loop_is_come_to_through_what_is_built_for_it(layers: int, tmp_path: P
 def test_a_function_that_calls_the_training_of_its_file_is_followed_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gradlint.static.effort.LED_CLOSELY", 40)
+    monkeypatch.setattr("gradlint.static.drive.effort.LED_CLOSELY", 40)
     figures = "".join(f"    value_{number} = {number}\n" for number in range(40))
     text = (
         TRAINED.split("\n\ndef first")[0]

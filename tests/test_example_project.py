@@ -18,8 +18,8 @@ FLAWED, FIXED = TESTS / "example_project", TESTS / "example_project_fixed"
 
 def found(folder: Path) -> list[tuple[str, int, str]]:
     """(file, row, code) of each finding of the default rules."""
-    from gradlint.static.analysis import analyze
-    from gradlint.static.project import Project
+    from gradlint.static.drive.analysis import analyze
+    from gradlint.static.text.project import Project
 
     rules = [rule for rule in all_rules() if rule.default()]
     findings = analyze(Project([folder]), sorted(folder.glob("*.py")), rules).findings

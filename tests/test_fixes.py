@@ -28,8 +28,8 @@ from gradlint.fixing import Mended, mend, replace_file, rewritten
 from gradlint.rule import all_rules
 from gradlint.selection import Choice
 from gradlint.source import Source, read_source, source_from_bytes
-from gradlint.static import analysis
-from gradlint.static.project import Project
+from gradlint.static.drive import analysis
+from gradlint.static.text.project import Project
 
 
 def _fixtures() -> ModuleType:

@@ -104,8 +104,8 @@ def test_fixtures_belong_to_rules() -> None:
 
 @pytest.mark.parametrize("case", LINTED, ids=[f"{case.slug}-{case.name}" for case in LINTED])
 def test_findings_are_exactly_the_marks(case: Case, tmp_path: Path) -> None:
-    from gradlint.static.analysis import analyze
-    from gradlint.static.project import Project
+    from gradlint.static.drive.analysis import analyze
+    from gradlint.static.text.project import Project
 
     rules = [rule for rule in all_rules() if rule.default() or rule.name.replace("-", "_") == case.slug]
     findings = analyze(Project([tmp_path]), case.write(tmp_path), rules).findings

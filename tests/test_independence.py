@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gradlint.rule import Rule, all_rules
-from gradlint.static.analysis import analyze
-from gradlint.static.project import Project
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.text.project import Project
 
 TEXT = """
 import torch

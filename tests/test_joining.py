@@ -6,14 +6,14 @@ import pytest
 
 from gradlint.finding import Location
 from gradlint.protocol import Token
-from gradlint.static.interpreter import Interpreter
-from gradlint.static.joining import MAX_ALTERNATIVES, alternatives_of, join, join_results
-from gradlint.static.project import Project
-from gradlint.static.reach import Reach
-from gradlint.static.reducing import reduce
-from gradlint.static.values import Choice, Class, Frame, Group, Instance, Ref, Tensor, Unknown, Value
-from gradlint.static.witness import Witness
-from gradlint.static.world import World, fresh
+from gradlint.static.drive.interpreter import Interpreter
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.joining import MAX_ALTERNATIVES, alternatives_of, join, join_results
+from gradlint.static.state.reducing import reduce
+from gradlint.static.state.values import Choice, Class, Frame, Group, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.state.world import World, fresh
+from gradlint.static.text.project import Project
+from gradlint.static.text.reach import Reach
 
 
 class Place:

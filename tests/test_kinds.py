@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gradlint.rule import all_rules
-from gradlint.static.analysis import analyze
-from gradlint.static.project import Project
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.text.project import Project
 
 HEAD = """from __future__ import annotations
 

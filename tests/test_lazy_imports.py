@@ -9,13 +9,13 @@ import libcst as cst
 import pytest
 
 from gradlint.rule import all_rules
-from gradlint.static.analysis import Analysis, analyze
-from gradlint.static.budget import UNORDERED, Budget, OrderMattersError
-from gradlint.static.files import Module
-from gradlint.static.images import Images
-from gradlint.static.index import index_of
-from gradlint.static.project import Project
-from gradlint.static.units import FunctionUnit
+from gradlint.static.drive.analysis import Analysis, analyze
+from gradlint.static.python.budget import UNORDERED, Budget, OrderMattersError
+from gradlint.static.python.images import Images
+from gradlint.static.text.files import Module
+from gradlint.static.text.index import index_of
+from gradlint.static.text.project import Project
+from gradlint.static.text.units import FunctionUnit
 
 RULES = [rule for rule in all_rules() if rule.listens()]
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
@@ -86,7 +86,7 @@ def test_what_does_nothing_is_not_parsed(tmp_path: Path, monkeypatch: pytest.Mon
         parsed.append(text)
         return cst.parse_module(text)
 
-    monkeypatch.setattr("gradlint.static.units.parse_module", note)
+    monkeypatch.setattr("gradlint.static.text.units.parse_module", note)
     started = "if __name__ == '__main__':\n    print(torch.ones(2, requires_grad=True).numpy())\n"
     write(
         tmp_path,
@@ -262,8 +262,8 @@ def test_a_decorator_that_takes_long_leaves_its_class_known(tmp_path: Path, monk
         net=HEAD + "from tools import document\n" + CLASS.replace("class Net", "@document\nclass Net"),
         tools=tools,
     )
-    monkeypatch.setattr("gradlint.static.definitions.MAX_DECORATOR_STEPS", 20)
-    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 40)
+    monkeypatch.setattr("gradlint.static.python.definitions.MAX_DECORATOR_STEPS", 20)
+    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 40)
     analysis = check(tmp_path, "main.py")
     assert [finding.code for finding in analysis.findings] == ["GL301"]
     assert not analysis.notes
@@ -277,7 +277,7 @@ def test_what_an_imported_file_shows_does_not_depend_on_who_imports_it(
         a="from flawed import value\n\ndef f():\n" + "    value.sum()\n" * 80 + "\nf()\n",
         flawed="import torch\n\nvalue = torch.ones(2, requires_grad=True)\nprint(value.numpy())\n",
     )
-    monkeypatch.setattr("gradlint.static.budget.MAX_STEPS", 60)
+    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 60)
     assert ("GL501", "flawed.py", 4) in codes(tmp_path)
 
 

@@ -13,12 +13,12 @@ import pytest
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.source import source_from_text
-from gradlint.static.budget import Budget
-from gradlint.static.context import Context
-from gradlint.static.coverage import _statements
-from gradlint.static.files import Module
-from gradlint.static.liveness import Live, Liveness, _Walk
-from gradlint.static.units import FunctionUnit, StatementUnit
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.coverage import _statements
+from gradlint.static.state.context import Context
+from gradlint.static.state.liveness import Live, Liveness, _Walk
+from gradlint.static.text.files import Module
+from gradlint.static.text.units import FunctionUnit, StatementUnit
 
 FUNCTION = """\
 def f(a, b, c):

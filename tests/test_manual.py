@@ -14,7 +14,7 @@ BY_CODE: dict[str, type[Rule]] = {rule.code: rule for rule in all_rules()}
 
 
 def test_the_static_witness_declares_what_it_sends() -> None:
-    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "gradlint/static").glob("*.py"))
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "gradlint/static").rglob("*.py"))
     sent = set(re.findall(r"\bevents\.([A-Z]\w+)\(", sources)) - {"Tensor"}
     assert sent == {event.__name__ for event in gradlint.static.EVENTS}
 

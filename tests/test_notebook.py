@@ -10,8 +10,8 @@ import pytest
 from gradlint.finding import Location
 from gradlint.rule import all_rules
 from gradlint.source import Source, SourceError, source_from_text
-from gradlint.static.analysis import analyze
-from gradlint.static.project import Project
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.text.project import Project
 
 PATH = Path("/somewhere/book.ipynb")
 

@@ -15,7 +15,7 @@ from gradlint.cache import Cache
 from gradlint.cli import main
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
-from gradlint.static import analysis
+from gradlint.static.drive import analysis
 
 FIXTURES = Path(__file__).parent / "fixtures"
 EXAMPLE = Path(__file__).parent / "example_project"

@@ -20,9 +20,9 @@ import pytest
 
 from gradlint.cache import NAME, PART
 from gradlint.cli import main
-from gradlint.static import analysis
-from gradlint.static.positions import Tree
-from gradlint.static.units import Unit
+from gradlint.static.drive import analysis
+from gradlint.static.text.positions import Tree
+from gradlint.static.text.units import Unit
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gradlint.source import Source, SourceError, read_source
-from gradlint.static.files import Module
-from gradlint.static.project import Project
+from gradlint.static.text.files import Module
+from gradlint.static.text.project import Project
 
 Make = Callable[..., Project]
 
@@ -240,7 +240,7 @@ def test_importers_are_told_by_path_not_by_name(make: Make, tmp_path: Path) -> N
 
 
 def test_only_so_much_is_searched_for_importers(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradlint.static.importers.MAX_FILES", 3)
+    monkeypatch.setattr("gradlint.static.text.importers.MAX_FILES", 3)
     make("p/__init__.py", "p/q/__init__.py", "p/q/net.py")
     for name in ("p/q/use", "p/use", "use"):
         (tmp_path / f"{name}.py").write_text("from p.q.net import Net")

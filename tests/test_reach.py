@@ -9,12 +9,12 @@ import pytest
 
 from gradlint.rule import all_rules
 from gradlint.static import EVENTS
-from gradlint.static.analysis import analyze
-from gradlint.static.chains import Chain, chains_in
-from gradlint.static.project import Project
-from gradlint.static.reach import Reach
-from gradlint.static.triggers import NEEDS, Feature, Triggers, walks_in
-from gradlint.static.units import FunctionUnit
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.text.chains import Chain, chains_in
+from gradlint.static.text.project import Project
+from gradlint.static.text.reach import Reach
+from gradlint.static.text.triggers import NEEDS, Feature, Triggers, walks_in
+from gradlint.static.text.units import FunctionUnit
 
 RULES = [rule for rule in all_rules() if rule.listens()]
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -135,7 +135,7 @@ def test_passing_over_costs_no_finding(slug: str, tmp_path: Path, monkeypatch: p
     found = analyze(Project([tmp_path]), files, RULES).findings
     monkeypatch.setattr(Triggers, "any", lambda *_: True)
     monkeypatch.setattr(Triggers, "begin", lambda *_: True)
-    monkeypatch.setattr("gradlint.static.analysis.walks_in", lambda _: True)
+    monkeypatch.setattr("gradlint.static.drive.analysis.walks_in", lambda _: True)
     assert [f.sort_key for f in analyze(Project([tmp_path]), files, RULES).findings] == [f.sort_key for f in found]
     assert found
 

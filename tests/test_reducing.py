@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gradlint.static.liveness import Live
-from gradlint.static.reducing import agree, distance, reduce
-from gradlint.static.values import (
+from gradlint.static.state.liveness import Live
+from gradlint.static.state.reducing import agree, distance, reduce
+from gradlint.static.state.values import (
     NONE,
     Choice,
     Const,
@@ -22,7 +22,7 @@ from gradlint.static.values import (
     Unknown,
     Value,
 )
-from gradlint.static.world import World
+from gradlint.static.state.world import World
 
 Make = Callable[[World], Value]
 

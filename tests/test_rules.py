@@ -11,8 +11,8 @@ import pytest
 from gradlint.events import Event
 from gradlint.manual import witnesses
 from gradlint.rule import Rule, all_rules
-from gradlint.static.analysis import analyze
-from gradlint.static.project import Project
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.text.project import Project
 
 TESTS = Path(__file__).parent
 PREAMBLE = (TESTS / "preamble.py").read_text(encoding="utf-8")
@@ -47,8 +47,8 @@ def snippet(rule: type[Rule], heading: str) -> str:
 
 def codes(folder: Path, source: str, rule: type[Rule]) -> list[str]:
     """The codes of what the default rules, and this one, say about the source after the preamble."""
-    from gradlint.static.analysis import analyze
-    from gradlint.static.project import Project
+    from gradlint.static.drive.analysis import analyze
+    from gradlint.static.text.project import Project
 
     path = folder / "example.py"
     path.write_text(PREAMBLE + "\n\n" + source, encoding="utf-8")

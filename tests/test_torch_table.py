@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gradlint.static import torch_table as table
+from gradlint.static.knowledge import torch_table as table
 
 UNMODELLED_FUNCTIONS = {
     "settings of the library, not operations": """
@@ -234,7 +234,7 @@ def test_other_spellings_lead_to_the_canonical_name(spelled: str, canonical: str
 
 def test_the_table_needs_neither_torch_nor_libcst() -> None:
     code = (
-        "import sys, gradlint.static.torch_table\n"
+        "import sys, gradlint.static.knowledge.torch_table\n"
         "print(*[name for name in ('torch', 'libcst', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gradlint.static import torch_table as table
-from gradlint.static.ops import Op
-from gradlint.static.torch_notation import words
+from gradlint.static.knowledge import torch_table as table
+from gradlint.static.knowledge.ops import Op
+from gradlint.static.knowledge.torch_notation import words
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

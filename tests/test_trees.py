@@ -13,10 +13,10 @@ from gradlint.engine import Engine
 from gradlint.finding import Finding
 from gradlint.selection import Choice
 from gradlint.source import source_from_text
-from gradlint.static import trees
-from gradlint.static.files import Module
-from gradlint.static.ledger import Ledgers
-from gradlint.static.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.state.ledger import Ledgers
+from gradlint.static.text import trees
+from gradlint.static.text.files import Module
+from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
 
 if TYPE_CHECKING:
     import pytest

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gradlint.cli import main
-from gradlint.static.joining import join_results
-from gradlint.static.values import NONE, Choice, Const, External, Group, Instance, Object, Ref, Unknown, Value
-from gradlint.static.world import World
+from gradlint.static.state.joining import join_results
+from gradlint.static.state.values import NONE, Choice, Const, External, Group, Instance, Object, Ref, Unknown, Value
+from gradlint.static.state.world import World
 
 ITEM = Unknown(("item", "graph", "weight"))
 OTHER = Unknown(("item", "graph", "label"))

@@ -124,8 +124,8 @@ def generate(folder: Path, files: int) -> None:
 def check(folder: Path) -> tuple[float, int]:
     """CPU seconds of a check of all files below ``folder``, and the number of findings."""
     from gradlint.rule import all_rules
-    from gradlint.static.analysis import analyze
-    from gradlint.static.project import Project
+    from gradlint.static.drive.analysis import analyze
+    from gradlint.static.text.project import Project
 
     rules = [rule for rule in all_rules() if rule.default()]
     files = sorted(folder.rglob("*.py"))

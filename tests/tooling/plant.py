@@ -27,8 +27,8 @@ from shapes import Tree, apply
 from gradlint.finding import Finding
 from gradlint.rule import Rule, all_rules
 from gradlint.source import Source, SourceError, read_source, source_from_text
-from gradlint.static.analysis import analyze
-from gradlint.static.project import Project
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.text.project import Project
 
 LOOP = re.compile(r"\.backward\(")
 

@@ -1,0 +1,1 @@
+"""What is executed, in which order, and how far."""

@@ -1,0 +1,112 @@
+"""What is spent on definitions that nothing calls, where no order of events matters: in proportion to their code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint.static.text.triggers import Feature
+from gradlint.static.text.units import ClassUnit, FunctionUnit, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
+
+    from gradlint.static.text.files import Module
+    from gradlint.static.text.reach import Reach
+    from gradlint.static.text.units import DefinitionUnit
+
+PER_LINE = 4  #: statements executed for a line of a file
+PER_FILE = 500  #: the same for a file, however short
+PER_OWN_LINE = 4  #: statements executed for a line of a definition, where its file has used up what it has
+PER_DEFINITION = 300  #: the same for a definition, however short
+PER_LED_LINE = 1  #: statements executed for a line of a definition that only leads to what may be reported
+PER_LED = 200  #: the same for such a definition, however short
+LED_CLOSELY = 8_000  #: statements executed where the order of events counts, for what has no word of training in it
+_TRAINING = Feature.BACKWARD | Feature.STEP | Feature.OPTIMIZER | Feature.LOSS
+
+
+class Effort:
+    """Keeps the time for a file in proportion to its size.
+
+    Where events have an order, an entry point is followed to its end; who calls what with which values may be all that
+    tells a mistake.
+
+    Args:
+        reach: what names lead to.
+        begins: whether what a rule listens to may begin in a text with some features, given those near by.
+    """
+
+    def __init__(self, reach: Reach, begins: Callable[[Feature, Feature], bool]) -> None:
+        self._reach = reach
+        self._may_begin = begins
+        self._left: dict[Module, int] = {}
+        self._trained: set[Unit] = set()  #: functions that train, and were followed as far as others lead to them
+        self._familiar: set[Unit] = set()  #: what was executed, or built, or named where that was
+
+    def is_due(self, unit: DefinitionUnit) -> bool:
+        """Whether a definition is worth following.
+
+        A function has to do more than to give other values to what is familiar, as variants of a model do.
+        """
+        if not self.steps(unit):
+            return False
+        named = self._named(unit)
+        if isinstance(unit, ClassUnit) or not named or not self._familiar.issuperset(named):
+            return True
+        return bool(self._mentioned(unit) & ~Feature.TRAINABLE)
+
+    def steps(self, unit: DefinitionUnit) -> int:
+        """The statements that may be executed for a definition.
+
+        What it leads to is followed by itself as well: where nothing may be reported of the definition's own text, it
+        is executed for the models that a loop trains near by, for the mode in which it calls something, and for the
+        values that it hands on.
+        """
+        own = PER_DEFINITION + PER_OWN_LINE * _lines(unit.text)
+        mentioned = self._mentioned(unit)
+        if self._may_begin(mentioned, mentioned) or self._may_begin(mentioned, self._reach.near(unit)):
+            return max(own, self._left_of(unit.module))
+        near = self._reach.near(unit)
+        if near & Feature.BACKWARD or mentioned & Feature.GRAD_MODE:
+            return own
+        return PER_LED + PER_LED_LINE * _lines(unit.text) if self._may_begin(near, near) else 0
+
+    def steps_closely(self, start: Module | DefinitionUnit) -> int | None:
+        """The statements that may be executed where the order of events counts; None if it is any number.
+
+        What leads to backward passes without a word of training itself is mostly the inside of a library, unless it is
+        the first function that calls another one of its file that makes them, as ``main`` does ``train``.
+        """
+        if not isinstance(start, (FunctionUnit, ClassUnit)) or self._mentioned(start) & _TRAINING:
+            return None
+        if isinstance(start, ClassUnit) or self._trained.issuperset(trained := self._trains(start)):
+            return LED_CLOSELY
+        self._trained |= trained
+        return None
+
+    def _trains(self, start: FunctionUnit) -> set[Unit]:
+        """The functions of its file that a function names and that make backward passes."""
+        named = (unit for unit in self._named(start) if isinstance(unit, FunctionUnit) and unit.module is start.module)
+        return {unit for unit in named if self._mentioned(unit) & Feature.BACKWARD}
+
+    def spent(self, unit: DefinitionUnit, steps: int, met: AbstractSet[Unit]) -> None:
+        """A definition was followed for so many steps, and these functions and classes were met."""
+        self._left[unit.module] = self._left_of(unit.module) - steps
+        self._familiar |= met
+        if isinstance(unit, FunctionUnit):
+            self._familiar |= self._named(unit)
+
+    def _mentioned(self, unit: Unit) -> Feature:
+        return self._reach.scope(unit.module).mentions(unit)
+
+    def _left_of(self, module: Module) -> int:
+        left = self._left.get(module)
+        return PER_FILE + PER_LINE * _lines(module.source.text) if left is None else left
+
+    def _named(self, unit: Unit) -> set[Unit]:
+        leads = self._reach.scope(unit.module).leads_to(unit)
+        return {other for other in leads if isinstance(other, (FunctionUnit, ClassUnit))}
+
+
+def _lines(text: str) -> int:
+    return text.count("\n") + 1

@@ -1,0 +1,257 @@
+"""Layers and losses: the classes of ``torch.nn``, those of other libraries that act like one, and dropout."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, Final
+
+from gradlint.static.knowledge.ops import Dropout, Layer, Loss, Op
+from gradlint.static.knowledge.torch_functions import FUNCTIONS
+from gradlint.static.knowledge.torch_notation import layers, merged, within, words
+
+
+def _like(pairs: str, **columns: Any) -> dict[str, Layer]:
+    """Layers that apply one function: ``Class:function`` pairs, the function one of ``torch.nn.functional``."""
+    rows = (pair.split(":") for pair in pairs.split())
+    return {name: Layer(op=FUNCTIONS[f"torch.nn.functional.{function}"], **columns) for name, function in rows}
+
+
+_LOGITS: Final = Op(activation="logits", copies=True)
+_MOVES: Final = Op(saves="", activation="keeps")  # the same values in another shape, or some of them
+_PADS: Final = Op(saves="", copies=True)
+_NORMS: Final = Op(size="keeps", copies=True)
+_DROPS: Final = Op(saves="", size="keeps", activation="keeps")
+_HIDDEN: Final = Op(copies=True)
+_LOOKS_UP: Final = Op(saves="other", copies=True)
+
+_NN: Final = merged(
+    # linear maps: what they return may be any real number
+    layers("Linear LazyLinear Bilinear", _LOGITS, parameters=True),
+    layers("Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d", _LOGITS, parameters=True),
+    layers("LazyConv1d LazyConv2d LazyConv3d", _LOGITS, parameters=True),
+    layers("LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d", _LOGITS, parameters=True),
+    layers("Embedding EmbeddingBag", _LOOKS_UP, parameters=True),
+    # activations
+    _like("Softmax:softmax Softmax2d:softmax Softmin:softmin LogSoftmax:log_softmax Sigmoid:sigmoid Tanh:tanh"),
+    _like("CELU:celu ELU:elu GELU:gelu GLU:glu Hardshrink:hardshrink Hardsigmoid:hardsigmoid Hardswish:hardswish"),
+    _like("Hardtanh:hardtanh LeakyReLU:leaky_relu LogSigmoid:logsigmoid Mish:mish ReLU:relu ReLU6:relu6 SELU:selu"),
+    _like(
+        "SiLU:silu Softplus:softplus Softshrink:softshrink Softsign:softsign Tanhshrink:tanhshrink Threshold:threshold"
+    ),
+    _like("PReLU:prelu", parameters=True),
+    _like("RReLU:rrelu", mode_dependent=True),
+    # dropout
+    layers(
+        "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout",
+        _DROPS,
+        mode_dependent=True,
+        dropout=True,
+    ),
+    # normalisation
+    layers(
+        "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm",
+        _NORMS,
+        parameters=True,
+        affine=(3, "affine"),
+        mode_dependent=True,
+    ),
+    layers("LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d", _NORMS, parameters=True, mode_dependent=True),
+    # affine and track_running_stats are off by default
+    layers("InstanceNorm1d InstanceNorm2d InstanceNorm3d", _NORMS, affine=(3, "affine")),
+    layers("LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d", _NORMS),
+    layers("GroupNorm", _NORMS, parameters=True, affine=(3, "affine")),
+    layers("LayerNorm RMSNorm", _NORMS, parameters=True, affine=(2, "elementwise_affine")),
+    layers("LocalResponseNorm CrossMapLRN2d", _NORMS),
+    # pooling and resampling
+    _like("AdaptiveAvgPool1d:adaptive_avg_pool1d AdaptiveAvgPool2d:adaptive_avg_pool2d"),
+    _like("AdaptiveAvgPool3d:adaptive_avg_pool3d AdaptiveMaxPool1d:adaptive_max_pool1d"),
+    _like("AdaptiveMaxPool2d:adaptive_max_pool2d AdaptiveMaxPool3d:adaptive_max_pool3d"),
+    _like("AvgPool1d:avg_pool1d AvgPool2d:avg_pool2d AvgPool3d:avg_pool3d"),
+    _like("MaxPool1d:max_pool1d MaxPool2d:max_pool2d MaxPool3d:max_pool3d"),
+    _like("MaxUnpool1d:max_unpool1d MaxUnpool2d:max_unpool2d MaxUnpool3d:max_unpool3d"),
+    _like("FractionalMaxPool2d:fractional_max_pool2d FractionalMaxPool3d:fractional_max_pool3d"),
+    _like("LPPool1d:lp_pool1d LPPool2d:lp_pool2d LPPool3d:lp_pool3d"),
+    _like("Upsample:upsample UpsamplingBilinear2d:upsample_bilinear UpsamplingNearest2d:upsample_nearest"),
+    # shape
+    layers("Identity Flatten Unflatten ChannelShuffle PixelShuffle PixelUnshuffle", _MOVES),
+    layers("Fold Unfold ZeroPad1d ZeroPad2d ZeroPad3d ConstantPad1d ConstantPad2d ConstantPad3d", _PADS),
+    layers("CircularPad1d CircularPad2d CircularPad3d ReflectionPad1d ReflectionPad2d ReflectionPad3d", _PADS),
+    layers("ReplicationPad1d ReplicationPad2d ReplicationPad3d", _PADS),
+    # similarity
+    _like("CosineSimilarity:cosine_similarity PairwiseDistance:pairwise_distance"),
+    # recurrent layers and attention.  Their own dropout is 0 by default; that of a Transformer is 0.1.
+    layers("RNN", _HIDDEN, parameters=True, drops=(6, "dropout"), between=(2, "num_layers"), returns="recurrent"),
+    layers("GRU", _HIDDEN, parameters=True, drops=(5, "dropout"), between=(2, "num_layers"), returns="recurrent"),
+    layers("LSTM", _HIDDEN, parameters=True, drops=(5, "dropout"), between=(2, "num_layers"), returns="lstm"),
+    layers("RNNBase", _HIDDEN, parameters=True, returns="recurrent"),
+    layers("LSTMCell", Op("tensors", copies=True), parameters=True),
+    layers("RNNCell GRUCell RNNCellBase", _HIDDEN, parameters=True),
+    layers("MultiheadAttention", _HIDDEN, parameters=True, drops=(2, "dropout"), returns="attention"),
+    layers("Transformer TransformerEncoderLayer TransformerDecoderLayer", _NORMS, parameters=True, mode_dependent=True),
+    layers("TransformerEncoder TransformerDecoder", _NORMS, parameters=True, mode_dependent=True),
+    # losses with parameters of their own
+    layers("AdaptiveLogSoftmaxWithLoss", Op("tensors", copies=True), parameters=True),
+    layers("LinearCrossEntropyLoss", Op(size="one", copies=True), parameters=True),
+    # containers
+    layers("Sequential", container="sequential"),
+    layers("ModuleList ParameterList", container="list"),
+    layers("ModuleDict ParameterDict", container="dict"),
+    layers("DataParallel", container="wrapper"),
+)
+
+#: Classes around a module: calling one calls the module.
+_WRAPPERS: Final = layers(
+    """
+    torch.nn.parallel.DataParallel torch.nn.parallel.DistributedDataParallel
+    torch.distributed.fsdp.FullyShardedDataParallel torch.distributed.algorithms.join.Join
+    apex.parallel.DistributedDataParallel fairscale.nn.FullyShardedDataParallel
+    torch_geometric.nn.DataParallel
+    """,
+    container="wrapper",
+)
+
+_GRAPHS: Final = within(
+    "torch_geometric.nn",
+    merged(
+        layers(
+            "AGNNConv APPNP ARMAConv CGConv ChebConv ClusterGCNConv DNAConv DenseGCNConv DenseGINConv DenseGraphConv "
+            "DenseSAGEConv DynamicEdgeConv EdgeConv FAConv FeaStConv FiLMConv GATConv GATv2Conv GCN2Conv GCNConv GENConv "
+            "GINConv GINEConv GMMConv GatedGraphConv GeneralConv GraphConv HGTConv HypergraphConv LEConv LGConv MFConv "
+            "NNConv PDNConv PNAConv PointNetConv PointTransformerConv RGATConv RGCNConv ResGatedGraphConv SAGEConv SGConv "
+            "SSGConv SplineConv SuperGATConv TAGConv TransformerConv WLConv XConv",
+            _LOGITS,
+            parameters=True,
+        ),
+        layers("Linear HeteroLinear", _LOGITS, parameters=True),
+        layers("BatchNorm", _NORMS, parameters=True, mode_dependent=True),
+        layers("GraphNorm LayerNorm", _NORMS, parameters=True),
+        layers("PairNorm", _NORMS),
+        layers("GAT GCN GIN GraphSAGE MLP PNA", _HIDDEN, parameters=True, mode_dependent=True),
+    ),
+)
+
+_OTHERS: Final = merged(
+    within(
+        "torchvision.ops",
+        merged(
+            layers("DropBlock2d DropBlock3d StochasticDepth", _DROPS, mode_dependent=True, dropout=True),
+            layers("FrozenBatchNorm2d", _NORMS),
+            layers("Conv2dNormActivation Conv3dNormActivation MLP", _HIDDEN, parameters=True, mode_dependent=True),
+            layers("DeformConv2d", _LOGITS, parameters=True),
+            layers("SqueezeExcitation FeaturePyramidNetwork", _HIDDEN, parameters=True),
+        ),
+    ),
+    within(
+        "timm.layers",
+        merged(
+            layers("DropPath", _DROPS, mode_dependent=True, dropout=True),
+            layers("LayerNorm2d", _NORMS, parameters=True),
+            layers("Mlp PatchEmbed", _HIDDEN, parameters=True),
+        ),
+    ),
+    layers("torch.nn.utils.parametrize.ParametrizationList", _HIDDEN, parameters=True),
+)
+
+LAYERS: Final[dict[str, Layer]] = merged(within("torch.nn", _NN), _WRAPPERS, _GRAPHS, _OTHERS)
+"""What building and calling a layer gives, by the canonical name of its class.  Losses are in ``LOSSES``."""
+
+#: ``function:Class`` where both take the prediction first and the target second.
+_PLAIN_LOSSES: Final = """
+    binary_cross_entropy:BCELoss  binary_cross_entropy_with_logits:BCEWithLogitsLoss  cross_entropy:CrossEntropyLoss
+    ctc_loss:CTCLoss  gaussian_nll_loss:GaussianNLLLoss  hinge_embedding_loss:HingeEmbeddingLoss  huber_loss:HuberLoss
+    kl_div:KLDivLoss  l1_loss:L1Loss  mse_loss:MSELoss  multi_margin_loss:MultiMarginLoss
+    multilabel_margin_loss:MultiLabelMarginLoss  multilabel_soft_margin_loss:MultiLabelSoftMarginLoss
+    nll_loss:NLLLoss  nll_loss:NLLLoss2d  poisson_nll_loss:PoissonNLLLoss  smooth_l1_loss:SmoothL1Loss
+    soft_margin_loss:SoftMarginLoss
+"""
+
+#: Two inputs, then the target; or three inputs and no target.
+_OTHER_LOSSES: Final = {
+    Loss("cosine_embedding_loss", target=2): "CosineEmbeddingLoss",
+    Loss("margin_ranking_loss", target=2): "MarginRankingLoss",
+    Loss("triplet_margin_loss", target=-1): "TripletMarginLoss",
+    Loss("triplet_margin_with_distance_loss", target=-1): "TripletMarginWithDistanceLoss",
+}
+
+
+def _losses() -> dict[str, Loss]:
+    rows = [pair.split(":") for pair in _PLAIN_LOSSES.split()]
+    losses = {Loss(function): (function, layer) for function, layer in rows}
+    table = {f"torch.nn.{layer}": Loss(function) for function, layer in rows}
+    table |= {f"torch.nn.functional.{function}": loss for loss, (function, _) in losses.items()}
+    for loss, layer in _OTHER_LOSSES.items():
+        table |= {f"torch.nn.{layer}": loss, f"torch.nn.functional.{loss.name}": loss}
+    table["torch.nn.functional.linear_cross_entropy"] = Loss("linear_cross_entropy", target=2)
+    for name in words(
+        "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div margin_ranking_loss "
+        "poisson_nll_loss triplet_margin_loss"
+    ):
+        table[f"torch.{name}"] = table[f"torch.nn.functional.{name}"]
+    return table
+
+
+LOSSES: Final[dict[str, Loss]] = _losses()
+"""The losses of torch, as class and as function, by canonical name."""
+
+DROPOUTS: Final[dict[str, Dropout]] = within(
+    "torch.nn.functional",
+    {
+        "dropout": Dropout("dropout"),
+        "dropout1d": Dropout("dropout1d"),
+        "dropout2d": Dropout("dropout2d"),
+        "dropout3d": Dropout("dropout3d"),
+        "alpha_dropout": Dropout("alpha_dropout", drops_by_default=False),
+        "feature_alpha_dropout": Dropout("feature_alpha_dropout", drops_by_default=False),
+        "scaled_dot_product_attention": Dropout(
+            "scaled_dot_product_attention", probability=4, keyword="dropout_p", default=0.0, training=None
+        ),
+        "multi_head_attention_forward": Dropout(
+            "multi_head_attention_forward", probability=10, keyword="dropout_p", default=None, training=13
+        ),
+    },
+)
+"""The functional dropouts whose mode can be forgotten (``torch.dropout`` asks for it)."""
+
+SOFTMAX_DIMS: Final[dict[str, int]] = {
+    "torch.softmax": 1,
+    "torch.log_softmax": 1,
+    "torch.nn.functional.softmax": 1,
+    "torch.nn.functional.log_softmax": 1,
+    "torch.nn.functional.softmin": 1,
+    "torch.nn.Softmax": 0,
+    "torch.nn.LogSoftmax": 0,
+    "torch.nn.Softmin": 0,
+}
+"""The functions and layers that must be told the dimension, with the position of ``dim``."""
+
+PARAMETER_NAMES: Final[dict[str, tuple[str, ...]]] = within(
+    "torch.nn",
+    {
+        **dict.fromkeys(words("Embedding EmbeddingBag PReLU RMSNorm"), ("weight",)),
+        **dict.fromkeys(
+            words(
+                "Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+                "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d",
+                "LayerNorm GroupNorm",
+            ),
+            ("weight", "bias"),
+        ),
+    },
+)
+"""What layers call their parameters, where these are no others; a layer may lack the bias."""
+
+_PARAMETER_NAME: Final = re.compile(r"(in_proj_)?(weight|bias)|(weight|bias)_[ih]h(_l\d+(_reverse)?)?")
+_PARAMETER_BEGINNING: Final = re.compile(r"in_proj_|(in_proj_)?(weight|bias)|(weight|bias)_([ih]h?(_(l\d*_?)?)?)?")
+
+
+@cache
+def names_parameter(name: str) -> bool:
+    """Whether a layer keeps a parameter under this name, if anything."""
+    return _PARAMETER_NAME.fullmatch(name) is not None
+
+
+@cache
+def begins_parameter(beginning: str) -> bool:
+    """Whether what a layer keeps under a name that begins so, and of which the rest is not known, is a parameter."""
+    return _PARAMETER_BEGINNING.fullmatch(beginning) is not None

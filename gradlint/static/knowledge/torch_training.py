@@ -1,0 +1,504 @@
+"""What training is made of: optimizers, schedulers, grad modes, initialisers, base classes, frameworks."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+from gradlint.static.knowledge.guesses import HANDLER_NAME
+from gradlint.static.knowledge.torch_notation import names
+
+OPTIMIZERS: Final = (
+    names(
+        "torch.optim",
+        "ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam Optimizer RAdam RMSprop Rprop SGD SparseAdam",
+    )
+    | names(
+        "torch_optimizer",
+        "A2GradExp A2GradInc A2GradUni AccSGD AdaBelief AdaBound AdaMod Adafactor Adahessian AdamP AggMo Apollo DiffGrad LARS "
+        "Lamb Lookahead MADGRAD NovoGrad PID QHAdam QHM RAdam Ranger RangerQH RangerVA SGDP SGDW SWATS Shampoo Yogi",
+    )
+    | names("transformers", "AdamW Adafactor")
+    | names(
+        "bitsandbytes.optim",
+        "Adam Adam8bit AdamW AdamW8bit Lion Lion8bit PagedAdam PagedAdamW PagedAdamW8bit PagedLion8bit",
+    )
+    | names(
+        "bitsandbytes.optim",
+        "Adagrad Adagrad8bit LAMB LAMB8bit LARS LARS8bit PagedAdam8bit RMSprop RMSprop8bit SGD SGD8bit",
+    )
+    | names("apex.optimizers", "FusedAdagrad FusedAdam FusedLAMB FusedNovoGrad FusedSGD")
+    | names(
+        "timm.optim",
+        "AdaBelief Adafactor Adahessian AdamP Lamb Lars Lion Lookahead MADGRAD Nadam NvNovoGrad RMSpropTF RAdam SGDP create_optimizer "
+        "create_optimizer_v2",
+    )
+    | names(
+        "pytorch_optimizer",
+        "AdaBelief AdaBound AdamP Lamb Lion Lookahead MADGRAD Prodigy RAdam Ranger Ranger21 SGDW SophiaH",
+    )
+    | names("deepspeed.ops.adam", "DeepSpeedCPUAdam FusedAdam")
+    | names(
+        "",
+        "lion_pytorch.Lion madgrad.MADGRAD prodigyopt.Prodigy schedulefree.AdamWScheduleFree schedulefree.SGDScheduleFree",
+    )
+    | names(
+        "",
+        "adabelief_pytorch.AdaBelief adabound.AdaBound adamp.AdamP adamp.SGDP adan_pytorch.Adan galore_torch.GaLoreAdamW",
+    )
+    | names(
+        "",
+        "fairscale.optim.OSS pytorch_lamb.Lamb ranger.Ranger ranger21.Ranger21 sophia.SophiaG dadaptation.DAdaptAdam",
+    )
+    | names(
+        "",
+        "pytorch_pretrained_bert.BertAdam pytorch_transformers.AdamW torch.distributed.optim.ZeroRedundancyOptimizer",
+    )
+    | names("", "pytorch_pretrained_bert.optimization.BertAdam")
+)
+"""Classes (and factories) of optimizers: the first argument is what they update."""
+
+SCHEDULERS: Final = (
+    names(
+        "torch.optim.lr_scheduler",
+        "ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR LRScheduler LambdaLR "
+        "LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau SequentialLR StepLR _LRScheduler",
+    )
+    | names("torch.optim.swa_utils", "SWALR")
+    | names(
+        "transformers",
+        "get_constant_schedule get_constant_schedule_with_warmup get_cosine_schedule_with_warmup "
+        "get_cosine_with_hard_restarts_schedule_with_warmup get_inverse_sqrt_schedule get_linear_schedule_with_warmup "
+        "get_polynomial_decay_schedule_with_warmup get_scheduler",
+    )
+)
+"""Schedulers: the first argument is the optimizer."""
+
+SCALERS: Final = names("", "torch.GradScaler torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cpu.amp.GradScaler")
+
+GRAD_MODES: Final[dict[str, Literal["off", "on", "argument"]]] = {
+    "torch.no_grad": "off",
+    "torch.inference_mode": "off",
+    "torch.enable_grad": "on",
+    "torch.set_grad_enabled": "argument",
+}
+"""Context managers and decorators that set the grad mode; "argument": as their first argument says.
+
+``inference_mode(False)`` leaves the mode as it is; without an argument it is off.
+"""
+
+AUTOCASTS: Final = names(
+    "", "torch.autocast torch.amp.autocast torch.cuda.amp.autocast torch.cpu.amp.autocast apex.amp.autocast"
+)
+
+NORM_CLIPS: Final = names("torch.nn.utils", "clip_grad_norm clip_grad_norm_")
+"""Those that return the norm that the gradients had, as a tensor where they are."""
+
+CLIPS: Final = (
+    NORM_CLIPS
+    | names("torch.nn.utils", "clip_grad_value_ clip_grads_with_norm_")
+    | names("", "timm.utils.dispatch_clip_grad timm.utils.agc.adaptive_clip_grad")
+)
+"""Functions that change gradients in place: the first argument is the parameters."""
+
+DEPRECATED_INITS: Final = names(
+    "torch.nn.init",
+    "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform xavier_normal xavier_uniform",
+)
+"""Initialisers by their deprecated names, without the underscore."""
+
+INITS: Final = DEPRECATED_INITS | names(
+    "torch.nn.init",
+    "constant_ dirac_ eye_ kaiming_normal_ kaiming_uniform_ normal_ ones_ orthogonal_ sparse_ trunc_normal_ uniform_ "
+    "xavier_normal_ xavier_uniform_ zeros_",
+)
+"""Initialisers: they change their first argument in place, under ``no_grad``, and return it."""
+
+PARTED: Final = {"torch.nn.utils.weight_norm": ("weight", ("weight_v", "weight_g"))}
+"""What computes a parameter of a layer from others from now on: the one it does if no other is named, and these."""
+
+PASSED_THROUGH: Final = names(
+    "",
+    "torch.compile torch.jit.script torch.nn.utils.fusion.fuse_conv_bn_eval torch.nn.utils.remove_spectral_norm "
+    "torch.nn.utils.remove_weight_norm torch.nn.utils.spectral_norm torch.nn.utils.weight_norm "
+    "torch.nn.utils.parametrizations.orthogonal torch.nn.utils.parametrizations.spectral_norm "
+    "torch.nn.utils.parametrizations.weight_norm torch.nn.SyncBatchNorm.convert_sync_batchnorm "
+    "apex.parallel.convert_syncbn_model torch_geometric.compile apex.amp.scale_loss types.MappingProxyType",
+)
+"""Calls that give back what they are given first (a module, a loss), or what acts like it over the same parameters."""
+
+PASSED_TOGETHER: Final[dict[str, tuple[str, ...]]] = {"apex.amp.initialize": ("models", "optimizers")}
+"""Calls that give back what these parameters are given: all of it, in order."""
+
+LIGHTNING_BASES: Final = names(
+    "",
+    "pytorch_lightning.LightningModule lightning.LightningModule pytorch_lightning.core.LightningModule "
+    "lightning.pytorch.core.LightningModule",
+)
+"""Base classes of modules whose loop the framework runs."""
+
+TEST_BASES: Final = names(
+    "",
+    "unittest.TestCase unittest.case.TestCase unittest.IsolatedAsyncioTestCase absl.testing.absltest.TestCase "
+    "absl.testing.parameterized.TestCase torch.testing._internal.common_utils.TestCase",
+)
+"""Base classes of tests: before each of their methods that are tests, the framework calls others."""
+
+TEST_SETUPS: Final = ("setUpClass", "setup_class", "setUp", "asyncSetUp", "setup_method")
+"""These others, in the order in which they are called; the first two of the class.  pytest knows two of them."""
+
+
+def is_test(method: str) -> bool:
+    """Whether a method of such a class is a test, by its name."""
+    return method.startswith("test") or method == "runTest"
+
+
+EXPECTING: Final = frozenset(["pytest.raises"])
+"""Calls that give a context manager whose body is meant to raise."""
+
+EXPECTING_METHODS: Final = frozenset(["assertRaises", "assertRaisesRegex"])
+"""The same of methods of tests."""
+
+
+MODULE_BASES: Final = (
+    names(
+        "torch.nn",
+        "Module Sequential ModuleList ModuleDict ParameterList ParameterDict Container RNNBase RNNCellBase Linear Conv1d Conv2d "
+        "Conv3d",
+    )
+    | LIGHTNING_BASES
+    | names(
+        "torch",
+        "jit.ScriptModule nn._Loss nn._WeightedLoss",
+    )
+    | names(
+        "transformers",
+        "PreTrainedModel BertPreTrainedModel RobertaPreTrainedModel GPT2PreTrainedModel T5PreTrainedModel",
+    )
+    | names("transformers", "LlamaPreTrainedModel DistilBertPreTrainedModel ViTPreTrainedModel")
+    | names("torch_geometric.nn", "MessagePassing")
+    | names(
+        "",
+        "stable_baselines3.common.torch_layers.BaseFeaturesExtractor stable_baselines3.common.policies.ActorCriticPolicy",
+    )
+    | names("", "gpytorch.Module gpytorch.models.ExactGP gpytorch.models.ApproximateGP gpytorch.kernels.Kernel")
+    | names(
+        "",
+        "allennlp.models.Model fairseq.models.BaseFairseqModel fairseq.models.FairseqEncoder fairseq.models.FairseqDecoder",
+    )
+    | names(
+        "",
+        "mmcv.runner.BaseModule mmengine.model.BaseModule mmengine.model.BaseModel diffusers.ModelMixin peft.PeftModel",
+    )
+    | names(
+        "", "ray.rllib.models.torch.torch_modelv2.TorchModelV2 escnn.nn.EquivariantModule e2cnn.nn.EquivariantModule"
+    )
+)
+"""Classes whose subclasses are modules of torch."""
+
+FUNCTION_BASES: Final = names("torch.autograd", "Function function.InplaceFunction function.NestedIOFunction")
+"""Bases of functions with a backward of their own."""
+
+DATASET_BASES: Final = (
+    names("torch.utils.data", "Dataset IterableDataset TensorDataset ConcatDataset ChainDataset Subset StackDataset")
+    | names("torchvision.datasets", "VisionDataset ImageFolder DatasetFolder")
+    | names("torch_geometric.data", "Dataset InMemoryDataset")
+)
+"""Classes whose items are data: no gradient comes with them."""
+
+LOADERS: Final = names("torch.utils.data", "DataLoader") | names(
+    "", "torch_geometric.loader.DataLoader torch_geometric.data.DataLoader torch.utils.data.dataloader.DataLoader"
+)
+"""Classes whose batches are data."""
+
+STACKING_LOADER: Final = "torch.utils.data.DataLoader"
+"""The one of them that stacks tensors, arrays and numbers to tensors, if it is not told otherwise."""
+
+COLLATE: Final = (6, "collate_fn")
+"""The position and name of the argument that tells it otherwise."""
+
+TENSOR_DATASET: Final = "torch.utils.data.TensorDataset"
+"""The data set whose items hold tensors and nothing else."""
+
+LIBRARY_DATASETS: Final = ("torchvision.datasets.",)
+"""The beginnings of names of data sets: what their items hold is stacked, unless a transform makes something else of it."""
+
+LIBRARY_TRANSFORMS: Final = ("torchvision.transforms.",)
+"""The same of what changes such items, and gives none of another kind."""
+
+TRANSFORMING: Final = ("transform", "target_transform", "transforms")
+"""The arguments of such data sets that are transforms."""
+
+ARBITRARY_TRANSFORMS: Final = names("torchvision.transforms", "Lambda v2.Lambda transforms.Lambda")
+"""Those of the transforms that call any function."""
+
+COLLECTING_TRANSFORMS: Final = names(
+    "torchvision.transforms", "Compose RandomApply RandomChoice RandomOrder v2.Compose v2.RandomApply v2.RandomChoice"
+) | names("torchvision.transforms", "v2.RandomOrder")
+"""Those of them that apply others."""
+
+FRAMEWORKS: Final[dict[str, str]] = {
+    "accelerate.Accelerator": "accelerate",
+    "deepspeed.initialize": "deepspeed",
+    "transformers.Trainer": "trainer",
+    "transformers.Seq2SeqTrainer": "trainer",
+    "trl.SFTTrainer": "trainer",
+    "sentence_transformers.SentenceTransformerTrainer": "trainer",
+    "ignite.engine.Engine": "ignite",
+    "ignite.engine.create_supervised_trainer": "ignite",
+    "ignite.engine.create_supervised_evaluator": "ignite",
+    "fastai.basics.Learner": "fastai",
+    "fastai.learner.Learner": "fastai",
+    "fastai.vision.all.Learner": "fastai",
+    "fastai.vision.all.vision_learner": "fastai",
+    "fastai.vision.all.cnn_learner": "fastai",
+    "fastai.vision.all.unet_learner": "fastai",
+    "fastai.text.all.text_classifier_learner": "fastai",
+    "fastai.text.all.language_model_learner": "fastai",
+    "fastai.tabular.all.tabular_learner": "fastai",
+    "skorch.NeuralNet": "skorch",
+    "skorch.NeuralNetClassifier": "skorch",
+    "skorch.NeuralNetBinaryClassifier": "skorch",
+    "skorch.NeuralNetRegressor": "skorch",
+    "pytorch_lightning.Trainer": "lightning",
+    "lightning.Trainer": "lightning",
+    "lightning.Fabric": "fabric",
+    "lightning.fabric.Fabric": "fabric",
+    "lightning_fabric.Fabric": "fabric",
+    "catalyst.dl.SupervisedRunner": "catalyst",
+    "catalyst.dl.Runner": "catalyst",
+    "composer.Trainer": "composer",
+    "poutyne.Model": "poutyne",
+    "torchbearer.Trial": "torchbearer",
+    "torch.distributed.autograd.context": "dist_autograd",
+    "torch.distributed.autograd.backward": "dist_autograd",
+    "torch.distributed.optim.DistributedOptimizer": "dist_autograd",
+}
+"""Objects that run the loop, or parts of it, for the user: canonical name to the kind of framework."""
+
+TRAINERS: Final[dict[str, dict[str, str]]] = {
+    name: {"train": "compute_loss"}
+    for name in names("", "transformers.Trainer transformers.Seq2SeqTrainer trl.SFTTrainer")
+}
+"""Those that classes are derived from, with the methods of the library that call others, given the model and a batch."""
+
+CALLBACK_BASES: Final = names(
+    "",
+    "pytorch_lightning.Callback pytorch_lightning.callbacks.Callback lightning.Callback lightning.callbacks.Callback",
+)
+"""Base classes of callbacks: their methods are given the trainer, the model and more."""
+
+HANDLERS: Final = frozenset(["accelerate", "fabric"])
+"""Those kinds of them that leave the loop to the user, and make its backward passes."""
+
+
+def looks_like_handler(name: str, method: str) -> bool:
+    """Whether something of this name, which is told to prepare models or make a backward pass, is one of those."""
+    return method in ("prepare", "setup", "backward") and HANDLER_NAME.search(name) is not None
+
+
+WALKS: Final = frozenset(["backward", "manual_backward"])
+"""Methods and functions that walk a graph and add to the gradients of its leaves."""
+
+DERIVATIVES: Final = names("torch.autograd", "grad")
+"""Functions that walk a graph and hand the gradients back."""
+
+FUNCTION_TRANSFORMS: Final = names("torch.func", "grad grad_and_value hessian jacfwd jacrev vmap")
+"""Functions that turn a function into one that calls it."""
+
+PICKLES: Final = names("torch", "save load")
+"""Functions that write objects to files, and read them."""
+
+MODULE_METHODS: Final = names(
+    "", "parameters named_parameters modules named_modules children named_children state_dict load_state_dict"
+)
+"""Methods that modules have, and tensors do not."""
+
+MODULE_CHANGES: Final = frozenset(["to", "cuda", "cpu", "float", "double", "half", "bfloat16", "train", "eval"])
+"""Methods of modules that change them, and return them."""
+
+CONVERTING: Final = frozenset(["cpu", "cuda", "numpy"])
+"""Methods of tensors that arrays and views of memory have not."""
+
+CLEARING: Final = frozenset(["zero_grad", "grad"])
+"""Words without which no code clears a gradient."""
+
+_FREEZING: Final = re.compile(
+    r"freeze|\w_requires_grad|['\"]requires_grad|requires_grad_(?!\(\s*(?:True\s*)?\))"
+    r"|requires_grad\s*=(?!=)(?!\s*True[ \t]*(?:[,)\]}\r\n;#]|$))"
+)
+"""What stands in all code that freezes parameters."""
+
+
+def may_freeze(text: str) -> bool:
+    """Whether a piece of code may set ``requires_grad`` of parameters to anything but True."""
+    return bool(_FREEZING.search(text))
+
+
+DISTRIBUTIONS: Final = "torch.distributions."
+"""Where the classes of distributions stand."""
+
+_NO_DISTRIBUTIONS: Final = ("Transform", "Constraint")
+
+
+def builds_distribution(name: str) -> bool:
+    """Whether calling ``name`` (canonical) builds a distribution."""
+    last = name.rpartition(".")[2]
+    is_class = name.startswith(DISTRIBUTIONS) and last[:1].isupper() and ".transforms." not in name
+    return is_class and not last.endswith(_NO_DISTRIBUTIONS)
+
+
+DIVERGENCES: Final = names("torch.distributions", "kl_divergence kl.kl_divergence")
+"""Functions of two distributions through whose results gradients flow."""
+
+INDEX_DISTRIBUTIONS: Final = names("torch.distributions", "Categorical categorical.Categorical")
+"""Distributions of which integers are drawn."""
+
+DISTRIBUTION_MEASURES: Final = names("", "rsample rsample_n log_prob entropy perplexity cdf icdf log_cdf kl_divergence")
+"""Methods of distributions through whose results gradients flow."""
+
+DISTRIBUTION_DRAWS: Final = names("", "sample sample_n enumerate_support")
+"""Methods of distributions whose results carry no graph."""
+
+DISTRIBUTION_STATISTICS: Final = names(
+    "", "mean mode variance stddev probs logits loc scale rate concentration covariance_matrix scale_tril df"
+)
+"""Attributes of distributions that are computed from what they were built from."""
+
+DISTRIBUTION_FACTS: Final = names(
+    "", "batch_shape event_shape has_rsample has_enumerate_support support arg_constraints"
+)
+"""Attributes of distributions that are no tensors."""
+
+PACKED_FIELDS: Final = ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
+"""The fields of a ``PackedSequence``."""
+
+TRAINING_STEP: Final = "training_step"
+"""The method of a Lightning module that returns the loss of a batch."""
+
+BATCH_STEPS: Final = names("", f"{TRAINING_STEP} validation_step test_step predict_step")
+"""The methods of a Lightning module that are given batches."""
+
+_EVALUATION_STEPS: Final = names(
+    "",
+    "validation_step validation_step_end validation_epoch_end on_validation_start on_validation_end",
+    "on_validation_epoch_start on_validation_epoch_end on_validation_batch_start on_validation_batch_end",
+    "test_step test_step_end test_epoch_end on_test_start on_test_end",
+    "on_test_epoch_start on_test_epoch_end on_test_batch_start on_test_batch_end",
+    "predict_step on_predict_start on_predict_end",
+    "on_predict_epoch_start on_predict_epoch_end on_predict_batch_start on_predict_batch_end",
+)
+"""The methods of a Lightning module that are called under ``no_grad``."""
+
+RANDOM: Final = names("torch", "rand rand_like randn randn_like normal")
+"""Functions that make tensors of random numbers."""
+
+RANDOM_FILLS: Final = frozenset(
+    ["normal_", "uniform_", "trunc_normal_", "orthogonal_", "sparse_"]
+    + [f"{kind}_{values}_" for kind in ("xavier", "kaiming") for values in ("normal", "uniform")]
+)
+"""Methods and initialisers that fill a tensor with random numbers."""
+
+OVERWRITING: Final = RANDOM_FILLS | {"copy_", "fill_", "zero_"}
+"""Methods that leave nothing of what a tensor held before."""
+
+SCALING: Final = frozenset(["*=", "/=", "clamp_", "clip_", "div_", "mul_"])
+"""Changes in place that make no gradient of one that was cleared."""
+
+DOWNLOADS: Final[dict[str, int]] = {
+    "urllib.request.urlretrieve": 1,
+    "torch.hub.download_url_to_file": 1,
+    "wget.download": 1,
+    "gdown.download": 1,
+    "torchvision.datasets.utils.download_url": 1,
+}
+"""Functions that download to a path, with the position of the path."""
+
+FOREIGN_PATHS: Final = names(
+    "",
+    "huggingface_hub.hf_hub_download huggingface_hub.snapshot_download urllib.request.urlretrieve wget.download "
+    "gdown.download gdown.cached_download transformers.utils.cached_file cached_path.cached_path builtins.input",
+)
+"""Functions that return the path of something from elsewhere."""
+
+
+def is_called_without_grad(kind: str, method: str) -> bool:
+    """Whether a framework disables gradients where it calls a method of an object of a kind (``lightning``)."""
+    return kind == "lightning" and method in _EVALUATION_STEPS
+
+
+def is_called_with_grad(method: str) -> bool:
+    """Whether Lightning calls a method of a callback or module while gradients are enabled."""
+    return method.startswith(("on_train_", "on_before_", "on_after_backward"))
+
+
+BACKWARD_HOOKS: Final = frozenset(
+    ["register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"]
+)
+"""Methods of modules that register what is called with gradients."""
+
+METHODS_OF_MODULES: Final = frozenset(
+    [
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "buffers",
+        "named_buffers",
+        "state_dict",
+        "load_state_dict",
+        "train",
+        "eval",
+        "to",
+        "cuda",
+        "cpu",
+        "half",
+        "float",
+        "double",
+        "bfloat16",
+        "type",
+        "apply",
+        "zero_grad",
+        "requires_grad_",
+        "register_buffer",
+        "register_parameter",
+        "add_module",
+        "register_module",
+        "register_forward_hook",
+        "share_memory",
+        "forward",
+        "register_forward_pre_hook",
+        *BACKWARD_HOOKS,
+        "get_submodule",
+        "get_parameter",
+        "pop",
+        "append",
+        "extend",
+        "insert",
+        "items",
+        "keys",
+        "values",
+        "manual_backward",
+        "optimizers",
+        "lr_schedulers",
+        "log",
+        "log_dict",
+        "save_hyperparameters",
+        "freeze",
+        "unfreeze",
+        "compile",
+        "toggle_optimizer",
+        "untoggle_optimizer",
+        "clip_gradients",
+        "no_sync",
+        "__init__",
+        "__call__",
+        "_get_name",
+        "extra_repr",
+        "save_pretrained",
+        "gradient_checkpointing_enable",
+    ]
+)
+"""Methods that the tracer takes for those of a module, where nothing says otherwise."""

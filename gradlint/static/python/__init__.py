@@ -1,0 +1,1 @@
+"""The execution of Python: names, control flow, calls and its own containers."""

@@ -1,0 +1,245 @@
+"""How far an entry point is followed: the steps it may take, and what is kept apart meanwhile."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gradlint.static.text.triggers import walks_in
+
+if TYPE_CHECKING:
+    from gradlint.static.text.files import Module
+    from gradlint.static.text.units import FunctionUnit, Unit
+
+MAX_WORLDS = 6  #: kept apart at one point of the program
+MAX_STEPS = 30_000  #: statements executed for one entry point at most
+CLOSE = 2_000  #: statements executed for one entry point with every distinction kept
+ORDERLY = ((CLOSE, (MAX_WORLDS, 5)), (4 * CLOSE, (3, 3)), (math.inf, (1, 2)))
+"""Where the order of events counts: up to so many statements, the worlds that are kept apart and the iterations."""
+UNORDERED = ((CLOSE // 8, (2, 2)), (math.inf, (1, 1)))
+"""The same where no rule about an order of events may report anything."""
+
+
+ASIDE = (1, 1)
+"""The same in functions that have to do neither with modules nor with gradients."""
+
+OFTEN = 24  #: executions of a function that stands aside, once half of the steps is spent
+REPEATS = 8  #: executions of one function for a definition that is followed briefly
+REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
+SHARE_ASIDE = 8  #: a function that stands aside is too costly if its calls take one in so many of the steps
+PARTS = (2, 4, 8)  #: the same of others: the larger part, or else a smaller one
+ALIKE = 6  #: modules of one class that are looked into, and forward passes of them, where an entry point is hurried
+
+
+class BudgetExceededError(Exception):
+    """An entry point took more steps than it may."""
+
+
+class OrderMattersError(Exception):
+    """An entry point that was not followed closely has come to a backward pass."""
+
+
+class Budget:
+    """Counts the steps of an entry point, and keeps it within bounds."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.ordered = True  #: loops and branches are followed closely
+        self.aside = False  #: nothing is executed that has to do with modules, gradients or their order
+        self.hurried = False  #: of modules that are alike, a few are enough
+        self.spent = 0  #: the steps of what was last followed apart
+        self._opaque: set[Unit] = set()  #: functions that have turned out to be too costly to follow
+        self._shares: Counter[Unit] = Counter()  #: the steps that calls of functions took, calls within included
+        self._running: Counter[Unit] = Counter()
+        self._far: Callable[[Module], bool] | None = None
+        self._limit = MAX_STEPS
+        self._briefly = False
+        self._times: Counter[tuple[Unit, bool]] = Counter()
+        self._often: Counter[Unit] = Counter()
+        self._alike: Counter[Unit] = Counter()
+        self._kinds: set[Hashable] = set()  #: functions, with the classes of the modules they were given
+        self._walks: dict[Unit, bool] = {}
+        self._last_shares: Counter[Unit] = Counter()
+
+    def tick(self) -> None:
+        """Count a step."""
+        self.steps += 1
+        if self.steps > self._limit:
+            raise BudgetExceededError
+
+    @contextmanager
+    def within(self, aside: bool) -> Iterator[None]:
+        """A function is executed; what calls one that does not stand aside does not either, whatever it looks like."""
+        before, self.aside = self.aside, aside
+        try:
+            yield
+        finally:
+            self.aside = self.aside and before
+
+    @contextmanager
+    def apart(
+        self,
+        steps: int | None = None,
+        *,
+        briefly: bool = False,
+        hurried: bool = False,
+        far: Callable[[Module], bool] | None = None,
+    ) -> Iterator[None]:
+        """What is executed meanwhile has steps of its own.
+
+        Args:
+            steps: how many; None for as many as any entry point may take.
+            briefly: of each function, a few executions are enough.
+            hurried: it has taken too many steps before; of modules that are alike, a few are enough.
+            far: whether the functions and classes of a file are not to be followed; none if not given.
+        """
+        before = self.steps, self._limit, self._briefly, self.hurried, self._far
+        counted = self._times, self._often, self._alike, self._kinds, self._shares, self._running
+        self._limit = MAX_STEPS if steps is None else min(steps, MAX_STEPS)
+        self.steps, self._briefly, self.hurried, self._far = 0, briefly, hurried, far
+        self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
+        self._shares, self._running = Counter(), Counter()
+        try:
+            yield
+        finally:
+            self.spent = self.steps
+            self.steps, self._limit, self._briefly, self.hurried, self._far = before
+            self._last_shares = self._shares
+            self._times, self._often, self._alike, self._kinds, self._shares, self._running = counted
+
+    @contextmanager
+    def calling(self, unit: Unit) -> Iterator[None]:
+        """A function is followed: what that takes is its share, and of what it calls theirs as well."""
+        before = self.steps
+        self._running[unit] += 1
+        try:
+            yield
+        finally:
+            self._running[unit] -= 1
+            if not self._running[unit]:
+                self._shares[unit] += self.steps - before
+
+    def is_opaque(self, unit: Unit) -> bool:
+        """Whether a function or class is too costly to follow where something else calls it, or too far away."""
+        return unit in self._opaque or (self._far is not None and self._far(unit.module))
+
+    def blame(self, aside: Callable[[Unit], bool], near: Callable[[Unit], bool]) -> bool:
+        """What was last followed took too many steps: do not follow any more what has taken most of them.
+
+        Functions that have to do neither with modules nor with gradients come first; of the others the innermost that
+        took the larger part.
+
+        Args:
+            aside: whether a function has to do with neither.
+            near: whether a function belongs to what was followed, and is to be followed whatever it takes.
+
+        Returns:
+            Whether there was any.
+        """
+        costly = [(unit, steps) for unit, steps in self._last_shares.items() if not near(unit)]
+        blamed = {unit for unit, steps in costly if steps > self.spent // SHARE_ASIDE and aside(unit)}
+        for part in () if blamed else PARTS:
+            large = [(steps, number, unit) for number, (unit, steps) in enumerate(costly) if steps > self.spent // part]
+            if large:
+                blamed = {min(large)[2]}
+                break
+        self._opaque |= blamed
+        return bool(blamed)
+
+    def tires(
+        self,
+        unit: Unit,
+        aside: Callable[[], bool],
+        kinds: Callable[[], tuple[Hashable, ...]] | None = None,
+        recorded: bool = True,
+    ) -> bool:
+        """Whether a function that is called, or a class that is built, was often enough.
+
+        Args:
+            unit: the function or class.
+            aside: whether it has to do neither with modules nor with gradients; asked rarely.
+            kinds: of which classes the modules are that it is given; with others than before, it may do something else.
+            recorded: whether gradients may be enabled; without them, it does something else.
+        """
+        if not self._briefly:
+            return False
+        self._times[unit, recorded] += 1
+        times = self._times[unit, recorded]
+        if kinds is not None and self._is_new(unit, kinds()):
+            return False
+        return times > REPEATS or (times > REPEATS_ASIDE and aside())
+
+    def wearies(self, unit: Unit) -> bool:
+        """Whether a function that stands aside was executed often, and half of the steps is spent.
+
+        What reads or prepares data, item by item, would use up what is left of them.
+        """
+        self._often[unit] += 1
+        return self._often[unit] > OFTEN and self.steps > self._limit // 2 and not self._briefly
+
+    def hurries(self, unit: Unit) -> bool:
+        """Whether another module of a class, or another forward pass of one, need not be looked into."""
+        if not self.hurried:
+            return False
+        self._alike[unit] += 1
+        return self._alike[unit] > ALIKE
+
+    def _is_new(self, unit: Unit, kinds: tuple[Hashable, ...]) -> bool:
+        known = len(self._kinds)
+        if kinds:
+            self._kinds.add((unit, kinds))
+        return len(self._kinds) > known
+
+    def affords(self, act: Callable[[], None], steps: int) -> bool:
+        """Do something that may not take more than some steps; whether it has come to its end.
+
+        Raises:
+            BudgetExceededError: the entry point as a whole takes too many.
+        """
+        limit = self._limit
+        self._limit = min(limit, self.steps + steps)
+        try:
+            act()
+        except BudgetExceededError:
+            if self.steps > limit:
+                raise
+            return False
+        else:
+            return True
+        finally:
+            self._limit = limit
+
+    def order_matters(self) -> None:
+        """A backward pass begins: what comes before and after it, and in which iteration, is what many rules are about.
+
+        Raises:
+            OrderMattersError: loops and branches have not been followed closely so far.
+        """
+        if not self.ordered:
+            raise OrderMattersError
+
+    def begins(self, unit: FunctionUnit) -> None:
+        """A function is entered; OrderMattersError if it calls for backward passes, which might be missed."""
+        if not self.ordered:
+            walks = self._walks.get(unit)
+            if walks is None:
+                walks = self._walks[unit] = walks_in(unit.text)
+            if walks:
+                raise OrderMattersError
+
+    def worlds(self) -> int:
+        """How many worlds may be kept apart, the fewer the longer the entry point has run."""
+        return self._pace[0]
+
+    def iterations(self) -> int:
+        """How many iterations of a loop may be executed, the fewer the longer the entry point has run."""
+        return self._pace[1]
+
+    @property
+    def _pace(self) -> tuple[int, int]:
+        if self.aside:
+            return ASIDE
+        return next(pace for steps, pace in (ORDERLY if self.ordered else UNORDERED) if self.steps < steps)

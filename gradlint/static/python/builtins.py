@@ -1,0 +1,553 @@
+"""Calls of Python's own functions: builtins, itertools, functools, collections, copy."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, TELLING_METHODS, any_of, begins_parameter
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.collections import Collections
+from gradlint.static.python.conditions import Conditions
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.dispatch import Dispatch
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.imports import Imports
+from gradlint.static.python.options import PARSER, Options
+from gradlint.static.python.records import Records
+from gradlint.static.state.cloning import clone
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
+from gradlint.static.state.provenance import COPY, COUNTED, beginning
+from gradlint.static.state.values import (
+    NONE,
+    Choice,
+    Class,
+    Const,
+    External,
+    Instance,
+    Mapping,
+    Namespace,
+    Object,
+    Partial,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+_NAMED_TUPLE = "collections.namedtuple()"  #: what collections.namedtuple returns
+Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
+
+
+class BuiltinCalls:
+    """Knows what the functions of the language and its library return."""
+
+    _domain: Domain
+    _definitions: Definitions
+    _imports: Imports
+    _dispatch: Dispatch
+    _choices: Choices
+    _calls: Calls
+    _attributes: Attributes
+    _collections: Collections
+    _conditions: Conditions
+    _options: Options
+    _records: Records
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, Handler] = {
+            "builtins.range": self._range,
+            "builtins.enumerate": self._enumerate,
+            "builtins.zip": self._zip,
+            "itertools.zip_longest": self._zip,
+            "builtins.list": self._list,
+            "builtins.tuple": self._list,
+            "builtins.set": self._list,
+            "builtins.sorted": self._list,
+            "builtins.reversed": self._reversed,
+            "builtins.iter": self._first,
+            "builtins.next": self._next,
+            "builtins.filter": self._filter,
+            "builtins.map": self._map,
+            "functools.reduce": self._reduce,
+            "itertools.chain": self._chain,
+            "itertools.chain.from_iterable": self._chain_items,
+            "itertools.cycle": self._first,
+            "itertools.islice": self._islice,
+            "collections.deque": self._list,
+            "builtins.dict": self._dict,
+            "collections.OrderedDict": self._dict,
+            "collections.defaultdict": lambda a, w, c, s: w.new(Mapping(factory=w.resolve(a.get(0) or NONE))),
+            "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
+            f"{PARSER}.add_argument": self._options.declared,
+            f"{PARSER}.parse_args": self._options.parsed,
+            "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
+            "builtins.sum": self._sum,
+            "builtins.max": partial(self._extreme, max),
+            "builtins.min": partial(self._extreme, min),
+            "builtins.len": lambda a, w, c, s: self._collections.length(w.resolve(a.get(0) or NONE), w),
+            "builtins.vars": self._vars,
+            "builtins.getattr": self._getattr,
+            "builtins.setattr": self._setattr,
+            "builtins.hasattr": self._hasattr,
+            "builtins.isinstance": self._isinstance,
+            "builtins.type": self._type,
+            "builtins.bool": self._bool,
+            "builtins.int": self._convert,
+            "builtins.float": self._convert,
+            "builtins.str": self._convert,
+            "functools.partial": self._partial,
+            "functools.wraps": lambda a, w, c, s: w.new(Instance(kind="decorator")),
+            "builtins.globals": lambda a, w, c, s: Namespace(c.module, "globals()"),
+            "dataclasses.field": self._field,
+            "dataclasses.replace": self._records.replaced,
+            "dataclasses.asdict": self._records.as_dict,
+            "copy.deepcopy": self._deepcopy,
+            "torch.is_tensor": self._is_tensor,
+            "copy.copy": self._first,
+            "copy.replace": self._records.replaced,
+            "collections.namedtuple": self._namedtuple,
+            "enum.auto": self._unique,
+            "builtins.object": self._unique,
+            _NAMED_TUPLE: self._named,
+        }
+
+    def _first(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        return w.resolve(args.get(0) or NONE)
+
+    def _islice(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
+        """``islice(iterable, stop)``: as good as all of it, unless it is told to be one item at most."""
+        given = [w.resolve(value) for value in args.positional]
+        figures = [value.value for value in given[1:] if isinstance(value, Const) and _is_bound(value.value)]
+        if not 1 <= len(figures) == len(given) - 1 <= 3 or figures[2:] == [0]:
+            return given[0] if given else None
+        row = w.get(given[0], Sequence)
+        if row is not None and row.tail is None:
+            chosen = list(islice(zip(row.items, row.sites, strict=True), *figures))
+            return w.new(Sequence([item for item, _ in chosen], [where for _, where in chosen]))
+        several = len(range(*slice(*figures).indices(2**31))) > 1
+        return given[0] if several else None
+
+    def _vars(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """The ``__dict__`` of an object."""
+        if not args.positional:
+            return Unknown(("call", fresh()))
+        return self._attributes.get(args.positional[0], "__dict__", w, ctx, site)
+
+    def _unique(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Something that is equal to nothing else: a member of an enumeration, a sentinel."""
+        return External(f"a mark, {fresh()}")
+
+    def _range(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        values = [w.resolve(a) for a in args.positional]
+        if all(isinstance(v, Const) and isinstance(v.value, int) for v in values) and 1 <= len(values) <= 3:
+            try:
+                numbers = range(*(v.value for v in values if isinstance(v, Const)))
+            except (TypeError, ValueError):
+                return Unknown(("range", fresh()))
+            if len(numbers) <= 4:
+                return w.new(Sequence([Const(n) for n in numbers], [None] * len(numbers), None, None, False))
+        from_zero = len(values) == 1 or values[:1] == [Const(0)]
+        return w.new(Sequence([], [], Unknown((COUNTED if from_zero else "range", fresh())), None, False))
+
+    def _items(self, value: Value, w: World, ctx: Context, site: Site) -> tuple[list[Value] | None, Value]:
+        items = self._collections.iterate(value, w, ctx, site)
+        return items.known, (items.element(w, ctx) if items.known is None else NONE)
+
+    def _enumerate(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
+        if known_items is not None:
+            several = [bool(self._domain.items.several(v, w)) for v in known_items]
+            numbers = [Unknown(("index", fresh()), "i") if any(several) else Const(n) for n in range(len(known_items))]
+            pairs: list[Value] = [
+                w.new(Sequence([n, v], [None, None], None, None, False))
+                for n, v in zip(numbers, known_items, strict=True)
+            ]
+            return w.new(Sequence(pairs, [None] * len(pairs)))
+        from_zero = w.resolve(args.get(1, "start") or Const(0)) == Const(0)
+        index = Unknown((COUNTED if from_zero else "index", fresh()), "i")
+        pair = w.new(Sequence([index, element], [None, None], None, None, False))
+        return w.new(Sequence([], [], pair))
+
+    def _as_long(self, columns: list[list[Value]], w: World) -> list[list[Value]]:
+        """Columns of a ``zip``: some of the parameters where they stand beside things that are counted."""
+        several = [any(self._domain.items.several(value, w) for value in column) for column in columns]
+        if all(several) or not any(several):
+            return columns
+        return [[self._domain.items.picked(value, w) for value in column] for column in columns]
+
+    def _transposed(self, rows: list[Value], w: World) -> Value | None:
+        """``zip(*rows)`` of any number of tuples that are as long as one another: a list for each of their places."""
+        columns: list[list[Value]] = []
+        for row in (w.get(w.resolve(row), Sequence) for row in rows):
+            if row is None or row.mutable or row.tail is not None or len(row.items) != len((columns or [row.items])[0]):
+                return None
+            columns.append(row.items)
+        kept = [w.new(Sequence(tail=self._any(list(column), w))) for column in zip(*columns, strict=True)]
+        return w.new(Sequence(list(kept), [None] * len(kept))) if kept else None
+
+    def _zip(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        if args.unpacked:
+            transposed = self._transposed([*args.positional, *args.unpacked], w)
+            if transposed is not None:
+                return transposed
+        columns = [self._items(value, w, ctx, site) for value in args.positional]
+        known_columns = [c for c, _ in columns if c is not None]
+        if known_columns and len(known_columns) == len(columns):
+            known_columns = self._as_long(known_columns, w)
+            rows: list[Value] = [
+                w.new(Sequence(list(row), [None] * len(row), None, None, False))
+                for row in zip(*known_columns, strict=False)
+            ]
+            return w.new(Sequence(rows, [None] * len(rows)))
+        length = min((len(c) for c in known_columns), default=None)
+        if length is not None and length <= 4:
+            rows = []
+            for n in range(length):
+                row = [c[n] if c is not None else element for c, element in columns]
+                rows.append(w.new(Sequence(row, [None] * len(row), None, None, False)))
+            return w.new(Sequence(rows, [None] * len(rows)))
+        row = [self._any(c, w) if c else element for c, element in columns]
+        return w.new(Sequence([], [], w.new(Sequence(row, [None] * len(row), None, None, False))))
+
+    def _any(self, values: list[Value], w: World) -> Value:
+        joined = values[0]
+        for value in values[1:]:
+            joined = self._choices.either(joined, value, w)
+        return joined
+
+    def _list(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        loses = "maxlen" in args.keywords or len(args.positional) > 1
+        if not args.positional:
+            return w.new(Sequence(loses=loses))
+        value = w.resolve(args.positional[0])
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance) and obj.kind == "parameters":
+            return value
+        if isinstance(obj, Sequence):
+            return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, own=obj.own, loses=loses))
+        known_items, element = self._items(value, w, ctx, site)
+        if known_items is not None:
+            return w.new(Sequence(list(known_items), [None] * len(known_items), loses=loses))
+        return w.new(Sequence([], [], element, loses=loses))
+
+    def _reversed(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        ref = self._list(args, w, ctx, site)
+        obj = w.get(ref, Sequence)
+        if obj is not None and obj.tail is None and isinstance(ref, Ref):
+            new = w.write(ref.id)
+            new.items.reverse()
+            new.sites.reverse()
+        return ref
+
+    def _next(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
+        if known_items is None:
+            return element
+        return self._domain.items.picked(known_items[0], w) if known_items else Unknown(("next", fresh()))
+
+    def _filter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        value = w.resolve(args.get(1) or NONE)
+        obj = w.get(value, Instance)
+        if obj is not None and obj.kind == "parameters":
+            kept = frozenset(g for g in obj.groups if getattr(w.find(g), "requires_grad", None) is not False)
+            return w.new(Instance(kind="parameters", device=None, groups=kept))
+        return value
+
+    def _map(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        function = args.get(0) or NONE
+        known_items, element = self._items(args.get(1) or NONE, w, ctx, site)
+        values = known_items if known_items is not None else [element]
+        out = []
+        for number, value in enumerate(values):
+            here = ctx.at(site, number)
+            out.append(joined(self._calls.call(function, Arguments([value]), w, here, site), w))
+        if known_items is not None:
+            return w.new(Sequence(out, [None] * len(out)))
+        return w.new(Sequence([], [], out[0], own=self._domain.items.made_since(out[0], ctx.iteration, w)))
+
+    def _reduce(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``reduce(function, items, first)``: of any number of items, one stands for all."""
+        function, first = args.get(0) or NONE, args.get(2, "initial")
+        known_items, element = self._items(args.get(1) or NONE, w, ctx, site)
+        values = known_items if known_items is not None else [element]
+        if first is None and known_items is None:
+            values = [element, element]
+        if first is not None:
+            values = [first, *values]
+        if not values:
+            return Unknown(("call", fresh()))
+        result = values[0]
+        for number, value in enumerate(values[1:]):
+            here = ctx.at(site, number)
+            result = joined(self._calls.call(function, Arguments([result, value]), w, here, site), w)
+        return result
+
+    def _chain(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        instances = [w.get(w.resolve(a), Instance) for a in args.positional]
+        if instances and all(i is not None and i.kind == "parameters" for i in instances):
+            groups = frozenset().union(*(i.groups for i in instances if i is not None))
+            return w.new(Instance(kind="parameters", device=None, groups=groups))
+        new = w.new(Sequence())
+        for value in args.positional:
+            self._collections.extend(new, value, w, ctx, site)
+        return new
+
+    def _chain_items(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
+        return self._chain(Arguments(known_items if known_items is not None else [element]), w, ctx, site)
+
+    def _dict(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        ref = w.new(Mapping())
+        if args.positional:
+            source = self._collections.dict_in(w.resolve(args.positional[0]), w)
+            if w.get(source, Mapping) is not None:
+                self._collections.update(ref, source, w, ctx)
+            else:
+                self._fill(ref, source, w, ctx, site)
+        for name, value in args.keywords.items():
+            w.write(ref.id).items[Const(name)] = value
+        if args.open:
+            w.write(ref.id).tail = Unknown(("kwargs", fresh()))
+        return ref
+
+    def _field(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        factory = args.keywords.get("default_factory")
+        if factory is not None:
+            return Partial(External("dataclasses.field"), (w.resolve(factory),), ())
+        return args.keywords.get("default") or Unknown(("field", fresh()))
+
+    def _fill(self, ref: Ref, source: Value, w: World, ctx: Context, site: Site) -> None:
+        """Put pairs of a key and a value into a dict."""
+        items = self._collections.iterate(source, w, ctx, site)
+        pairs = items.known if items.known is not None else [items.element(w, ctx)]
+        for item in pairs:
+            pair = w.get(w.resolve(item), Sequence)
+            known = pair is not None and len(pair.items) == 2
+            new: Mapping = w.write(ref.id)
+            if pair is not None and known and items.known is not None:
+                new.items[w.resolve(pair.items[0])] = pair.items[1]
+            else:
+                new.tail = pair.items[1] if pair is not None and known else Unknown(("item", fresh()))
+
+    def _sum(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
+        values = known_items if known_items is not None else [element]
+        return self._domain.operators.total(values, known_items is not None, w, ctx, site)
+
+    def _extreme(
+        self, pick: Callable[[list[float]], float], args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value | None:
+        """``max(numbers)``, ``min(a, b)``, ``max(losses)``: one of them, and which one where they are known."""
+        if args.open or not args.positional or "default" in args.keywords:
+            return None
+        given = w.new(Sequence(list(args.positional))) if len(args.positional) > 1 else args.positional[0]
+        items = self._items(given, w, ctx, site)[0] or []
+        values = [value.value for value in map(w.resolve, items) if isinstance(value, Const)]
+        numbers = [value for value in values if isinstance(value, (int, float))]
+        if items and len(numbers) == len(items):
+            return Unknown(("call", fresh())) if "key" in args.keywords else Const(pick(numbers))
+        one = self._collections.element(given, w, ctx)
+        return one if w.get(one, Tensor) is not None else None
+
+    def _getattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
+        if isinstance(owner, Choice) and args.get(2) is not None:
+            ways = [(w.copy(), [value, *args.positional[1:]]) for value in owner.alternatives]
+            results = [(way, self._getattr(replace(args, positional=given), way, ctx, site)) for way, given in ways]
+            return joined(results, w)
+        if isinstance(name, Const) and isinstance(name.value, str):
+            value = w.resolve(self._attributes.get(owner, name.value, w, ctx, site))
+            default = args.get(2)
+            if not isinstance(value, Unknown) or default is None:
+                return value
+            # What a wrapper holds, if it is one, is what it wraps.
+            usual = w.resolve(default) == owner or self._attributes.lacks(owner, name.value, w)
+            return w.resolve(default) if usual else value
+        if isinstance(name, Unknown) and begins_parameter(beginning(name)):
+            parameter = self._some_parameter(owner, name, w)
+            if parameter is not None:
+                return parameter
+        if isinstance(owner, External):
+            some = any_of(owner.name)
+            return External(some) if some else Unknown(("getattr", fresh()))
+        if isinstance(owner, Namespace):
+            return self._imports.any_member(owner, w, ctx)
+        return self._dispatch.attribute(owner, name, w)
+
+    def _some_parameter(self, owner: Value, name: Unknown, w: World) -> Value | None:
+        """The parameter that a layer, or what is not known, keeps under a name of which the beginning says so."""
+        obj = w.get(owner, Instance)
+        if isinstance(owner, Unknown):
+            return w.resolve(Unknown(("attribute", owner.key, name.key), "", owner.deps))
+        if obj is None or obj.layer is None or obj.cls is not None or not obj.groups:
+            return None
+        return self._domain.values.some_part(obj, w)
+
+    def _setattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
+        label = str(name.value) if isinstance(name, Const) else f"<{fresh()}>"
+        value = w.resolve(args.get(2) or NONE)
+        if not isinstance(name, Const):
+            self._perhaps_set(owner, value, w)
+        self._attributes.set(owner, label, value, w, ctx, site)
+        return NONE
+
+    def _perhaps_set(self, owner: Value, value: Value, w: World) -> None:
+        """A tensor was put into one of the attributes of an object: those that hold tensors may be it from now on."""
+        obj = w.get(owner, Instance)
+        if obj is None or not isinstance(owner, Ref) or w.get(value, Tensor) is None:
+            return
+        for name, held in obj.attrs.items():
+            tensor = w.get(w.resolve(held), Tensor)
+            if tensor is not None and not tensor.is_parameter:  # torch refuses a tensor in the place of a parameter
+                w.write(owner.id).attrs[name] = Unknown(("attribute", owner, name, fresh()), name)
+
+    def _hasattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
+        obj = w.get(owner, Instance)
+        if obj is not None and isinstance(name, Const):
+            if name.value in obj.attrs:
+                return Const(True)
+            if obj.layer is not None and name.value in ("weight", "bias"):
+                return Const(bool(obj.groups))
+            if obj.cls is not None and self._definitions.attribute(obj.cls, str(name.value), w) is not None:
+                return Const(True)
+            if self._attributes.lacks(owner, str(name.value), w):
+                return Const(False)
+        tensor = w.get(owner, Tensor)
+        if tensor is not None and isinstance(name, Const):
+            certain = not (tensor.structured or tensor.supposed) and (name.value in METHODS or name.value in ATTRIBUTES)
+            if certain or name.value in TELLING_METHODS:  # what has none of these is no tensor
+                return Const(True)
+        return Unknown(("hasattr", owner, name))
+
+    def _isinstance(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        subject, kind = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
+        sequence = w.get(kind, Sequence)
+        return self.is_instance(subject, [w.resolve(k) for k in sequence.items] if sequence is not None else [kind], w)
+
+    def is_instance(self, subject: Value, kinds: list[Value], w: World) -> Value:
+        """Whether a value is an object of one of these classes, or what stands for that."""
+        answers = [self._is_a(subject, k, w) for k in kinds]
+        if True in answers:
+            return Const(True)
+        if None in answers:
+            return Unknown(("isinstance", subject, tuple(kinds)))
+        return Const(False)
+
+    def _is_tensor(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``torch.is_tensor(value)``, which asks for the class."""
+        subject = args.get(0, "obj") or NONE
+        return self._isinstance(Arguments([subject, External("torch.Tensor")]), w, ctx, site)
+
+    def _is_a(self, subject: Value, kind: Value, w: World) -> bool | None:
+        obj = w.get(subject, Object)
+        name = kind.name if isinstance(kind, External) else ""
+        if isinstance(subject, Const) and name.startswith("builtins."):
+            python_type = getattr(builtins, name[9:], None)
+            return isinstance(subject.value, python_type) if isinstance(python_type, type) else None
+        if isinstance(obj, Instance):
+            if isinstance(kind, Class):
+                return obj.cls is not None and kind in self._definitions.mro(obj.cls)
+            if name == "torch.nn.Module":
+                return obj.kind in ("module", "lightning", "loss")
+            if obj.layer is not None and name:
+                return obj.name == name
+            if obj.cls is not None and name:
+                return name in self._definitions.external_bases(obj.cls)
+            return None
+        if isinstance(obj, Tensor):
+            if name == "torch.Tensor":
+                return True
+            if isinstance(kind, Class):
+                return False if self._is_plain(kind) and not (obj.structured or obj.supposed) else None
+            return False if name.startswith("builtins.") and not obj.structured else None
+        if isinstance(obj, Sequence):
+            if name in ("builtins.list", "builtins.tuple"):
+                return (name == "builtins.list") is obj.mutable
+            return False if name in ("torch.Tensor", "builtins.dict", "builtins.str") else None
+        if isinstance(obj, Mapping):
+            return name in ("builtins.dict", "collections.OrderedDict", "collections.abc.Mapping")
+        return None
+
+    def _is_plain(self, cls: Class) -> bool:
+        """Whether no tensor is of a class: all of its bases are of the project."""
+        bases = [base for here in self._definitions.mro(cls) for base in here.bases]
+        return all(isinstance(base, Class) or base == External("builtins.object") for base in bases)
+
+    def _type(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        value = w.resolve(args.get(0) or NONE)
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance):
+            return obj.cls or External(obj.name)
+        if isinstance(obj, Tensor) and obj.is_parameter is False and not obj.structured and not obj.supposed:
+            return External("torch.Tensor")
+        if isinstance(obj, Sequence) and not obj.fields:
+            return External("builtins.list" if obj.mutable else "builtins.tuple")
+        return Unknown(("type", value))
+
+    def _bool(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        value = w.resolve(args.get(0) or NONE)
+        truth, _key, _flipped = self._conditions.truth(value, w)
+        return Const(truth) if truth is not None else value
+
+    def _convert(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        return self._domain.values.number(w.resolve(args.get(0) or NONE), w, ctx, site)
+
+    def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        if not args.positional:
+            return Unknown(("partial", fresh()))
+        return Partial(w.resolve(args.positional[0]), tuple(args.positional[1:]), tuple(args.keywords.items()))
+
+    def _namedtuple(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        names = w.resolve(args.get(1, "field_names") or NONE)
+        fields: tuple[str, ...] = ()
+        sequence = w.get(names, Sequence)
+        if isinstance(names, Const) and isinstance(names.value, str):
+            fields = tuple(names.value.replace(",", " ").split())
+        elif sequence is not None:
+            fields = tuple(str(v.value) for v in sequence.items if isinstance(v, Const))
+        names_given: list[Value] = [Const(name) for name in fields]
+        defaults = w.get(w.resolve(args.keywords.get("defaults", NONE)), Sequence)
+        last = [] if defaults is None or defaults.tail is not None else defaults.items
+        usual = tuple(zip(fields[max(0, len(fields) - len(last)) :], last, strict=False))
+        return Partial(External(_NAMED_TUPLE), (w.new(Sequence(names_given, [None] * len(fields))),), usual)
+
+    def _named(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Build a named tuple; the first argument is the list of its fields."""
+        names = w.get(args.positional[0], Sequence)
+        fields = [str(name.value) for name in names.items if isinstance(name, Const)] if names is not None else []
+        items: list[Value] = []
+        for position, name in enumerate(fields, start=1):
+            given = args.get(position) or args.get(-1, name)  # there may be a usual value beside what is given
+            items.append(given if given is not None else Unknown(("field", fresh()), name))
+        return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(fields)))
+
+    def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        original = w.resolve(args.get(0) or NONE)
+        copy = clone(original, w) if not isinstance(original, Unknown) else self._copy(original, w)
+        self._domain.values.copied(original, copy, w, site)
+        return copy
+
+    def _copy(self, original: Unknown, w: World) -> Unknown:
+        """Something unknown that is another one than its original: a module has parameters and a mode of its own."""
+        copies = [clone(Ref(key), w) for key in sorted(original.deps)]
+        deps = frozenset(group.id for group in copies if isinstance(group, Ref))
+        return Unknown((COPY, fresh(), original.key), original.hint, deps)
+
+
+def _is_bound(value: object) -> bool:
+    return value is None or (isinstance(value, int) and value >= 0)

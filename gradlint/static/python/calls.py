@@ -1,0 +1,597 @@
+"""Calls: follows functions, methods and classes of the project with their real arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.knowledge.torch_table import LOSSES, MODULE_METHODS
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.coverage import Coverage
+from gradlint.static.python.decisions import Decisions
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.dict_objects import DictObjects
+from gradlint.static.python.dispatch import Dispatch
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.nested import Nested
+from gradlint.static.python.progress import Progress
+from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import join_results, joined
+from gradlint.static.state.outcome import MAX_EXITS, Results
+from gradlint.static.state.provenance import from_module
+from gradlint.static.state.reducing import reduce_results
+from gradlint.static.state.sameness import forget
+from gradlint.static.state.values import (
+    NONE,
+    OPEN,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    External,
+    Frame,
+    Function,
+    Group,
+    Instance,
+    Lambda,
+    Mapping,
+    Partial,
+    Ref,
+    Sequence,
+    Super,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.text.reach import Reach
+from gradlint.static.text.units import FunctionUnit, Unit
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+MAX_DEPTH = 28
+_RECOGNISED = MODULE_METHODS | {"zero_grad", "train", "eval"}
+"""Methods that say of an object that it is a module."""
+_MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
+MAX_RECURSION = 2
+
+
+class Calls:
+    """Binds arguments and executes bodies."""
+
+    _budget: Budget
+    _coverage: Coverage
+    _domain: Domain
+    _execution: Execution
+    _progress: Progress
+    _reach: Reach
+    _whole: Wholeness
+    _witness: Witness
+    _nested: Nested
+    _definitions: Definitions
+    _dispatch: Dispatch
+    _choices: Choices
+    _decisions: Decisions
+    _dicts: DictObjects
+
+    def __init__(self) -> None:
+        self._trainable: set[Unit] = set()  #: classes of modules that turned out to have parameters
+
+    # --- from syntax
+
+    def call_node(self, node: cst.Call, w: World, ctx: Context) -> Results:
+        """Evaluate a call expression."""
+        site = ctx.site(node)
+        if type(node.func) is cst.Attribute:
+            if type(node.func.value) is not cst.IfExp:
+                return self._method_node(node, node.func, self._execution.evaluate(node.func.value, w, ctx), w, ctx)
+            ways = self._execution.alternatives(node.func.value, w, ctx)
+            results = [end for world, value in ways for end in self._method_node(node, node.func, value, world, ctx)]
+            return reduce_results(results, MAX_EXITS)
+        if type(node.func) is cst.Name and node.func.value == "super":
+            return [(w, self._super(node, w, ctx))]
+        callee = w.resolve(self._execution.evaluate(node.func, w, ctx))
+        args = self.arguments(node, w, ctx)
+        return self.call(callee, args, w, ctx, site)
+
+    def _method_node(self, node: cst.Call, func: cst.Attribute, receiver: Value, w: World, ctx: Context) -> Results:
+        """Evaluate the call of a method, the receiver of which is known already."""
+        site, name = ctx.site(node), func.attr.value
+        args = self.arguments(node, w, ctx)
+        receiver = w.resolve(receiver)
+        if name == "forward":
+            by = func.value.value if isinstance(func.value, cst.Name) else ""
+            self._domain.calls.forward(receiver, by, args, w, ctx, site)
+        return self.method(receiver, name, args, w, ctx, site)
+
+    def arguments(self, node: cst.Call, w: World, ctx: Context) -> Arguments:
+        """Evaluate the arguments of a call, unpacking known ``*args`` and ``**kwargs``."""
+        args = Arguments()
+        for arg in node.args:
+            value = w.resolve(self._execution.evaluate(arg.value, w, ctx))
+            if arg.star == "*":
+                items = self._execution.iterate(value, w, ctx, ctx.site(arg.value))
+                if items.known is None:
+                    sequence = w.get(value, Sequence)
+                    if sequence is not None and sequence.items and sequence.tail is not None and not args.open:
+                        args.positional += sequence.items  # these come first, however many there are
+                        sequence = Sequence([], [], sequence.tail, sequence.tail_site, False)
+                        value = w.new(sequence)
+                    args.rest = value if not args.open else None
+                    args.open, args.last = True, sequence.ending if sequence is not None else None
+                    if sequence is not None and sequence.tail is not None:
+                        args.unpacked += [*sequence.items, sequence.tail]
+                else:
+                    args.positional += items.known
+            elif arg.star == "**":
+                mapping = w.get(self._execution.dict_in(value, w), Mapping)
+                if mapping is None or mapping.tail is not None:
+                    args.open = True
+                if mapping is not None:
+                    for key, item in mapping.items.items():
+                        if isinstance(key, Const) and isinstance(key.value, str):
+                            args.keywords[key.value] = item
+            elif arg.keyword is not None:
+                args.keywords[arg.keyword.value] = value
+            else:
+                args.positional.append(value)
+                args.last, args.rest = value if args.open else None, None
+        return args
+
+    def _super(self, node: cst.Call, w: World, ctx: Context) -> Value:
+        here: Context | None = ctx
+        while here is not None and here.owner is None:
+            here = here.parent
+        if here is None or here.receiver is None or here.owner is None:
+            return Unknown(("super", fresh()))
+        owner = here.owner
+        if len(node.args) == 2:
+            named = w.resolve(self._execution.evaluate(node.args[0].value, w, ctx))
+            self._domain.calls.named(named, here.receiver, owner, w, ctx, ctx.site(node))
+            if isinstance(named, Class):
+                owner = named
+            elif named == External("torch.nn.Module"):
+                return Unknown(("super", fresh()))  # what comes after Module: not its __init__
+        return Super(owner, here.receiver)
+
+    # --- by value
+
+    def method(self, receiver: Value, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call ``receiver.name(...)``."""
+        receiver = self._choices.used(receiver, w)
+        if isinstance(receiver, Choice):
+            with self._whole.partly():
+                return self._each(receiver, w, lambda value, world: self.method(value, name, args, world, ctx, site))
+        if isinstance(receiver, (Unknown, Const)):
+            attribute = w.resolve(self._execution.get_attribute(receiver, name, w, ctx, site))
+            if isinstance(attribute, (Unknown, Bound)):
+                return [(w, self._domain.calls.method(receiver, name, args, w, ctx, site))]
+            return self.call(attribute, args, w, ctx, site)
+        if isinstance(receiver, Super) and name == "__init__":
+            return self._domain.building.super_called(receiver, args, w, ctx, site)
+        if name in _RECOGNISED and isinstance(receiver, Ref):
+            self._domain.calls.recognised(receiver, w, site)
+        attribute = w.resolve(self._execution.get_attribute(receiver, name, w, ctx, site))
+        attribute = self._domain.calls.prepared(attribute, w, site)
+        if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
+            part = self._domain.calls.part(attribute, args, w, ctx, site)
+            return [(w, part or self._domain.calls.method(receiver, name, args, w, ctx, site))]
+        return self.call(attribute, args, w, ctx, site)
+
+    def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call any value."""
+        callee = self._domain.calls.prepared(w.resolve(callee), w, site)
+        if isinstance(callee, Function):
+            return self.function(callee, args, w, ctx, site)
+        if isinstance(callee, Bound) and callee.function is not None:
+            act = partial(self.function, callee.function, args, w, ctx, site, callee.receiver)
+            return self._domain.calls.followed(callee, args, w, ctx, site, act)
+        with self._whole.partly():  # who calls functions in turn may do so several times
+            return self._indirect(callee, args, w, ctx, site)
+
+    def _indirect(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call a value that is no function of the project."""
+        if isinstance(callee, Choice):
+            return self._each(callee, w, lambda value, world: self.call(value, args, world, ctx, site))
+        if isinstance(callee, Bound):
+            return [(w, self._domain.calls.method(callee.receiver, callee.name, args, w, ctx, site))]
+        if isinstance(callee, Class):
+            return self.instantiate(callee, args, w, ctx, site)
+        if isinstance(callee, Lambda):
+            return self._lambda(callee, args, w, ctx, site)
+        if isinstance(callee, Partial):
+            merged = replace(args.behind(*callee.args), keywords={**dict(callee.kwargs), **args.keywords})
+            before, w.module_checked = w.module_checked, w.module_checked or callee.checked
+            results = self.call(callee.function, merged, w, ctx, site)
+            for world, _ in results:
+                world.module_checked = before
+            return results
+        if isinstance(callee, External):
+            return self._domain.calls.external(callee.name, args, w, ctx, site)
+        if isinstance(callee, Ref):
+            return self._instance(callee, args, w, ctx, site)
+        if isinstance(callee, Unknown):
+            return self._unknown(callee, args, w, ctx, site)
+        return [(w, self._domain.escapes.call(callee, args, w, ctx, site))]
+
+    def _unknown(self, callee: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call a value of which nothing is known, or that may be a few methods: each of these, or something else.
+
+        Whatever it is, it is when it is called again.
+        """
+        part = self._domain.calls.part(callee, args, w, ctx, site)
+        if part is not None:
+            return [(w, part)]
+        results: Results = []
+        for receiver, method in self._dispatch.methods(callee, args, w, ctx.unit.module):
+            world = w.copy()
+            world.bound[callee.key] = Bound(receiver, method.unit.name, method)
+            results += self.function(method, args, world, ctx, site, receiver)
+        if results:
+            w.bound[callee.key] = Unknown(("another", callee.key), callee.hint, callee.deps)
+        results.append((w, self._domain.escapes.call(callee, args, w, ctx, site)))
+        return reduce_results(results, MAX_EXITS)
+
+    def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
+        results: Results = []
+        for alternative, world in w.ways(choice):
+            self._domain.values.decided(choice, alternative, world)
+            results += act(alternative, world)
+        return reduce_results(results, MAX_EXITS)
+
+    def _instance(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        obj = w.get(callee, Instance)
+        if obj is None:
+            return [(w, self._domain.escapes.call(callee, args, w, ctx, site))]
+        known = self._domain.calls.instance(callee, obj, args, w, ctx, site)
+        if known is not None:
+            return known
+        if obj.cls is not None:
+            method = self._definitions.attribute(obj.cls, "__call__", w)
+            if isinstance(method, Function):
+                return self.function(method, args, w, ctx, site, callee)
+        if obj.kind == "decorator":
+            return [(w, args.get(0) or NONE)]
+        return [(w, self._domain.escapes.call(callee, args, w, ctx, site))]
+
+    # --- bodies
+
+    def function(
+        self, fn: Function, args: Arguments, w: World, ctx: Context, site: Site, receiver: Value | None = None
+    ) -> Results:
+        """Execute the body of a function of the project."""
+        unit = fn.unit
+        self._progress.enters(unit)
+        if w.grad is not True:
+            self._progress.unrecorded.add(unit)
+        if fn.kind == "context":
+            bound = [receiver, *args.positional] if receiver is not None else args.positional
+            return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]
+        if receiver is None and fn.owner is not None and fn.kind == "" and args.positional:
+            # Called through the class: ``Base.__init__(self, …)``.
+            first = w.resolve(args.positional[0])
+            if w.get(first, Instance) is not None:
+                receiver, args = first, replace(args, positional=args.positional[1:])
+        if isinstance(receiver, Ref) and self._is_to_be_replaced(fn, receiver, w):
+            return [(w, self._domain.escapes.call(receiver, args, w, ctx, site, method=unit.name))]
+        if receiver is not None and fn.kind != "static":
+            args = args.behind(receiver)
+        far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
+        forward = self._is_forward(fn, receiver, w)
+        if self._budget.is_opaque(unit) and ctx.depth > 0:
+            return [(w, self._by_header(fn, args, w, ctx, site))]
+        if far or self._tires(unit, args, w, forward) or not unit.is_readable:
+            return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]
+        frame = w.new(Frame({}, fn.frame))
+        here = Context(
+            unit.module,
+            unit,
+            frame.id,
+            ctx.at(site, *self._kind_of(receiver, fn, w)).key,
+            ctx.depth + 1,
+            ctx,
+            fn,
+            fn.owner,
+            receiver,
+            ctx.in_forward or forward,
+            ctx.peeled,
+            ctx.iteration,
+            ctx.loop,
+            ctx.around,
+            called_at=site,
+        )
+        self.bind(fn, args, w, here)
+        before, checked, periodic = w.grad, w.module_checked, w.periodic
+        if fn.grad is not None:
+            w.grad = fn.grad
+        since = fresh()
+        with self._budget.calling(unit):
+            results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
+        outside = self._around(fn, here)
+        for world, value in results:
+            self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)
+            world.module_checked, world.periodic = checked, periodic
+            if fn.grad is not None:
+                world.grad = before
+        if fresh() - since > _MUCH:
+            for world, value in results:
+                self._clean(world, value, since)
+        return results
+
+    def _by_header(self, fn: Function, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a function of which only the header is looked at: it gives what that says, and may do anything else."""
+        value = self._domain.escapes.call(fn, args, w, ctx, site)
+        if fn.unit.is_readable:
+            here = replace(ctx, module=fn.unit.module, unit=fn.unit, frame=fn.frame, function=None, parent=None)
+            self._domain.values.annotated(value, fn.unit.node.returns, w, here, returned=True)
+        return w.resolve(value)
+
+    def _tires(self, unit: FunctionUnit, args: Arguments, w: World, forward: bool) -> bool:
+        if unit.name == "__init__":
+            return False
+        if self._reach.stands_aside(unit) and self._budget.wearies(unit):
+            return True
+        kinds = partial(self._kinds_in, args, w)
+        return self._budget.tires(
+            unit, lambda: not forward and self._reach.stands_aside(unit), kinds, w.grad is not False
+        )
+
+    def _is_to_be_replaced(self, fn: Function, receiver: Ref, w: World) -> bool:
+        """Whether a method does nothing, of an object of a class that nothing builds: a subclass may do more."""
+        obj = w.get(receiver, Instance)
+        if obj is None or obj.cls is None or OPEN not in obj.attrs or fn.unit.name.startswith("__"):
+            return False
+        if not fn.unit.constructs & {"abstract", "empty"}:
+            return False
+        return self._definitions.attribute(obj.cls, fn.unit.name, w) == fn
+
+    def _kinds_in(self, args: Arguments, w: World) -> tuple[Hashable, ...]:
+        """Of which classes the modules are that a function is given."""
+        modules = (w.get(w.resolve(value), Instance) for value in args)
+        return tuple(
+            obj.cls.unit if obj.cls is not None else obj.name
+            for obj in modules
+            if obj is not None and obj.kind in ("module", "lightning", "loss")
+        )
+
+    def _kind_of(self, receiver: Value | None, fn: Function, w: World) -> Iterator[Hashable]:
+        """What tells calls of an inherited method on objects of different classes apart: they are different moments."""
+        obj = w.get(receiver, Instance) if receiver is not None else None
+        if obj is not None and obj.cls is not None and fn.owner is not None and obj.cls.unit is not fn.owner.unit:
+            yield obj.cls.unit
+
+    def _clean(self, world: World, result: Value, since: int) -> None:
+        """Drop what a call left behind, except parameter groups: whether their gradients are read is told later."""
+        kept = world.new(Sequence([result]))
+        for key, obj in forget(world, [kept.id], since):
+            if not isinstance(obj, Group):
+                del world.heap[key]
+        world.heap.pop(kept.id, None)
+
+    def body(self, unit: FunctionUnit, w: World, here: Context) -> Results:
+        """Execute the body of a function, whose arguments are bound."""
+        self._budget.begins(unit)
+        body = unit.node.body.body
+        if not self._witness.muted:
+            self._coverage.enters(unit)
+        with self._budget.within(self._reach.stands_aside(unit)):
+            out = self._execution.block(body, [w], here)
+        results = out.returns + [(world, NONE) for world in out.normal]
+        if "def" in unit.constructs:
+            self._nested.left(results, here)
+        else:
+            for world, _ in results:
+                world.heap.pop(here.frame, None)
+        if not results and "abstract" in unit.constructs:
+            return [(w, Unknown(("abstract", fresh())))]
+        return reduce_results(results, MAX_EXITS)
+
+    def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
+        yields = w.new(Sequence())
+        w.write(here.frame).vars["<yields>"] = yields  # it goes where the frame goes
+        with self._witness.clearing() as cleared:
+            results = self.body(unit, w, replace(here, yields=yields))
+        if not results:
+            return results
+        world, _ = join_results(results)
+        given: Sequence = world.write(yields.id)
+        if cleared:  # on the way to the next value, which may be any
+            for value in given.items:
+                given.tail = value if given.tail is None else self._choices.either(given.tail, value, world)
+            given.items, given.sites, given.clears = [], [], frozenset(cleared)
+        return [(world, yields)]
+
+    def _is_forward(self, fn: Function, receiver: Value | None, w: World) -> bool:
+        obj = w.get(receiver, Instance) if receiver is not None else None
+        return (
+            obj is not None
+            and obj.kind in ("module", "lightning")
+            and fn.unit.name
+            not in (
+                "__init__",
+                "training_step",
+                "configure_optimizers",
+                "reset_parameters",
+                "fit",
+                "train_step",
+                "step",
+            )
+        )
+
+    def bind(self, fn: Function, args: Arguments, w: World, here: Context) -> None:
+        """Bind the arguments of a call to the parameters of its frame."""
+        params = fn.unit.node.params
+        variables = w.write(here.frame).vars
+        keywords = dict(args.keywords)
+        position = 0
+        given = args.positional + self._unpacked(params, args, w, here)
+        for param in (*params.posonly_params, *params.params):
+            name = param.name.value
+            if position < len(given):
+                variables[name] = given[position]
+            elif name in keywords:
+                variables[name] = keywords.pop(name)
+            else:
+                variables[name] = self._default(fn, param, args.open, w, here)
+            position += 1
+        if isinstance(params.star_arg, cst.Param):
+            rest = given[position:]
+            tail = Unknown(("args", fresh())) if args.open else None
+            sequence = Sequence(list(rest), [None] * len(rest), tail, None, False)
+            variables[params.star_arg.name.value] = w.new(sequence)
+        for param in params.kwonly_params:
+            name = param.name.value
+            if name in keywords:
+                variables[name] = keywords.pop(name)
+            else:
+                variables[name] = self._default(fn, param, args.open, w, here)
+        if params.star_kwarg is not None:
+            tail = Unknown(("kwargs", fresh())) if args.open else None
+            items: dict[Value, Value] = {Const(key): value for key, value in keywords.items()}
+            variables[params.star_kwarg.name.value] = w.new(Mapping(items, tail))
+        outside = self._around(fn, here)
+        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+            self._domain.values.annotated(variables[param.name.value], param.annotation, w, outside)
+
+    def _unpacked(self, params: cst.Parameters, args: Arguments, w: World, here: Context) -> list[Value]:
+        """What parameters without a default are given of a last ``*values`` of which the number is not known."""
+        if args.rest is None:
+            return []
+        left = [*params.posonly_params, *params.params][len(args.positional) :]
+        count = 0
+        while count < len(left) and left[count].default is None and left[count].name.value not in args.keywords:
+            count += 1
+        values = self._execution.unpack(args.rest, count, [False] * count, w, here)
+        return [] if any(isinstance(value, Unknown) and not from_module(value) for value in values) else values
+
+    def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
+        """What a parameter is that is given nothing; where that is not known, a loss of torch is taken as it is."""
+        name = param.name.value
+        if param.default is not None and (not open_ or type(param.default) in (cst.Call, cst.Attribute)):
+            default = self._execution.evaluate(param.default, w, self._around(fn, here))
+            if not open_ or self._is_loss(default, w):
+                return default
+        return Unknown(("param", fn.unit, name, here.key), name)
+
+    def _is_loss(self, value: Value, w: World) -> bool:
+        if isinstance(value, External):
+            return value.name in LOSSES
+        obj = w.get(value, Instance)
+        return obj is not None and obj.loss is not None
+
+    def _around(self, fn: Function, here: Context) -> Context:
+        """Where the header of a function is evaluated: around its body."""
+        return replace(here, frame=fn.frame, function=None, parent=None)
+
+    def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        self._progress.applied.add(fn.site)
+        if ctx.depth >= MAX_DEPTH:
+            return [(w, Unknown(("lambda", fresh())))]
+        variables: dict[str, Value] = {}
+        params = fn.node.params
+        for position, param in enumerate((*params.posonly_params, *params.params, *params.kwonly_params)):
+            name = param.name.value
+            given = args.get(position, name)
+            if given is None:
+                is_default = param.default is not None and not args.open
+                unknown = Unknown(("param", fn.site, name, fresh()), name)
+                given = self._execution.evaluate(param.default, w, ctx) if is_default else unknown
+            variables[name] = given
+        if isinstance(params.star_arg, cst.Param):
+            variables[params.star_arg.name.value] = Unknown(("args", fresh()))
+        if params.star_kwarg is not None:
+            variables[params.star_kwarg.name.value] = Unknown(("kwargs", fresh()))
+        frame = w.new(Frame(variables, fn.frame))
+        here = Context(
+            fn.unit.module,
+            fn.unit,
+            frame.id,
+            ctx.at(site).key,
+            ctx.depth + 1,
+            ctx,
+            in_forward=ctx.in_forward,
+            peeled=ctx.peeled,
+        )
+        return self._execution.value(fn.node.body, w, here)
+
+    # --- classes
+
+    def instantiate(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Build an instance of a class of the project."""
+        kind = self._definitions.kind(cls)
+        self._progress.built.add(cls.unit)
+        self._progress.met.add(cls.unit)
+        if kind == "namedtuple":
+            return [(w, self._named_tuple(cls, args, w, ctx))]
+        opaque = self._budget.is_opaque(cls.unit) and ctx.depth > 0
+        if opaque and kind == "module":
+            return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
+        if opaque or self._budget.tires(cls.unit, lambda: False):
+            return [(w, self._domain.escapes.call(cls, args, w, ctx, site))]
+        if kind == "module" and self._budget.hurries(cls.unit) and cls.unit in self._trainable:
+            return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
+        ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site), (site, ctx.key, cls.unit))
+        self._domain.building.begun(ref, cls, args, w, ctx, site)
+        if kind == "dict":
+            self._dicts.begun(ref, cls, (site, ctx.key, cls.unit), w)
+        if kind == "module":
+            self._decisions.built(cls.unit, site)
+        results = self._initialize(ref, cls, args, w, ctx, site)
+        if self._budget.hurried and all(self._domain.building.is_trainable(ref, world) for world, _ in results):
+            self._trainable.add(cls.unit)
+        for world, _ in results:
+            self._domain.building.done(ref, world, ctx)
+        return results
+
+    def _initialize(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        init = self._definitions.attribute(cls, "__init__", w)
+        function, foreign = self._definitions.initializer(cls, w)
+        if function is None and self._definitions.kind(cls) in ("module", "lightning"):
+            init = None
+        if isinstance(init, Function):
+            if foreign:
+                self._domain.building.initialized(ref, w, ctx, site)
+            return [(world, ref) for world, _ in self.function(init, args, w, ctx, site, ref)]
+        if self._definitions.kind(cls) == "dict":
+            self._dicts.initialized(ref, args, w, ctx, site)
+            return [(w, ref)]
+        kind = self._definitions.kind(cls)
+        if kind == "optimizer" or not self._definitions.is_dataclass(cls):
+            self._domain.building.filled(ref, kind, args, w, ctx, site)
+            return [(w, ref)]
+        self._fill(ref, cls, args, w, ctx, site)
+        after = self._definitions.attribute(cls, "__post_init__", w)
+        if isinstance(after, Function):
+            return [(world, ref) for world, _ in self.function(after, Arguments(), w, ctx, site, ref)]
+        return [(w, ref)]
+
+    def _fill(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        fields = self._definitions.annotated_fields(cls)
+        for position, (name, (field, here)) in enumerate(fields.items()):
+            given = args.get(position, name)
+            if given is None and args.open:
+                given = Unknown(("field", fresh()), name)
+                self._domain.values.annotated(given, field.annotation, w, here)
+            elif given is None:
+                given = self._definitions.attribute(cls, name, w)
+                if isinstance(given, Partial) and given.function == External("dataclasses.field"):
+                    made = self.call(given.args[0], Arguments(), w, ctx.at(site, name), site)
+                    given = joined(made, w)
+            if given is not None:
+                w.write(ref.id).attrs[name] = given
+
+    def _named_tuple(self, cls: Class, args: Arguments, w: World, ctx: Context) -> Value:
+        names = self._definitions.annotated_fields(cls)
+        items: list[Value] = []
+        for position, name in enumerate(names):
+            given = args.get(position, name) or self._definitions.attribute(cls, name, w)
+            items.append(given or Unknown(("field", fresh()), name))
+        return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))

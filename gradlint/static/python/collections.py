@@ -1,0 +1,572 @@
+"""Python's own containers: lists, tuples, dicts, strings; iteration, unpacking, indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+from gradlint.static.knowledge.torch_table import STRINGS, any_of
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Choices
+from gradlint.static.python.counting import Counting
+from gradlint.static.python.dict_objects import DictObjects
+from gradlint.static.python.domain import Domain, Index, Items
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
+from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
+from gradlint.static.state.subject_names import each_optimizer, known_by
+from gradlint.static.state.values import (
+    NONE,
+    Bound,
+    Choice,
+    Const,
+    External,
+    Instance,
+    Mapping,
+    Namespace,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    each_of,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.text.slices import Place
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.state.ledger import Ledger
+
+MAX_UNROLLED = 12
+MAX_KNOWN = 64  #: items of a list or dict that are told apart, where they are added one by one
+
+
+class Collections:
+    """Knows the containers of the language."""
+
+    _counting: Counting
+    _domain: Domain
+    _ledgers: Ledgers
+    _witness: Witness
+    _choices: Choices
+    _dicts: DictObjects
+    _calls: Calls
+    _attributes: Attributes
+
+    def __init__(self) -> None:
+        self._chosen: Ledger[Hashable, int] = self._ledgers.open()
+        """By items and the index of a loop, which of them that is."""
+        self._standing: Ledger[int, None] = self._ledgers.open()
+        """What a dict made for a key that is not known: one list stands for those of all keys."""
+
+    def dict_in(self, value: Value, w: World, method: str = "keys") -> Value:
+        """The dict that stands for a value where it is used as one by this method; what is none stands for itself."""
+        return self._attributes.listed(value, w) or self._dicts.held(value, w, method) or value
+
+    # --- iteration
+
+    def iterate(self, value: Value, w: World, ctx: Context, site: Site) -> Items:
+        """What iterating over ``value`` gives."""
+        value = w.resolve(value)
+        value = self.dict_in(value, w, "__iter__")
+        obj = w.get(value, Object)
+        if isinstance(obj, Sequence) and obj.tail is None and len(obj.items) <= MAX_UNROLLED:
+            return Items([w.resolve(item) for item in obj.items], self.never)
+        if isinstance(obj, Mapping) and obj.tail is None and 0 < len(obj.items) <= MAX_UNROLLED:
+            return Items(list(obj.items), self.never)
+        if isinstance(obj, Instance):
+            special = self._domain.items.iterate(value, obj, w, ctx, site)
+            if special is not None:
+                return special
+        if isinstance(value, Choice):
+            parameters = self._parameters(value, w, ctx, site)
+            if parameters is not None:
+                return Items([parameters], self.never)
+        if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= MAX_UNROLLED:
+            return Items([Const(letter) for letter in value.value], self.never)
+        if isinstance(obj, Sequence):
+            self._domain.items.read_out(obj, w, ctx)
+        optimizer = each_optimizer(value, w)
+        if optimizer is not None:
+            return Items([optimizer], self.never)
+        return Items(None, lambda world, here: self.element(value, world, here))
+
+    def leading(self, value: Value, w: World) -> tuple[list[Value], Value]:
+        """The objects of the project that a list begins with, and what stands for the rest: any number of others.
+
+        These are asked in turn, as callbacks are: that one of them does something is known though others come after it.
+        """
+        row = w.get(w.resolve(value), Sequence)
+        if row is None or row.tail is None or not 0 < len(row.items) <= MAX_UNROLLED:
+            return [], value
+        items = [w.resolve(item) for item in row.items]
+        if not all(acts(item, w) for item in items):
+            return [], value
+        rest: Sequence = row.copy()
+        rest.items, rest.sites = [], []
+        return items, w.new(rest)
+
+    def _parameters(self, choice: Choice, w: World, ctx: Context, site: Site) -> Value | None:
+        """What stands for the parameters of one of a few modules; None if that is not what a choice is between."""
+        held = [w.get(w.resolve(value), Instance) for value in choice.alternatives]
+        if not all(obj is not None and obj.kind == "parameters" for obj in held):
+            return None
+        items = [item for value in choice.alternatives for item in self.iterate(value, w, ctx, site).known or ()]
+        if len(items) < len(held):
+            return None
+        return self._domain.items.picked(reduce(partial(self._choices.either, w=w), items), w)
+
+    def never(self, w: World, ctx: Context) -> Value:
+        """Stands for the element of what is known item by item."""
+        return Unknown(("element", fresh()))
+
+    def element(self, value: Value, w: World, ctx: Context) -> Value:
+        """Any one of the values that iterating over ``value`` gives."""
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(obj, Sequence):
+            parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
+            if not parts:
+                return Unknown(("element", fresh()))
+            if obj.clears and obj.tail is not None:
+                self._witness.cleared(obj.clears, "call", w, ctx, ctx.unit.here, certain=False)
+            several = list(dict.fromkeys(one for part in parts for one in each_of(w.resolve(part))))
+            if self._are_mixed(several, w):
+                return self._domain.escapes.any_of(several, w)
+            joined = parts[0]
+            for part in parts[1:]:
+                joined = self._choices.either(joined, part, w)
+            if obj.tail is None and isinstance(joined, Ref) and joined not in parts and w.get(joined, Tensor):
+                w.write(joined.id).stands_for = tuple(part.id for part in parts if isinstance(part, Ref))
+            return self._domain.items.one_of(self.renew(joined, w), obj.own, w)
+        if isinstance(obj, Mapping):
+            return Unknown(("key", fresh()))
+        known = self._domain.items.element(value, obj, w, ctx) if obj is not None else None
+        if known is not None:
+            return known
+        if isinstance(value, Choice):
+            joined = self.element(value.alternatives[0], w, ctx)
+            for other in value.alternatives[1:]:
+                joined = self._choices.either(joined, self.element(other, w, ctx), w)
+            return joined
+        hint = ""
+        if isinstance(value, Unknown):
+            return Unknown(("element", fresh(), value.key), hint, value.deps)
+        return Unknown(("element", fresh()), hint)
+
+    def _are_mixed(self, values: list[Value], w: World) -> bool:
+        """Whether objects of several classes are made at several places: what they do depends on which come first.
+
+        Of those that one place makes, as by names in a configuration, any may be the one.
+        """
+        called = [value.receiver if isinstance(value, Bound) else value for value in values]
+        found = [w.get(value, Instance) for value in called if isinstance(value, Ref) and acts(value, w)]
+        classes = {obj.cls.unit for obj in found if obj is not None and obj.cls is not None}
+        return len(classes) > 1 and len({obj.made_at for obj in found if obj is not None}) > 1
+
+    def renew(self, value: Value, w: World) -> Value:
+        """A value like this one, but another one: the next element of an unknown number of them."""
+        if isinstance(value, Choice):  # whatever another of them has turned out to be
+            return Choice(fresh(), value.alternatives)
+        value = w.resolve(value)
+        if isinstance(value, Unknown):
+            another = self._domain.items.another(value)
+            return another or Unknown(("element", fresh(), value.key), value.hint, value.deps)
+        obj = w.get(value, Sequence)
+        if obj is not None and not obj.mutable:
+            items = [self.renew(item, w) for item in obj.items]
+            return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
+        return value
+
+    def counted_on(self, value: Value, w: World) -> Value:
+        """What a loop is given after its first iteration: the numbers that it counts from zero are not zero."""
+        value = w.resolve(value)
+        if isinstance(value, Unknown):
+            return Unknown((LATER, fresh()), value.hint) if is_any(value, COUNTED) else value
+        obj = w.get(value, Sequence)
+        if obj is None or obj.mutable or not obj.items:
+            return value
+        items = [self.counted_on(item, w) for item in obj.items]
+        return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
+
+    def unpack(self, value: Value, count: int, starred: list[bool], w: World, ctx: Context) -> list[Value]:
+        """The values for ``count`` targets."""
+        value = self._choices.used(w.resolve(value), w)
+        items = self.iterate(value, w, ctx, ctx.unit.here).known
+        if items is None:
+            obj = w.get(value, Sequence)
+            items = [w.resolve(item) for item in obj.items] if obj is not None else None
+            if items is not None and len(items) < count:
+                items = None
+        if items is not None and True not in starred and len(items) >= count:
+            return items[:count]
+        if items is not None and starred.count(True) == 1 and len(items) >= count - 1:
+            at = starred.index(True)
+            after = count - at - 1
+            end = len(items) - after
+            middle = items[at:end]
+            return [*items[:at], w.new(Sequence(middle, [None] * len(middle))), *items[end:]]
+        if isinstance(value, Choice):
+            columns = [self.unpack(v, count, starred, w, ctx) for v in value.alternatives]
+            out = columns[0]
+            for other in columns[1:]:
+                out = [self._choices.either(x, y, w) for x, y in zip(out, other, strict=False)]
+            return out
+        if isinstance(value, Unknown):
+            return [w.resolve(Unknown(("item", value.key, ("const", n)), "", value.deps)) for n in range(count)]
+        return [self.element(value, w, ctx) for _ in range(count)]
+
+    # --- indexing
+
+    def get_item(self, owner: Value, index: Index, w: World, ctx: Context, site: Site) -> Value:
+        """``owner[index]``."""
+        owner = self._choices.used(w.resolve(owner), w)
+        obj = w.get(owner, Object)
+        if isinstance(obj, Sequence):
+            return self._sequence_item(obj, index, w, ctx)
+        if isinstance(obj, Mapping):
+            made = self._made(owner, obj, index, w, ctx, site)
+            return made if made is not None else self._mapping_item(obj, index, w, ctx)
+        if isinstance(obj, Instance) and (held := self._dicts.held(owner, w, "__getitem__")) is not None:
+            return self.get_item(held, index, w, ctx, site)
+        known = self._domain.items.get(owner, obj, index, w, ctx, site) if obj is not None else None
+        if known is not None:
+            return known
+        if isinstance(owner, Choice):
+            value = self.get_item(owner.alternatives[0], index, w, ctx, site)
+            for other in owner.alternatives[1:]:
+                value = self._choices.either(value, self.get_item(other, index, w, ctx, site), w)
+            return value
+        if isinstance(owner, Const) and isinstance(owner.value, (str, bytes)):
+            return Unknown(("character", fresh()))
+        if owner == NONE:
+            w.raised = True
+            return Unknown((NOTHING, fresh()))
+        if isinstance(owner, External):
+            return self._member(owner, index, w, ctx, site)
+        if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
+            return self._attributes.get(owner, index.value, w, ctx, site)
+        if isinstance(index, Const) and isinstance(index.value, str):
+            holder = dict_of(owner) or dict_of(owner, "_modules")
+            if holder is not None:
+                return self._attributes.get(holder, index.value, w, ctx, site)
+        if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
+            key = ("const", index.value) if isinstance(index, Const) else index.key
+            item = Unknown(("item", owner.key, key), "", owner.deps)
+            name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
+            return known_by(known_by(item, name), owner.hint)
+        if isinstance(owner, Unknown):
+            return Unknown(("item", owner.key, ("slice", fresh())), "", owner.deps)
+        return Unknown(("item", fresh()))
+
+    def _member(self, owner: External, index: Index, w: World, ctx: Context, site: Site) -> Value:
+        """A subscripted type, which is the type; or ``namespace.__dict__[name]``, what bears the name."""
+        if owner.name in STRINGS:
+            key = index.key if isinstance(index, Unknown) else index if isinstance(index, Const) else fresh()
+            return Unknown(("item", owner.name, key))
+        namespace, _, last = owner.name.rpartition(".")
+        if last != "__dict__":
+            return owner
+        if isinstance(index, Const) and isinstance(index.value, str):
+            return self._attributes.get(External(namespace), index.value, w, ctx, site)
+        some = any_of(namespace)
+        return External(some) if some else Unknown(("member", fresh()))
+
+    def _sequence_item(self, obj: Sequence, index: Index, w: World, ctx: Context) -> Value:
+        if index is None:
+            return self._some(obj, w)
+        if isinstance(index, slice):
+            if obj.tail is None:
+                try:
+                    items, sites = obj.items[index], obj.sites[index]
+                except (TypeError, ValueError):
+                    return Unknown(("slice", fresh()))
+                return w.new(Sequence(items, sites, None, None, obj.mutable))
+            some = self._domain.items.picked(obj.tail, w)
+            return w.new(Sequence(list(obj.items), list(obj.sites), some, obj.tail_site, obj.mutable, own=obj.own))
+        if isinstance(index, Const) and isinstance(index.value, int) and obj.tail is None:
+            if -len(obj.items) <= index.value < len(obj.items):
+                return w.resolve(obj.items[index.value])
+            return Unknown(("item", fresh()))
+        if index == Const(-1) and obj.ending is not None:
+            return w.resolve(obj.ending)
+        parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
+        if not parts:
+            return Unknown(("item", fresh()))
+        self._domain.items.read_out(obj, w, ctx)
+        return self._at(index, parts, w)
+
+    def _some(self, obj: Sequence, w: World) -> Value:
+        """A slice of which the bounds are not known: any number of the items."""
+        parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
+        tail = self._one_of(parts, w) if parts else None
+        site = next(iter(obj.sites), obj.tail_site)
+        return w.new(Sequence([], [], tail, site, obj.mutable, own=obj.own))
+
+    def _at(self, index: Index, parts: list[Value], w: World) -> Value:
+        """An item at a place that is not known; a loop that counts the places comes to another one each time."""
+        value = self._one_of(parts, w)
+        some = parts[0] if len(parts) == 1 else value
+        if type(some) is not Choice or type(index) is not Unknown or not self._counting.counts(index):
+            return value
+        if any(w.get(one, Instance) is None for one in some.alternatives):
+            return value
+        place = tuple(parts), index.key
+        if place not in self._chosen:
+            self._chosen[place] = fresh()
+        self._counting.taken(index, some, w, apart=len(parts) > 1)
+        return w.resolve(Choice(self._chosen[place], some.alternatives))
+
+    def _one_of(self, parts: list[Value], w: World) -> Value:
+        """An item at a place that is not known; of a few lists it is one itself, which may yet grow."""
+        lists = [w.get(part, Sequence) for part in parts]
+        if 1 < len(parts) <= MAX_ALTERNATIVES and all(obj is not None and obj.mutable for obj in lists):
+            return Choice(fresh(), tuple(parts))
+        joined = parts[0]
+        for part in parts[1:]:
+            joined = self._choices.either(joined, part, w)
+        return self._domain.items.picked(joined, w)
+
+    def _made(self, owner: Value, obj: Mapping, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
+        """What a ``defaultdict`` makes for a key that is not there; one value stands for all unknown keys."""
+        if obj.factory is None or obj.tail is not None or not isinstance(owner, Ref):
+            return None
+        if not isinstance(index, (Const, Unknown)) or index in obj.items or (isinstance(index, Unknown) and obj.items):
+            return None
+        made = joined(self._calls.call(obj.factory, Arguments(), w, ctx, site), w)
+        new: Mapping = w.write(owner.id)
+        if isinstance(index, Const):
+            new.items[index] = made
+        else:
+            new.tail = made
+            if isinstance(made, Ref):
+                self._standing[made.id] = None
+        return made
+
+    def _mapping_item(self, obj: Mapping, index: Index, w: World, ctx: Context) -> Value:
+        if isinstance(index, (Const, External)) and index in obj.items:
+            return w.resolve(obj.items[index])
+        if isinstance(index, Unknown) and index in obj.items:
+            return w.resolve(obj.items[index])
+        named = isinstance(index, Const)
+        parts = [v for k, v in obj.items.items() if not named or is_any(k, "name")]
+        parts += [obj.tail] if obj.tail is not None else []
+        if not parts:
+            return Unknown(("item", fresh()))
+        if named and len(parts) == 1:
+            return self._domain.items.picked(parts[0], w)
+        self._domain.items.read_out(obj, w, ctx)
+        value = self._at(index, parts, w)
+        if type(index) is not Unknown or obj.tail is not None:
+            return value
+        return self._choices.by_key(value, obj.items, index, w)
+
+    def set_item(
+        self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site, place: Place | None = None
+    ) -> None:
+        """``owner[index] = value``; ``place`` is the part of an array that the index takes."""
+        owner = w.resolve(owner)
+        obj = w.get(owner, Object)
+        assert owner is not None
+        if (updated := dict_of(owner)) is not None:
+            given = w.new(Mapping({index: value})) if isinstance(index, Const) else None
+            self._attributes.updated(updated, given, w, ctx, site)
+        if isinstance(index, Const) and (holder := dict_of(owner, "_modules")) is not None:
+            self._attributes.set(holder, str(index.value), value, w, ctx, site)
+        if self._domain.items.set(owner, obj, index, value, w, ctx, site, place=place):
+            return
+        if isinstance(obj, Sequence) and isinstance(owner, Ref):
+            new = w.write(owner.id)
+            new.held = frozenset()
+            if isinstance(index, slice):
+                self._set_slice(owner, index, value, w, ctx, site)
+            elif (
+                isinstance(index, Const)
+                and isinstance(index.value, int)
+                and -len(new.items) <= index.value < len(new.items)
+            ):
+                new.items[index.value] = value
+                new.sites[index.value] = site
+            else:
+                new.tail = value if new.tail is None else self._choices.either(new.tail, value, w)
+                new.tail_site = new.tail_site or site
+        elif isinstance(obj, Mapping) and isinstance(owner, Ref):
+            told_apart = isinstance(index, (Const, External)) or (isinstance(index, Unknown) and not ctx.peeled)
+            self.put(owner, index if told_apart and not isinstance(index, slice) else None, value, w)
+        elif (held := self._dicts.held(owner, w, "__setitem__")) is not None:
+            self.set_item(held, index, value, w, ctx, site)
+        elif (own := self._dicts.own(owner, w, "__setitem__")) is not None and isinstance(index, (Const, Unknown, Ref)):
+            joined(self._calls.function(own, Arguments([index, value]), w, ctx, site, owner), w)
+        elif isinstance(obj, Instance) and isinstance(owner, Ref):
+            self._domain.items.set_in(owner, obj, index, value, w, site)
+        elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
+            key = ("const", index.value) if isinstance(index, Const) else index.key
+            w.remember(("item", owner.key, key), value)
+
+    def _set_slice(self, owner: Ref, index: slice, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """``owner[:] = value`` for a list: all that it held is gone; of another slice, some may be."""
+        if index == slice(None):
+            w.write(owner.id).empty()
+            self.extend(owner, value, w, ctx, site)
+        else:
+            self.append(owner, self.iterate(value, w, ctx, site).element(w, ctx), w, ctx, site, certain=False)
+
+    def put(self, ref: Ref, key: Value | None, value: Value, w: World) -> None:
+        """Put a value into a dict; if the key is not known, or there are very many, to what stands for the others."""
+        new: Mapping = w.write(ref.id)
+        if key is not None and (len(new.items) < MAX_KNOWN or key in new.items):
+            new.items[key] = value
+        else:
+            new.tail = value if new.tail is None else self._choices.either(new.tail, value, w)
+
+    def update(self, ref: Ref, other: Value, w: World, ctx: Context) -> None:
+        """``ref.update(other)`` for a dict."""
+        source = w.get(self.dict_in(w.resolve(other), w), Mapping)
+        new = w.write(ref.id)
+        if source is None:
+            new.tail = Unknown(("item", fresh())) if new.tail is None else new.tail
+            return
+        for key, value in source.items.items():
+            self.put(ref, key, value, w)
+        if source.tail is not None:
+            self.put(ref, None, source.tail, w)
+
+    # --- lists
+
+    def append(
+        self, ref: Value, value: Value, w: World, ctx: Context, site: Site, certain: bool = True, kept: bool = True
+    ) -> None:
+        """Add an item; if a loop that may run any number of times does so, to what comes after the known ones.
+
+        What a generator yields is not kept by that.
+        """
+        if not isinstance(ref, Ref):
+            return
+        if kept:
+            self._domain.items.collected(ref, value, w, ctx, site)
+        new: Sequence = w.write(ref.id)
+        certain = certain and ctx.peeled < w.age(ref) and ref.id not in self._standing
+        if certain and new.tail is None and len(new.items) < MAX_KNOWN and not new.loses:
+            new.items.append(value)
+            new.sites.append(site)
+            return
+        new.own |= self._domain.items.made_since(value, ctx.iteration, w)
+        if new.tail is None or not self.is_another(new.tail, value, w):
+            new.tail = value if new.tail is None else self._choices.either(new.tail, value, w, repeated=True)
+        new.end_with(value if certain else None)
+        new.tail_site = new.tail_site or site
+        tensor = w.get(w.resolve(value), Tensor)
+        if tensor is not None and tensor.requires_grad and not new.loses:
+            new.held |= tensor.segments - tensor.doubtful
+
+    def is_another(self, tail: Value, value: Value, w: World) -> bool:
+        """Whether a value is one more of those that a loop makes at one place.
+
+        One array stands for all; of modules, two do.
+        """
+        obj = w.get(w.resolve(value), Instance)
+        tail = w.resolve(tail)
+        if obj is not None and obj.kind == "array":
+            return self._is_same_array(tail, value, w)
+        if obj is None or obj.kind != "module" or obj.made_at is None or not isinstance(tail, Choice):
+            return False
+        others = (w.get(w.resolve(other), Instance) for other in tail.alternatives)
+        return sum(other is not None and other.made_at == obj.made_at for other in others) > 1
+
+    def _is_same_array(self, one: Value, other: Value, w: World) -> bool:
+        """Whether two arrays were made at one place, of their own memory, and nothing tells them apart."""
+        a, b = w.get(w.resolve(one), Instance), w.get(w.resolve(other), Instance)
+        if a is None or b is None or (a.name, a.kind, a.made_at) != (b.name, b.kind, b.made_at):
+            return False
+        return self._domain.items.alike(one, other, w)
+
+    def extend(self, ref: Value, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """Add all items of another iterable."""
+        items = self.iterate(value, w, ctx, site)
+        if items.known is not None:
+            for item in items.known:
+                self.append(ref, item, w, ctx, site)
+        else:
+            self.append(ref, items.element(w, ctx), w, ctx, site, certain=False)
+
+    def operate(self, symbol: str, left: Value, right: Value, w: World, ctx: Context) -> Value:
+        """Operators on lists, tuples and instances."""
+        known = self._domain.operators.combined(symbol, left, right, w)
+        if known is not None:
+            return known
+        a, b = w.get(left, Sequence), w.get(right, Sequence)
+        if symbol == "+" and a is not None and b is not None:
+            new = Sequence([*a.items], [*a.sites], a.tail, a.tail_site, a.mutable)
+            ref = w.new(new)
+            if new.tail is None:
+                new.items += b.items
+                new.sites += b.sites
+                new.tail, new.tail_site = b.tail, b.tail_site
+            else:
+                for value in [*b.items, *([b.tail] if b.tail else [])]:
+                    new.tail = self._choices.either(new.tail, value, w)
+            new.end_with(b.ending if b.tail is not None else b.items[-1] if b.items else a.ending)
+            return ref
+        sequence = a or b
+        count = right if a is not None else left
+        if symbol == "*" and sequence is not None:
+            if isinstance(count, Const) and isinstance(count.value, int) and len(sequence.items) * count.value <= 32:
+                items = sequence.items * count.value
+                return w.new(Sequence(items, [None] * len(items), sequence.tail, None, sequence.mutable))
+            tail = self.element(left if a is not None else right, w, ctx)
+            return w.new(Sequence([], [], tail, None, sequence.mutable))
+        return Unknown(("operate", fresh()))
+
+    # --- questions
+
+    def contains(self, container: Value, item: Value, w: World) -> bool | None:
+        """``item in container``, when it is known."""
+        container = self._dicts.held(container, w, "__contains__") or container
+        obj = w.get(container, Object)
+        if isinstance(container, Choice):
+            answers = {self.contains(each, item, w) for each in container.alternatives}
+            return answers.pop() if len(answers) == 1 else None
+        if not isinstance(item, (Const, External)):
+            return None
+        if isinstance(container, Const) and isinstance(container.value, str) and isinstance(item, Const):
+            return isinstance(item.value, str) and item.value in container.value
+        if isinstance(obj, Sequence):
+            if item in obj.items:
+                return True
+            closed = obj.tail is None and all(isinstance(v, (Const, External)) for v in obj.items)
+            return False if closed else None
+        if isinstance(obj, Mapping):
+            if item in obj.items:
+                return True
+            closed = obj.tail is None and all(isinstance(v, (Const, External)) for v in obj.items)
+            return False if closed else None
+        return None
+
+    def truth(self, value: Ref, w: World) -> bool | None:
+        """Whether an object is true, when it is known."""
+        obj = w.find(value.id)
+        if isinstance(obj, (Sequence, Mapping)):
+            if obj.items:
+                return True
+            return False if obj.tail is None else None
+        if isinstance(obj, Tensor):
+            return None
+        if isinstance(obj, Instance):
+            return True if obj.kind in ("module", "optimizer", "loss", "scheduler", "scaler", "lightning") else None
+        return None
+
+    def length(self, value: Value, w: World) -> Value:
+        """``len(value)``."""
+        value = self._dicts.held(value, w, "__len__") or value
+        obj = w.get(value, Object)
+        if isinstance(obj, (Sequence, Mapping)) and obj.tail is None:
+            return Const(len(obj.items))
+        if isinstance(value, Const) and isinstance(value.value, (str, bytes)):
+            return Const(len(value.value))
+        return Unknown(("len", value.key if isinstance(value, Unknown) else value))

@@ -1,0 +1,394 @@
+"""Definitions: functions, classes and their decorators; look-up along base classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import libcst as cst
+
+from gradlint.static.knowledge.torch_table import (
+    DATASET_BASES,
+    FUNCTION_BASES,
+    GRAD_MODES,
+    LAYERS,
+    LIGHTNING_BASES,
+    LOSSES,
+    MODULE_BASES,
+    OPTIMIZERS,
+    TEST_BASES,
+    is_module_class,
+)
+from gradlint.static.knowledge.torch_training import is_test
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.execution import Execution
+from gradlint.static.python.nested import Nested
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
+from gradlint.static.state.values import NONE, Bound, Class, External, Frame, Function, Instance, Unknown, Value
+from gradlint.static.state.world import World, fresh
+from gradlint.static.text.keepers import INIT_SUBCLASS
+from gradlint.static.text.units import ClassUnit, DefinitionUnit, FunctionUnit, Unit
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.text.files import Module
+
+MAX_DECORATOR_STEPS = 500  #: statements executed for one decorator at most
+DECORATOR_TRIALS = 2  #: a decorator that takes more than these so often is not executed any more
+_KINDS = {
+    "builtins.staticmethod": "static",
+    "builtins.classmethod": "class",
+    "builtins.property": "property",
+    "functools.cached_property": "property",
+    "abc.abstractproperty": "property",
+    "contextlib.contextmanager": "context",
+    "contextlib.asynccontextmanager": "context",
+}
+_WITHOUT_INIT = frozenset(["builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"])
+_SETTING = frozenset(["setattr", "__setattr__", "__getattr__", "__getattribute__", "__dict__", "vars"])
+"""Words of classes whose objects may have attributes that are not named where they are set."""
+
+
+_PLAIN = frozenset(["Any", "None", "bool", "bytes", "complex", "dict", "float", "int", "list", "set", "str", "tuple"])
+"""Classes that tell nothing when an annotation names them."""
+
+
+class Field(NamedTuple):
+    """An annotated name in the body of a class."""
+
+    name: str
+    part: Unit
+    telling: bool  #: the annotation may name a class of torch or of the project
+
+    @property
+    def annotation(self) -> cst.Annotation | None:
+        """Its annotation, for which the statement is parsed; None where it tells nothing."""
+        if not self.telling:
+            return None
+        return next((annotation for name, annotation in _annotated(self.part) if name == self.name), None)
+
+
+class Definitions:
+    """Turns definitions into values."""
+
+    _budget: Budget
+    _execution: Execution
+    _nested: Nested
+
+    def __init__(self) -> None:
+        self._fields: dict[ClassUnit, list[Field]] = {}
+        self._records: dict[Unit, bool] = {}  #: classes of which it is known whether they hold fields
+        self._kinds: dict[Unit, str] = {}
+        self.seen_classes: dict[Unit, Class] = {}  #: as they were last defined
+        self._too_long: Counter[Unit] = Counter()  #: how often decorators took too many statements
+
+    # --- defining
+
+    def define(self, unit: DefinitionUnit, w: World, ctx: Context) -> None:
+        """Bind the function or class that ``unit`` defines."""
+        if isinstance(unit, FunctionUnit):
+            function = self.function(unit, ctx)
+            if ctx.function is not None:
+                self._nested.defined(function)
+            value = self.decorate(unit, function, w, ctx)
+        else:
+            value = self.klass(unit, w, ctx)
+            self.seen_classes[unit] = value
+            for decorator in reversed(unit.decorators):
+                value = self._apply(decorator, value, w, replace(ctx, unit=unit))
+        self._execution.assign(unit.name, value, w, ctx)
+
+    def define_node(self, node: cst.FunctionDef | cst.ClassDef, w: World, ctx: Context) -> None:
+        """Define a function or class nested in a unit that is parsed already."""
+        kind = FunctionUnit if isinstance(node, cst.FunctionDef) else ClassUnit
+        self.define(kind.from_node(node, ctx.unit), w, ctx)  # type: ignore[arg-type]
+
+    def function(self, unit: FunctionUnit, ctx: Context, owner: Class | None = None) -> Function:
+        """The bare function, before its decorators."""
+        frame = ctx.frame
+        if owner is not None:
+            frame = owner.frame
+        return Function(unit, frame, owner=owner)
+
+    def _base(self, node: cst.BaseExpression, w: World, ctx: Context) -> Value:
+        """A base of a class: of a generic one of a library (``Dataset[int]``) the class itself."""
+        generic = w.resolve(self._execution.evaluate(node.value, w, ctx)) if isinstance(node, cst.Subscript) else None
+        return generic if isinstance(generic, External) else w.resolve(self._execution.evaluate(node, w, ctx))
+
+    def klass(self, unit: ClassUnit, w: World, ctx: Context) -> Class:
+        """The class, its body executed."""
+        here = replace(ctx, unit=unit)
+        bases = tuple(self._base(base.value, w, here) for base in unit.bases if base.keyword is None and not base.star)
+        scope = w.new(Frame({}, ctx.frame))
+        value = Class(unit, bases, scope.id, ctx.frame)
+        inside = replace(ctx, unit=unit, frame=scope.id)
+        for part in unit.body:
+            if isinstance(part, FunctionUnit):
+                method = self.decorate(part, self.function(part, ctx, value), w, replace(inside, unit=part))
+                w.write(scope.id).vars[part.name] = method
+            else:
+                self._execution.run_unit(part, w, inside)
+        self._told(value, w, here)
+        return value
+
+    def _told(self, cls: Class, w: World, ctx: Context) -> None:
+        """Call the ``__init_subclass__`` that a class inherits, which may enter the class into a table."""
+        hook = self.attribute(cls, INIT_SUBCLASS, w, after=cls)
+        if not isinstance(hook, Function):
+            return
+        given = {base.keyword.value: base.value for base in cls.unit.bases if base.keyword is not None}
+        given.pop("metaclass", None)
+        keywords = {name: w.resolve(self._execution.evaluate(value, w, ctx)) for name, value in given.items()}
+        args = Arguments([], keywords, open=any(base.star for base in cls.unit.bases))
+        self._tried(Bound(cls, INIT_SUBCLASS, hook), hook.unit, args, w, ctx, cls.unit.here)
+
+    def decorate(self, unit: FunctionUnit, function: Function, w: World, ctx: Context) -> Value:
+        """The function as its decorators leave it."""
+        value: Value = function
+        for decorator in reversed(unit.decorators):
+            value = self._apply(decorator, value, w, replace(ctx, unit=unit))
+        return value
+
+    def _apply(self, node: cst.BaseExpression, value: Value, w: World, ctx: Context) -> Value:
+        if isinstance(node, cst.Attribute) and node.attr.value in ("setter", "deleter"):
+            return value
+        decorator = w.resolve(self._execution.evaluate(node, w, ctx))
+        if isinstance(decorator, External):
+            if isinstance(value, Function):
+                kind = _KINDS.get(decorator.name)
+                if kind is not None:
+                    return replace(value, kind=kind)
+                if GRAD_MODES.get(decorator.name) in ("off", "on"):
+                    return replace(value, grad=GRAD_MODES[decorator.name] == "on")
+            return value
+        instance = w.get(decorator, Instance)
+        if instance is not None and instance.kind == "gradmode" and isinstance(value, Function):
+            return replace(value, grad=instance.grad)
+        if isinstance(decorator, (Function, Class)):
+            result = self._decorated(decorator, value, w, ctx, node)
+            return value if result == NONE or isinstance(result, Unknown) else result
+        return value
+
+    def _decorated(
+        self, decorator: Function | Class, value: Value, w: World, ctx: Context, node: cst.BaseExpression
+    ) -> Value:
+        """What a decorator of the project returns; unknown where it takes long, as those do that write docstrings."""
+        return self._tried(decorator, decorator.unit, Arguments([value]), w, ctx, ctx.site(node))
+
+    def _tried(self, callee: Value, unit: Unit, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """What a call of a unit gives that a definition makes; where it takes long, it is as if it were not made."""
+        if self._too_long[unit] >= DECORATOR_TRIALS:
+            return Unknown(("decorated", fresh()))
+        trial = w.copy()
+        results: list[Value] = []
+
+        def act() -> None:
+            ends = self._execution.call(callee, args, trial, ctx, site)
+            results.append(joined(ends, trial))
+
+        if not self._budget.affords(act, MAX_DECORATOR_STEPS):
+            self._too_long[unit] += 1
+            return Unknown(("decorated", fresh()))
+        w.become(trial)
+        return results[0]
+
+    # --- names that are defined further down, or in a module that is still being executed
+
+    def late(self, name: str, w: World, ctx: Context) -> Value | None:
+        """A function or class of the module that has not been reached by execution."""
+        frame = w.modules.get(ctx.module)
+        return None if frame is None else self.of_module(ctx.module, frame, name, w)
+
+    def of_module(self, module: Module, frame: int, name: str, w: World) -> Value | None:
+        """A definition of ``module`` by name, without executing the module."""
+        unit = module.definitions.get(name)
+        if unit is None:
+            return None
+        self.define(unit, w, Context(module, unit, frame))
+        frame_object = w.find(frame)
+        assert isinstance(frame_object, Frame)
+        return frame_object.vars.get(name)
+
+    # --- classes
+
+    def attribute(self, cls: Class, name: str, w: World, after: Class | None = None) -> Value | None:
+        """``name`` in the class or its bases of the project; with ``after``, only in what follows that class."""
+        for candidate in self.mro(cls, after):
+            frame = w.find(candidate.scope)
+            if isinstance(frame, Frame) and name in frame.vars:
+                return frame.vars[name]
+        return None
+
+    def mro(self, cls: Class, after: Class | None = None) -> Iterator[Class]:
+        """The class and its bases of the project, each once, left to right and bases after all their subclasses."""
+        if not any(isinstance(base, Class) for base in cls.bases):
+            return iter([cls] if after is None else [])
+        order: list[Class] = []
+
+        def visit(here: Class) -> None:
+            if here in order:
+                order.remove(here)
+            order.append(here)
+            for base in here.bases:
+                if isinstance(base, Class) and base is not here:
+                    visit(base)
+
+        visit(cls)
+        if after is not None:
+            order = order[order.index(after) + 1 :] if after in order else []
+        return iter(order)
+
+    def methods(self, cls: Class) -> dict[str, FunctionUnit]:
+        """The methods that the project gives to objects of a class, by name."""
+        found: dict[str, FunctionUnit] = {}
+        for here in self.mro(cls):
+            found = {**here.unit.methods, **found}
+        return found
+
+    def initializer(self, cls: Class, w: World, after: Class | None = None) -> tuple[Function | None, bool]:
+        """The ``__init__`` of the project that comes next, and whether one from outside may come before it.
+
+        That of torch never calls on: a class of the project behind ``nn.Module`` is not reached.
+        """
+        foreign = False
+        for base in self._lineage(cls, after):
+            if isinstance(base, Class):
+                frame = w.find(base.scope)
+                found = frame.vars.get("__init__") if isinstance(frame, Frame) else None
+                if isinstance(found, Function):
+                    return found, foreign
+            elif isinstance(base, External) and (base.name in MODULE_BASES or base.name in LAYERS):
+                return None, True
+            elif not isinstance(base, External) or base.name not in _WITHOUT_INIT:
+                foreign = True
+        return None, foreign
+
+    def _lineage(self, cls: Class, after: Class | None) -> list[Value]:
+        """The class and all its bases, those from outside too, in the order of :meth:`mro`."""
+        order: list[Value] = []
+
+        def visit(here: Value) -> None:
+            if here in order:
+                order.remove(here)
+            order.append(here)
+            if isinstance(here, Class):
+                for base in here.bases:
+                    if base is not here:
+                        visit(base)
+
+        visit(cls)
+        if after is not None:
+            order = order[order.index(after) + 1 :] if after in order else []
+        return order
+
+    def external_bases(self, cls: Class) -> Iterator[str]:
+        """The canonical names of the bases that are not of the project."""
+        for here in self.mro(cls):
+            for base in here.bases:
+                if isinstance(base, External):
+                    yield base.name
+
+    def is_whole(self, cls: Class) -> bool:
+        """Whether objects of a class have no attributes from outside, and none under names that are computed."""
+        own = [base for base in self._lineage(cls, None) if isinstance(base, Class)]
+        others = [base for base in self._lineage(cls, None) if not isinstance(base, Class)]
+        return (
+            all(isinstance(base, External) and base.name in _WITHOUT_INIT for base in others)
+            and all(_SETTING.isdisjoint(here.unit.words) for here in own)
+            and all(_words(decorator) == "dataclass" for here in own for decorator in here.unit.decorators)
+            and not any(base.keyword is not None or base.star for here in own for base in here.unit.bases)
+        )
+
+    def kind(self, cls: Class) -> str:
+        """What instances of the class are: "module", "lightning", "optimizer", "loss", "function", "" …"""
+        known = self._kinds.get(cls.unit)
+        if known is None:
+            known = self._kinds[cls.unit] = self._kind(cls)
+        return known
+
+    def _kind(self, cls: Class) -> str:
+        for base in self.external_bases(cls):
+            if base in LIGHTNING_BASES:
+                return "lightning"
+            if base in MODULE_BASES or base in LAYERS or base in LOSSES:
+                return "module"
+            if base in OPTIMIZERS or base == "torch.optim.Optimizer":
+                return "optimizer"
+            if base in FUNCTION_BASES:
+                return "function"
+            if base in DATASET_BASES:
+                return "dataset"
+            if base in ("builtins.dict", "typing.Dict"):
+                return "dict"
+            if base in ("typing.NamedTuple", "builtins.Exception") or base.startswith("enum."):
+                return base.rpartition(".")[2].lower()
+            if is_module_class(base) and any("forward" in here.unit.methods for here in self.mro(cls)):
+                return "module"
+        return ""
+
+    def is_test(self, cls: Class) -> bool:
+        """Whether the class holds tests: as a base class says, or as its name and theirs say to pytest."""
+        if not TEST_BASES.isdisjoint(self.external_bases(cls)):
+            return True
+        methods = self.methods(cls)
+        return cls.unit.name.startswith("Test") and "__init__" not in methods and any(map(is_test, methods))
+
+    def is_dataclass(self, cls: Class) -> bool:
+        """Whether the class gets its ``__init__`` from its annotated fields."""
+        decorated = any("dataclass" in _words(d) for here in self.mro(cls) for d in here.unit.decorators)
+        return (
+            decorated
+            or "NamedTuple" in {b.rpartition(".")[2] for b in self.external_bases(cls)}
+            or any(base.endswith("ModelOutput") for base in self.external_bases(cls))
+        )
+
+    def is_record(self, obj: Instance) -> bool:
+        """Whether an object is of a class of the project that holds fields, as a dataclass does."""
+        if obj.cls is None or obj.kind:
+            return False
+        known = self._records.get(obj.cls.unit)
+        if known is None:
+            known = self._records[obj.cls.unit] = self.is_dataclass(obj.cls)
+        return known
+
+    def annotated_fields(self, cls: Class) -> dict[str, tuple[Field, Context]]:
+        """The annotated names in the bodies of the class and its bases, in order, and where their annotations stand."""
+        return {
+            field.name: (field, Context(field.part.module, field.part, here.scope))
+            for here in reversed(list(self.mro(cls)))
+            for field in self._fields_of(here.unit)
+        }
+
+    def _fields_of(self, unit: ClassUnit) -> list[Field]:
+        known = self._fields.get(unit)
+        if known is None:
+            annotated = ((name, part, said) for part in unit.body for name, said in _annotated(part))
+            known = self._fields[unit] = [Field(name, part, _may_tell(said)) for name, part, said in annotated]
+        return known
+
+
+def _words(node: cst.CSTNode) -> str:
+    if isinstance(node, cst.Call):
+        return _words(node.func)
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _may_tell(annotation: cst.Annotation) -> bool:
+    """Whether an annotation may name a class of torch or of the project, and nothing else."""
+    said = annotation.annotation
+    if isinstance(said, cst.Name):
+        return said.value not in _PLAIN
+    return isinstance(said, (cst.Attribute, cst.SimpleString))
+
+
+def _annotated(unit: Unit) -> Iterator[tuple[str, cst.Annotation]]:
+    node = unit.node
+    if isinstance(node, cst.SimpleStatementLine):
+        for part in node.body:
+            if isinstance(part, cst.AnnAssign) and isinstance(part.target, cst.Name):
+                yield part.target.value, part.annotation

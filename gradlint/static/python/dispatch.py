@@ -1,0 +1,84 @@
+"""Methods that are called by names which are computed: ``getattr(trainer, mode)()``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.state.context import Arguments
+from gradlint.static.state.values import SOME_METHOD, Class, Const, Function, Instance, Ref, Unknown, Value
+from gradlint.static.state.world import World, fresh
+from gradlint.static.text.chains import chains_in
+from gradlint.static.text.files import Module
+from gradlint.static.text.units import FunctionUnit, leaves
+
+MAX_METHODS = 8  #: methods that one name may mean, at most
+
+
+class Dispatch:
+    """Tells which methods of an object an unknown name may mean."""
+
+    _definitions: Definitions
+
+    def __init__(self) -> None:
+        self._named: dict[Module, frozenset[str]] = {}
+
+    def attribute(self, owner: Value, name: Value, w: World) -> Unknown:
+        """``getattr(owner, name)`` with an unknown name."""
+        obj = w.get(owner, Instance)
+        beginning = _beginning(name)
+        if obj is None or obj.cls is None or obj.kind or beginning is None or not isinstance(name, Unknown):
+            return Unknown(("getattr", fresh()))
+        return Unknown((SOME_METHOD, owner, beginning, name.key))
+
+    def methods(self, callee: Unknown, args: Arguments, w: World, here: Module) -> list[tuple[Ref, Function]]:
+        """What the call of such an attribute may mean: methods that take these arguments and nothing else names."""
+        key = callee.key
+        if not isinstance(key, tuple) or key[0] != SOME_METHOD or not isinstance(key[1], Ref):
+            return []
+        obj = w.get(key[1], Instance)
+        if obj is None or obj.cls is None:
+            return []
+        found = [m for m in self._unnamed(obj.cls, w, here) if m.unit.name.startswith(key[2]) and _takes(m.unit, args)]
+        return [(key[1], method) for method in found] if len(found) <= MAX_METHODS else []
+
+    def _unnamed(self, cls: Class, w: World, here: Module) -> Iterator[Function]:
+        own = list(self._definitions.mro(cls))
+        called = frozenset[str]().union(*(self._names(each.unit.module) for each in own), self._names(here))
+        for name in dict.fromkeys(name for each in own for name in each.unit.methods):
+            if name.startswith("_") or name in called:
+                continue
+            method = self._definitions.attribute(cls, name, w)
+            if isinstance(method, Function) and not method.kind:
+                yield method
+
+    def _names(self, module: Module) -> frozenset[str]:
+        """The names that a file reads off objects."""
+        known = self._named.get(module)
+        if known is None:
+            chains = (chain for leaf in leaves(module.units) for chain in chains_in(leaf.text))
+            known = self._named[module] = frozenset(part for chain in chains for part in chain.parts[1:])
+        return known
+
+
+def _beginning(name: Value) -> str | None:
+    """What an unknown name begins with; None if that is not known."""
+    key = name.key if isinstance(name, Unknown) else None
+    if isinstance(key, tuple) and key[0] == "binary":
+        return key[2].value if key[1] == "+" and isinstance(key[2], Const) and isinstance(key[2].value, str) else None
+    return None if key is None or (isinstance(key, tuple) and key[0] == "string") else ""
+
+
+def _takes(unit: FunctionUnit, args: Arguments) -> bool:
+    """Whether a method can be called with these arguments."""
+    params = unit.node.params
+    given = [*params.posonly_params, *params.params][1:]
+    if len(args.positional) > len(given) and not isinstance(params.star_arg, cst.Param):
+        return False
+    named = {param.name.value for param in (*given[len(args.positional) :], *params.kwonly_params)}
+    if args.keywords.keys() - named and params.star_kwarg is None:
+        return False
+    needed = (*given[len(args.positional) :], *params.kwonly_params)
+    return args.open or all(param.default is not None or param.name.value in args.keywords for param in needed)

@@ -1,0 +1,63 @@
+"""Options of a command line: of those with a few choices, what they may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint.static.python.collections import Collections
+from gradlint.static.state.comparisons import among
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.values import NONE, Const, Unknown, Value
+from gradlint.static.state.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+PARSER = "argparse.ArgumentParser"
+_UNLIKE = frozenset(["action", "nargs"])  #: arguments with which an option is something else than one of its choices
+
+
+class Options:
+    """Knows the choices that options have: in a world in which a parser was given them."""
+
+    _collections: Collections
+
+    def declared(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``parser.add_argument("--model", choices=["a", "b"], default="a")``."""
+        names = [str(name.value) for name in map(w.resolve, args.positional) if isinstance(name, Const)]
+        given = args.keywords.get("choices")
+        if given is None or not names or args.open or not _UNLIKE.isdisjoint(args.keywords):
+            return NONE
+        known = self._collections.iterate(given, w, ctx, site).known or []
+        choices = tuple(choice.value for choice in known if isinstance(choice, Const))
+        if choices and len(choices) == len(known) and self._is_one(names, choices, args, w):
+            w.assumed["option", _attribute(names, args, w), choices] = True
+        return NONE
+
+    def _is_one(self, names: list[str], choices: tuple[object, ...], args: Arguments, w: World) -> bool:
+        """Whether an option is sure to be one of its choices, also where it is not given."""
+        if not names[0].startswith("-") or w.resolve(args.keywords.get("required", NONE)) == Const(True):
+            return True
+        default = w.resolve(args.keywords.get("default", NONE))
+        return isinstance(default, Const) and default.value in choices
+
+    def parsed(self, _args: Arguments, w: World, _ctx: Context, _site: Site) -> Value:
+        """``parser.parse_args()``."""
+        options = Unknown(("options", fresh()), "options")
+        for condition in list(w.assumed):
+            if isinstance(condition, tuple) and condition[0] == "option":
+                _, name, choices = condition
+                w.assumed[among(("attribute", options.key, name), choices)] = True
+        return options
+
+
+def _attribute(names: list[str], args: Arguments, w: World) -> str:
+    """The attribute that holds an option: named as told, or as its first long name, or as its first."""
+    told = w.resolve(args.keywords.get("dest", NONE))
+    if isinstance(told, Const) and isinstance(told.value, str):
+        return told.value
+    first = next((name for name in names if name.startswith("--")), names[0])
+    return first.lstrip("-").replace("-", "_")
+
+
+__all__ = ["PARSER", "Options"]

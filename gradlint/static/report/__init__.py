@@ -1,0 +1,1 @@
+"""What is told to the rules, what counts as proven, and how fixes become edits of the source text."""

@@ -1,0 +1,427 @@
+"""The witness: sends events to the rules, advances protocols, and decides what is proven.
+
+Several worlds may reach the same moment (the same place, the same call string, the same loop iteration).  Each
+casts a vote; a mistake is reported only when no world at that moment, or for a protocol none of the same
+lineage, does without it.  Different moments are alternatives: one that is proven suffices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.finding import Location
+from gradlint.intents import agreed
+from gradlint.protocol import Protocol, Token
+from gradlint.rule import Rule, Violation
+from gradlint.static.state.context import Context
+from gradlint.static.state.values import Group, Instance, Tokens
+from gradlint.static.state.variants import chosen
+from gradlint.static.state.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.intents import Intent
+
+
+_REVOCABLE = (
+    events.OutputMeasured,
+    events.PlainTensorUsed,
+    events.TensorKept,
+    events.ModuleBuilt,
+    events.GraphRetained,
+    events.ValueKept,
+    events.GraphKept,
+)
+"""Events that code further on may take back; see :meth:`Witness.withdraw`."""
+
+MANUAL = "manual update"  #: the "optimizer" of parameters that the user's own code changes by their gradients
+
+
+@dataclass(slots=True)
+class _Votes:
+    """What was said about one moment."""
+
+    violations: list[Violation] = field(default_factory=list)
+    vetoed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What an event at a place does to the tokens of a subject."""
+
+    after: Tokens
+    perhaps: Tokens  #: where it may not have happened
+    verdicts: tuple[tuple[Token, bool], ...]  #: each token, and whether it was violated
+    violates: bool
+
+    @classmethod
+    def of(cls, protocol: Protocol, before: Tokens, event: events.Event) -> _Move:
+        """Advance each token."""
+        moves = [(token, *protocol.advance(token, event)) for token in before]
+        after = frozenset(token for _, token, _ in moves)
+        violates = any(violated for _, _, violated in moves)
+        return cls(after, after | before, tuple((token, violated) for token, _, violated in moves), violates)
+
+
+class _Happened(NamedTuple):
+    """Something that a check of a rule was told of."""
+
+    code: str
+    check: str
+    site: Site
+    moment: int | None
+    alternative: Hashable  #: which of several things that may happen at that moment
+
+
+class _Asked(NamedTuple):
+    """What the worlds vote on."""
+
+    happened: _Happened
+    variant: Hashable  #: what it happened to
+
+
+class Witness:
+    """Feeds the rules of one analysis."""
+
+    def __init__(self, rules: Iterable[type[Rule]]) -> None:
+        self.rules = [rule() for rule in rules]
+        self._checks: dict[type[events.Event], list[tuple[Rule, str]]] = {}
+        self._protocols: dict[type[events.Event], list[tuple[Rule, Protocol, str]]] = {}
+        self._starts: dict[str, Tokens] = {}
+        for rule in self.rules:
+            for event, names in rule.checks.items():
+                self._checks.setdefault(event, []).extend((rule, name) for name in names)
+            for protocol in rule.protocols:
+                for event in protocol.events:
+                    key = f"{rule.code}.{protocol.name}"
+                    self._protocols.setdefault(event, []).append((rule, protocol, key))
+                self._starts[f"{rule.code}.{protocol.name}"] = frozenset([protocol.start])
+        self._moves: dict[Hashable, dict[Tokens, _Move]] = {}  #: by protocol, type of event and place
+        self._votes: dict[Hashable, _Votes] = {}
+        self._owners: dict[Hashable, Rule] = {}
+        self._recent: set[Hashable] = set()  #: the moments of which something was said since votes were last final
+        self._settled: list[tuple[Rule, Violation]] = []  #: proven already, of the bodies of files
+        self.muted = False  #: code is executed to learn what it sets, not for what it does
+        self.only: Container[type[events.Event]] | None = None
+        """A method is called at a time of which nothing is known but what leads to these."""
+        self.repeated = False
+        """A method is called again: only the order of events, and what is kept, tell anything new."""
+        self._withdrawn: dict[type[events.Event], set[Site]] = {}
+        self._told: dict[tuple[str, Site], set[type[events.Event]]] = {}
+        """By a code and a place, the events that told of it and may be taken back."""
+        self._read: set[Site] = set()  #: where inputs were made whose gradients are read
+        self._disputed: set[tuple[type[Intent], Site]] = set()
+        self._given_up = False  #: not all code was followed to its end
+        self._noted: list[set[int]] = []  #: whose gradients are cleared, by those who want to know
+
+    def trim(self) -> None:
+        """Forget how tokens moved, which follows again from the events."""
+        self._moves.clear()
+
+    # --- sending
+
+    def listened(self, *kinds: type[events.Event]) -> bool:
+        """Whether any rule listens to one of these events."""
+        return any(kind in self._checks or kind in self._protocols for kind in kinds)
+
+    def send(
+        self, event: events.Event, w: World, ctx: Context, alternative: Hashable = None, variant: Hashable = None
+    ) -> None:
+        """Send an event to the checks and protocols that listen to its type.
+
+        Args:
+            event: what happens.
+            w: the world it happens in.
+            ctx: where.
+            alternative: which of several things happens: the worlds of one do not speak for those of another.
+            variant: what it happens to, where that is chosen; likewise, unless what happens is chosen, too, and it is
+                not known what is chosen with what.  None for what the models are that were looked up in a table.
+        """
+        kind = type(event)
+        if self.muted or (self.only is not None and kind not in self.only):
+            return
+        if variant is None and kind in self._checks:
+            variant = chosen(w, ctx)
+        for rule, name in self._checks.get(kind, ()) if not self.repeated or kind is events.ValueKept else ():
+            found = list(getattr(rule, name)(event))
+            every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
+            happened = _Happened(rule.code, name, event.site, None if every_time else ctx.key, alternative)
+            key = _Asked(happened, None if every_time else variant)
+            if not found and w.raised:
+                continue  # it does not happen in this world
+            self._vote(key, rule, found[0] if found else None)
+            if found and kind in _REVOCABLE:
+                self._told.setdefault((rule.code, event.site), set()).add(kind)
+        self.advance(event, w, ctx)
+
+    def advance(self, event: events.Event, w: World, ctx: Context) -> None:
+        """Send an event to the protocols alone."""
+        if self.muted or (self.only is not None and type(event) not in self.only):
+            return
+        for rule, protocol, slot in self._protocols.get(type(event), ()):
+            self._advance(rule, protocol, slot, event, w, ctx)
+
+    def _vote(self, key: Hashable, rule: Rule, violation: Violation | None) -> None:
+        votes = self._votes.get(key)
+        self._recent.add(key)
+        if votes is None:
+            votes = self._votes[key] = _Votes()
+            self._owners[key] = rule
+        if violation is None:
+            votes.vetoed = True
+        elif violation not in votes.violations:
+            votes.violations.append(violation)
+
+    def _advance(self, rule: Rule, protocol: Protocol, slot: str, event: events.Event, w: World, ctx: Context) -> None:
+        start = self._starts[slot]
+        moves = self._moves.setdefault((slot, type(event), event.site), {})
+        judged = type(event) in protocol.judged
+        for subject, certain in event.touches.items():
+            if not isinstance(subject, int) or not isinstance(w.find(subject), (Group, Instance)):
+                continue
+            group: Group | Instance = w.write(subject)
+            before = group.tokens.get(slot, start)
+            move = moves.get(before)
+            if move is None:
+                move = moves[before] = _Move.of(protocol, before, event)
+            group.tokens[slot] = move.after if certain else move.perhaps
+            # Worlds in which nothing is wrong vote too, wherever another might be wrong.
+            if judged or (certain and move.violates):
+                for token, violated in move.verdicts:
+                    key = (slot, event.site, ctx.key, subject, token.lineage)
+                    self._vote(key, rule, protocol.tell(rule, token, event) if violated and certain else None)
+
+    # --- taking back
+
+    def withdraw(self, kind: type[events.Event], site: Site) -> None:
+        """What events of this kind told of this place does not hold: code elsewhere, or further on, makes it right."""
+        self._withdrawn.setdefault(kind, set()).add(site)
+
+    def withdrawn(self) -> set[tuple[str, Location]]:
+        """The codes and places of findings that were taken back."""
+        return {
+            (rule.code, site.locate())
+            for kind, sites in self._withdrawn.items()
+            for rule in self.rules
+            if kind in rule.checks
+            for site in sites
+            if all(site in self._withdrawn.get(told, ()) for told in self._told.get((rule.code, site), ()))
+        }
+
+    def used_elsewhere(self) -> set[tuple[str, Location]]:
+        """The codes and causes of findings that do not hold, as other code reads the gradients of such inputs."""
+        codes = {rule.code for rule, _, _ in self._protocols.get(events.InputDone, ())}
+        return {(code, site.locate()) for code in codes for site in self._read}
+
+    def dispute(self, kind: type[Intent], site: Site) -> None:
+        """A change of this kind at this place would do harm: other code depends on what is there."""
+        self._disputed.add((kind, site))
+
+    def disputes(self, violation: Violation) -> bool:
+        """Whether what would mend a violation is disputed."""
+        intents = violation.mend.intents if violation.mend is not None else ()
+        return any(
+            (type(intent), intent.at or violation.at) in self._disputed or (intent.disputable and self._given_up)
+            for intent in intents
+        )
+
+    def start_again(self) -> None:
+        """Forget all votes of an entry point: it is executed once more."""
+        self._votes.clear()
+        self._owners.clear()
+        self._recent.clear()
+
+    def settle(self) -> None:
+        """All worlds have passed the moments of which anything was said so far: nobody will contradict it."""
+        self._recent.clear()
+
+    def give_up(self, *, again: bool = False) -> None:
+        """The entry point is not followed to its end: only what is settled stays, if nothing may take it back.
+
+        Where code is followed once more (again), its callers have already told what they depend on.
+        """
+        revocable = {rule.code for kind in _REVOCABLE for rule, _ in self._checks.get(kind, ())}
+        for key in [k for k, rule in self._owners.items() if k in self._recent or rule.code in revocable]:
+            del self._votes[key], self._owners[key]
+        self._recent.clear()
+        self._given_up = self._given_up or not again  # what the rest would have disputed is not known
+
+    # --- conveniences of the tracer
+
+    def step(
+        self, groups: Iterable[int], optimizer: str, w: World, ctx: Context, site: Site, *, whole: bool = True
+    ) -> None:
+        """An optimizer, or the user's own update, applied the gradients of these groups: some of them, or the whole."""
+        members = sorted(groups)
+        whole = whole and optimizer != MANUAL
+        prepared = self._prepared(members, w) if whole else unknown()
+        divided = _divided(w)
+        for key in members:
+            group = w.write(key)
+            group.stepped, group.touched = fresh(), True
+            group.prepared = False if whole and key not in divided else group.prepared
+        event = events.Step(
+            site=site,
+            touches=dict.fromkeys(members, True),
+            optimizer=optimizer,
+            by_hand=optimizer == MANUAL,
+            prepared=prepared,
+        )
+        self.send(event, w, ctx)
+        if self.listened(events.WeightsUpdated):
+            touches = self._applied(members, optimizer == MANUAL, w)
+            self.send(events.WeightsUpdated(site=site, touches=touches), w, ctx)
+
+    def _applied(self, members: list[int], by_hand: bool, w: World) -> events.Touches:
+        """Without those that have no gradients, where others have some: for them, this step was not made.
+
+        What is applied by hand need not be what a backward pass has left there.
+        """
+        touches = self.presumed(members, w)
+        found = {key: group for key in members if isinstance(group := w.find(key), Group)}
+        if not by_hand and all(group.fed <= group.cleared for group in found.values()):
+            return touches
+        gone = {key for key, group in found.items() if group.fed < group.cleared}
+        return {key: touch for key, touch in touches.items() if key not in gone}
+
+    def _prepared(self, groups: Iterable[int], w: World) -> Fact[bool]:
+        """Whether a backward pass reached any of these groups since their last step."""
+        answers = [
+            None if group.opaque and not group.prepared else group.prepared
+            for group in (w.find(key) for key in groups)
+            if isinstance(group, Group)
+        ]
+        return known(True) if True in answers else unknown() if None in answers or not answers else known(False)
+
+    def presumed(self, groups: Iterable[int], w: World) -> events.Touches:
+        """The groups of an optimizer and, if it is the only one and opaque, those of the opaque modules."""
+        touched = set(groups)
+        instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]
+        optimizers = [obj for obj in instances if obj.kind == "optimizer"]
+        if len(optimizers) == 1 and optimizers[0].opaque and touched <= optimizers[0].groups:
+            touched.update(*(obj.groups for obj in instances if obj.opaque and obj.kind == "module"))
+        return _certain(dict.fromkeys(sorted(touched), True))
+
+    def cleared(
+        self, groups: Iterable[int], owner: str, w: World, ctx: Context, site: Site, certain: bool = True
+    ) -> None:
+        """The gradients of these groups were cleared, or (not certain) may have been."""
+        touches: dict[Hashable, Literal[True] | None] = dict.fromkeys(sorted(groups), True if certain else None)
+        for noted in self._noted:
+            noted.update(touches)  # type: ignore[arg-type]
+        for key in groups:
+            if isinstance(w.find(key), Group):
+                group: Group = w.write(key)
+                group.touched = True
+                group.cleared = fresh()
+        self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
+
+    @contextmanager
+    def clearing(self) -> Iterator[set[int]]:
+        """While something is executed: whose gradients it clears."""
+        cleared: set[int] = set()
+        self._noted.append(cleared)
+        try:
+            yield cleared
+        finally:
+            self._noted.pop()
+
+    def read(self, groups: Iterable[int], w: World, ctx: Context, site: Site, *, certain: bool = True) -> None:
+        """The gradients of these inputs were read, or may be; if they are, no other way to use them makes it vain."""
+        touches = dict.fromkeys(sorted(groups), True)
+        if certain:
+            made = (getattr(w.find(key), "made_at", None) for key in touches)
+            self._read.update(site for site in made if site is not None)
+        if touches:
+            self.send(events.GradientRead(site=site, touches=_certain(touches)), w, ctx)
+
+    def inputs_done(self, groups: Iterable[int], w: World, ctx: Context) -> None:
+        """Nothing can reach these groups any more: the gradients of inputs among them are never read."""
+        if not self.listened(events.InputDone):
+            return
+        for key in sorted(groups):
+            group = w.find(key)
+            if isinstance(group, Group) and group.tokens and group.made_at is not None:
+                event = events.InputDone(site=group.made_at, touches={key: True}, asked_at=group.made_at)
+                self.send(event, w, ctx)
+
+    # --- the verdict
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is voted meanwhile is counted for itself, whatever becomes of the entry point that led there."""
+        before = self._votes, self._owners, self._recent
+        self._votes, self._owners, self._recent = {}, {}, set()
+        try:
+            yield
+            self._settled += self._counted()
+        finally:
+            self._votes, self._owners, self._recent = before
+
+    def proven(self) -> list[tuple[Rule, Violation]]:
+        """What no world contradicted, each mistake of a rule at a place told once.  Forgets all votes."""
+        settled, self._settled = self._settled, []
+        return settled + self._counted()
+
+    def _counted(self) -> list[tuple[Rule, Violation]]:
+        best: dict[tuple[str, object], tuple[Rule, Violation]] = {}
+        doubted = self._doubted()
+        for key, votes in self._votes.items():
+            if votes.vetoed or not votes.violations or key in doubted:
+                continue
+            rule = self._owners[key]
+            for violation in votes.violations:
+                place = (rule.code, violation.at)
+                known_one = best.get(place)
+                if known_one is None:
+                    best[place] = (rule, violation)
+                    continue
+                mend = agreed(known_one[1].mend, violation.mend)
+                better = min(known_one[1], violation, key=_story_key)
+                best[place] = (rule, better if better.mend == mend else replace(better, mend=mend))
+        self.start_again()
+        return list(best.values())
+
+    def _doubted(self) -> set[Hashable]:
+        """What happened to some variant that is no mistake for another, where it is not known what goes with which.
+
+        That is where one of several things happened, or it is not told apart in all worlds what it happened to.
+        """
+        asked = {key: votes for key, votes in self._votes.items() if isinstance(key, _Asked)}
+        alternatives: dict[Hashable, set[Hashable]] = {}
+        vetoed: dict[_Happened, set[Hashable]] = {}
+        for key, votes in asked.items():
+            alternatives.setdefault(key.happened[:-1], set()).add(key.happened.alternative)
+            if votes.vetoed:
+                vetoed.setdefault(key.happened, set()).add(key.variant)
+        return {
+            key
+            for key in asked
+            if (others := vetoed.get(key.happened))
+            and (len(alternatives[key.happened[:-1]]) > 1 or key.variant is None or None in others)
+        }
+
+
+def _divided(w: World) -> set[int]:
+    """The groups that several optimizers hold, one of which at least was given some of the parameters by themselves.
+
+    It is not known which: each steps its own.
+    """
+    optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+    some = [obj.groups for obj in optimizers if any(w.get(w.resolve(given), Instance) is None for given in obj.args)]
+    held = Counter(key for obj in optimizers for key in obj.groups) if some else Counter[int]()
+    return {key for key in frozenset[int]().union(*some) if held[key] > 1}
+
+
+def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None]:
+    return dict.fromkeys(touches, True)
+
+
+def _story_key(violation: Violation) -> tuple[object, ...]:
+    return (len(violation.related), [(site.locate(), message) for message, site in violation.related])

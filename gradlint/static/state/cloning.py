@@ -1,0 +1,71 @@
+"""Deep copies of values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gradlint.static.state.values import (
+    Bound,
+    Choice,
+    Frame,
+    Group,
+    Instance,
+    Mapping,
+    Partial,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+
+
+def clone(value: Value, w: World) -> Value:
+    """``copy.deepcopy(value)``: new objects, new parameter groups."""
+    memo: dict[int, int] = {}
+
+    def copy(value: Value) -> Value:
+        value = w.resolve(value)
+        if isinstance(value, Bound):  # a method of an object is one of its copy then
+            return replace(value, receiver=copy(value.receiver))
+        if isinstance(value, Partial):
+            kwargs = tuple((name, copy(v)) for name, v in value.kwargs)
+            return replace(value, function=copy(value.function), args=tuple(map(copy, value.args)), kwargs=kwargs)
+        if isinstance(value, Choice):
+            copies = tuple(map(copy, value.alternatives))
+            return value if copies == value.alternatives else replace(value, key=fresh(), alternatives=copies)
+        if not isinstance(value, Ref):
+            return value
+        if value.id in memo:
+            return Ref(memo[value.id])
+        obj = w.find(value.id)
+        if obj is None or isinstance(obj, (Frame, Segment)):
+            return value
+        new = obj.copy()
+        ref = w.new(new)
+        memo[value.id] = ref.id
+        if isinstance(new, Group):
+            new.tokens, new.prepared, new.touched = {}, False, False
+        if isinstance(new, (Instance, Tensor)):
+            new.groups = frozenset(group(g) for g in new.groups)
+        if isinstance(new, Tensor):
+            new.deps = new.groups or new.deps
+            new.tokens = {}
+        if isinstance(new, Instance):
+            new.attrs = {name: copy(v) for name, v in new.attrs.items()}
+            new.hooks = tuple(hook._replace(function=copy(hook.function)) for hook in new.hooks)
+        elif isinstance(new, Sequence):
+            new.items = [copy(v) for v in new.items]
+            new.tail = copy(new.tail) if new.tail is not None else None
+        elif isinstance(new, Mapping):
+            new.items = {k: copy(v) for k, v in new.items.items()}
+            new.tail = copy(new.tail) if new.tail is not None else None
+        return ref
+
+    def group(key: int) -> int:
+        ref = copy(Ref(key))
+        assert isinstance(ref, Ref)
+        return ref.id
+
+    return copy(value)

@@ -1,0 +1,114 @@
+"""What follows for a condition from others that were assumed: comparisons of one unknown value with constants."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from gradlint.static.state.values import Const
+
+Number = int | float
+_HOLDS: Final[dict[str, Callable[[int, int], bool]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_DENIED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_MIRRORED: Final = {"==": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_EQUALITY: Final = frozenset(["==", "!="])
+
+
+class _Comparison(NamedTuple):
+    """``subject symbol constant``."""
+
+    subject: Hashable
+    symbol: str
+    constant: Number | str
+
+    def denied(self) -> _Comparison:
+        return self._replace(symbol=_DENIED[self.symbol])
+
+
+def follows(condition: Hashable, assumed: Mapping[Hashable, bool]) -> bool | None:
+    """Whether a condition holds, where others were assumed; None if it may or may not.
+
+    Conditions are told by their keys: that of a comparison is ``(symbol, left, right)``, that of a value its own truth.
+    """
+    known = assumed.get(condition)
+    if known is not None or not assumed:
+        return known
+    asked = _read(condition)
+    if asked is not None:
+        return _answer(asked, [*_facts(asked, assumed)], _values(asked, assumed))
+    truth = _Comparison(condition, "!=", 0)
+    facts = [*_facts(truth, assumed)]
+    # What is only known to be different from zero may be None; what is ordered beside numbers is one.
+    return _answer(truth, facts) if any(fact.symbol not in _EQUALITY for fact in facts) else None
+
+
+def among(subject: Hashable, values: tuple[object, ...]) -> Hashable:
+    """The key of the condition that an unknown value is one of a few."""
+    return "among", subject, values
+
+
+def _read(condition: Hashable) -> _Comparison | None:
+    """The comparison with a constant that a key stands for.
+
+    Computed numbers are left out: each of two tests of ``i % 4`` holds in its turn, and an iteration stands for many.
+    """
+    if not isinstance(condition, tuple) or len(condition) != 3 or condition[0] not in _MIRRORED:
+        return None
+    symbol, left, right = condition
+    if isinstance(left, Const):
+        left, right, symbol = right, left, _MIRRORED[symbol]
+    if not isinstance(right, Const) or isinstance(left, Const) or not isinstance(right.value, (int, float, str)):
+        return None
+    if isinstance(left, tuple) and left[:1] == ("binary",):
+        return None
+    return _Comparison(left, symbol, right.value) if right.value == right.value else None
+
+
+def _facts(asked: _Comparison, assumed: Mapping[Hashable, bool]) -> Iterator[_Comparison]:
+    """What was assumed of the subject of a comparison, as far as its constants are of the same kind."""
+    is_text = isinstance(asked.constant, str)
+    for condition, holds in assumed.items():
+        if condition == asked.subject:
+            # What is false may be None, or any other that is empty: of these nothing is known but what they are not.
+            if holds or asked.symbol not in _EQUALITY or asked.constant:
+                yield _Comparison(condition, "!=" if holds else "==", "" if is_text else 0)
+            continue
+        fact = _read(condition)
+        if fact is not None and fact.subject == asked.subject and isinstance(fact.constant, str) is is_text:
+            yield fact if holds else fact.denied()
+
+
+def _values(asked: _Comparison, assumed: Mapping[Hashable, bool]) -> tuple[Number | str, ...]:
+    """The values that the subject of a comparison is one of, where that is known and they are of the same kind."""
+    for condition, holds in assumed.items():
+        if holds and isinstance(condition, tuple) and condition[:2] == ("among", asked.subject):
+            kind = str if isinstance(asked.constant, str) else (int, float)
+            return condition[2] if all(isinstance(value, kind) for value in condition[2]) else ()
+    return ()
+
+
+def _answer(asked: _Comparison, facts: list[_Comparison], values: tuple[Number | str, ...] = ()) -> bool | None:
+    """Whether all values, or none, that the facts allow are as asked.
+
+    Tried are those that are known to be the only ones, or else all constants and what lies between.
+    """
+    if not facts and not values:
+        return None
+    constants = sorted({asked.constant, *values, *(fact.constant for fact in facts)})
+    place = {constant: 2 * number + 1 for number, constant in enumerate(constants)}
+
+    def holds(comparison: _Comparison, value: int) -> bool:
+        return _HOLDS[comparison.symbol](value, place[comparison.constant])
+
+    tried = [place[value] for value in values] or range(2 * len(constants) + 1)
+    allowed = [value for value in tried if all(holds(fact, value) for fact in facts)]
+    answers = {holds(asked, value) for value in allowed}
+    return answers.pop() if len(answers) == 1 else None

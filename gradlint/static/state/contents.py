@@ -1,0 +1,86 @@
+"""What containers hold, and what can be reached from values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gradlint.static.state.values import (
+    Frame,
+    Function,
+    Instance,
+    Lambda,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Value,
+    each_of,
+)
+from gradlint.static.state.world import World
+from gradlint.static.text.nodes import names_in
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+
+def held(container: Sequence | Mapping, w: World, depth: int = 2) -> Iterator[tuple[Value, Site | None]]:
+    """What a container holds, also in containers inside, each with the place where it was put in."""
+    pairs: Iterable[tuple[Value, Site | None]]
+    if isinstance(container, Mapping):
+        pairs = [(value, None) for value in container.items.values()]
+        pairs += [(container.tail, None)] if container.tail is not None else []
+    else:
+        pairs = list(zip(container.items, container.sites, strict=False))
+        pairs += [(container.tail, container.tail_site)] if container.tail is not None else []
+    for value, site in pairs:
+        value = w.resolve(value)
+        inner = w.get(value, Object)
+        if isinstance(inner, (Sequence, Mapping)) and depth:
+            yield from held(inner, w, depth - 1)
+            continue
+        if site is None:
+            site = next((s for part in each_of(value) if (s := getattr(w.get(part, Object), "made_at", None))), None)
+        yield value, site
+
+
+def closed_over(value: Function | Lambda, w: World) -> Iterator[Value]:
+    """The variables around a function that it mentions."""
+    names = value.unit.words if isinstance(value, Function) else frozenset(names_in(value.node))
+    key: int | None = value.frame
+    while names and isinstance(frame := w.find(key) if key is not None else None, Frame):
+        yield from (w.resolve(frame.vars[name]) for name in sorted(names & frame.vars.keys()))
+        names, key = names - frame.vars.keys(), frame.parent
+
+
+def reachable(values: Iterable[Value], w: World) -> set[int]:
+    """The ids of all objects that can be reached from values."""
+    seen: set[int] = set()
+    closures: set[Value] = set()
+    queue = list(values)
+    while queue:
+        value = w.resolve(queue.pop())
+        if isinstance(value, (Function, Lambda)) and value not in closures and _is_nested(value, w):
+            closures.add(value)
+            queue += closed_over(value, w)
+        if not isinstance(value, Ref) or value.id in seen:
+            continue
+        seen.add(value.id)
+        obj: Object | None = w.find(value.id)
+        if isinstance(obj, Tensor):
+            seen |= obj.groups
+        elif isinstance(obj, Instance):
+            seen |= obj.groups
+            queue += obj.attrs.values()
+        elif isinstance(obj, Sequence):
+            queue += [*obj.items, *([obj.tail] if obj.tail is not None else [])]
+        elif isinstance(obj, Mapping):
+            queue += [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
+    return seen
+
+
+def _is_nested(value: Function | Lambda, w: World) -> bool:
+    """Whether a function was defined while another one ran."""
+    frame = w.find(value.frame)
+    return isinstance(frame, Frame) and frame.parent is not None

@@ -1,0 +1,133 @@
+"""Where execution stands: the frame, the unit, and the key that tells one context from another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from gradlint.static.state.values import Class, Function, Ref, Value
+from gradlint.static.state.world import World, fresh
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from gradlint.finding import Site
+    from gradlint.static.text.files import Module
+    from gradlint.static.text.units import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The place in the program that is being executed.
+
+    ``key`` is the call string with the number of each loop iteration on the way: what happens under the same
+    key in several worlds are alternatives of the same moment.
+    """
+
+    module: Module
+    unit: Unit
+    frame: int
+    key: int = 0
+    depth: int = 0
+    parent: Context | None = None
+    function: Function | None = None
+    owner: Class | None = None  #: the class whose method this is, for ``super()``
+    receiver: Value | None = None
+    in_forward: bool = False  #: within the forward of a module
+    peeled: int = 0  #: the number at which an iteration began that stands for any number of them; 0 outside of such
+    iteration: int = 0  #: the number at which the innermost iteration of a loop began; 0 outside of loops
+    loop: Hashable = None  #: the innermost loop, as it was entered here
+    around: tuple[int, ...] = ()  #: the numbers at which the iterations began that this one stands in, outermost first
+    yields: Ref | None = None  #: what collects the values that a generator yields
+    on_yield: Callable[[World, Value], object] | None = None
+    called_at: Site | None = None  #: where the function that is being executed was called
+
+    def site(self, node: cst.CSTNode) -> Site:
+        """The place of a node of the unit that is being executed."""
+        return self.unit.site(node)
+
+    def iterating(self, loop: Hashable) -> Context:
+        """This context in another iteration of a loop that stands here."""
+        around = (*self.around, self.iteration) if self.iteration else self.around
+        return replace(self, iteration=fresh(), loop=loop, around=around)
+
+    def way(self, site: Site) -> Iterator[tuple[tuple[Unit, int], Site]]:
+        """The functions and statements on the call stack, innermost first, with the place in each that led to ``site``.
+
+        Each is known by its depth as well, which tells it from others that call it or are called by it.
+        """
+        here: Context | None = self
+        at: Site | None = site
+        while here is not None and at is not None:
+            yield (here.unit, here.depth), at
+            at = here.called_at
+            here = here.parent
+
+    def frames(self) -> Iterator[int]:
+        """The frames on the call stack, innermost first."""
+        here: Context | None = self
+        while here is not None:
+            yield here.frame
+            here = here.parent
+
+    def units(self) -> Iterator[Unit]:
+        """The functions and statements on the call stack, innermost first."""
+        here: Context | None = self
+        while here is not None:
+            yield here.unit
+            here = here.parent
+
+    def at(self, *step: Hashable, peeled: bool = False) -> Context:
+        """This context one step further: a call site, or the n-th iteration of a loop."""
+        return replace(self, key=_intern(self.key, step), peeled=fresh() if peeled else self.peeled)
+
+    def calls(self, function: object) -> int:
+        """How often ``function`` is on the call stack."""
+        count = 0
+        here: Context | None = self
+        while here is not None:
+            count += here.function is not None and here.function.unit is function
+            here = here.parent
+        return count
+
+
+_keys: dict[tuple[int, Hashable], int] = {}
+
+
+def _intern(parent: int, step: Hashable) -> int:
+    key = _keys.get((parent, step))
+    if key is None:
+        key = _keys[parent, step] = fresh()
+    return key
+
+
+def forget_keys() -> None:
+    """Let go of all keys, and of the code they stand for; there will never be the same again."""
+    _keys.clear()
+
+
+@dataclass(slots=True)
+class Arguments:
+    """Evaluated arguments of a call."""
+
+    positional: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+    open: bool = False  #: there may be more, through an unknown ``*args`` or ``**kwargs``
+    last: Value | None = None  #: the last positional one, where there may be more before it
+    unpacked: list[Value] = field(default_factory=list)  #: positional ones of which the number is not known
+    rest: Value | None = None  #: what these are unpacked from, if they come last
+
+    def get(self, position: int, name: str = "") -> Value | None:
+        """The argument at ``position`` or by ``name``, None when it is not given (or not known to be)."""
+        if name and name in self.keywords:
+            return self.keywords[name]
+        return self.positional[position] if 0 <= position < len(self.positional) else None
+
+    def behind(self, *first: Value) -> Arguments:
+        """The same arguments behind others."""
+        return replace(self, positional=[*first, *self.positional])
+
+    def __iter__(self) -> Iterator[Value]:
+        yield from self.positional
+        yield from self.keywords.values()

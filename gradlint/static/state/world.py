@@ -1,0 +1,238 @@
+"""Worlds: abstract program states, how they fork, meet again, and when two of them are the same.
+
+A world is one way the program may have gone so far.  A branch whose condition is unknown forks it; the forks
+remember what they assumed, so that the same condition tested again takes the same branch.  Worlds that differ
+in nothing that matters are merged at once; when there are too many, the most similar ones are joined, which
+forgets what they disagree about.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Iterator
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from gradlint.static.state.comparisons import follows
+from gradlint.static.state.values import (
+    Assumptions,
+    Choice,
+    Const,
+    Object,
+    Ref,
+    Unknown,
+    Value,
+)
+
+ObjectT = TypeVar("ObjectT", bound=Object)
+
+_KEY = itemgetter(0)
+
+_counter = itertools.count(1)
+_places: dict[tuple[Hashable, int], int] = {}
+
+
+def fresh() -> int:
+    """A number not used before: an object id, or the key of an unknown value."""
+    return next(_counter)
+
+
+class History:
+    """Which objects were changed since a fork, and what was before it.
+
+    What was made since then counts only where another world may have made it, too.
+    """
+
+    __slots__ = ("depth", "keys", "parent")
+
+    def __init__(self, parent: History | None = None) -> None:
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.keys: set[int] = set()
+
+
+class World:
+    """A heap, a grad mode, and what was assumed on the way."""
+
+    __slots__ = (
+        "assumed",
+        "bound",
+        "device_checked",
+        "grad",
+        "heap",
+        "history",
+        "module_checked",
+        "modules",
+        "periodic",
+        "raised",
+        "shared",
+        "token",
+        "unfollowed",
+    )
+
+    def __init__(self, shared: dict[int, Object] | None = None) -> None:
+        self.heap: dict[int, Object] = {}
+        self.shared = {} if shared is None else shared  #: what imported modules made; never written to
+        self.grad: bool | None = True
+        self.assumed: dict[Hashable, bool] = {}  #: truth of unknown conditions
+        self.bound: dict[Hashable, Value] = {}  #: what an unknown or a choice turned out to be
+        self.modules: dict[Any, int] = {}  #: the frames of the project's modules
+        self.device_checked = False  #: inside a branch on a device
+        self.module_checked = False  #: inside a branch on the ``training`` of a module
+        self.periodic = False  #: inside a branch that every k-th iteration takes
+        self.raised = False  #: None was used as if it were something else, or an empty list as if it held something
+        self.unfollowed = False  #: something was called that could not be followed, and rules were not told
+        self.token: object = object()
+        self.history = History()
+
+    def copy(self) -> World:
+        """A fork of this world.  Both share objects until either writes."""
+        new = World.__new__(World)
+        new.heap = self.heap.copy()
+        new.shared = self.shared
+        new.grad = self.grad
+        new.assumed = self.assumed.copy()
+        new.bound = self.bound.copy()
+        new.modules = self.modules.copy()
+        new.module_checked, new.device_checked = self.module_checked, self.device_checked
+        new.periodic, new.raised, new.unfollowed = self.periodic, self.raised, self.unfollowed
+        self.token, new.token = object(), object()
+        before = self.history
+        self.history, new.history = History(before), History(before)
+        return new
+
+    def ways(self, choice: Choice) -> list[tuple[Value, World]]:
+        """What a choice may be after all that was assumed, each with a fork of this world in which it is that."""
+        conditions: Iterable[Assumptions] = choice.conditions or [()] * len(choice.alternatives)
+        ways = [*zip(choice.alternatives, conditions, strict=True)]
+        allowed = [way for way in ways if not any(follows(key, self.assumed) is (not holds) for key, holds in way[1])]
+        return [(alternative, self._taking(choice, alternative, holding)) for alternative, holding in allowed or ways]
+
+    def _taking(self, choice: Choice, alternative: Value, conditions: Assumptions) -> World:
+        world = self.copy()
+        world.bound[choice.key] = alternative
+        world.assumed.update(conditions)
+        world.bound.update(_keys_told(conditions))
+        return world
+
+    def parted(self, other: World) -> tuple[History | None, set[int]]:
+        """Where this world and another were one for the last time, and the objects that may be different since then."""
+        mine: History | None = self.history
+        theirs: History | None = other.history
+        keys: set[int] = set()
+        while mine is not theirs:
+            if mine is not None and (theirs is None or mine.depth >= theirs.depth):
+                keys |= mine.keys
+                mine = mine.parent
+            elif theirs is not None:
+                keys |= theirs.keys
+                theirs = theirs.parent
+        return mine, keys
+
+    def disagreements(self, other: World) -> list[tuple[int, Object, Object]]:
+        """The objects that both worlds have, each as it is in this one and in the other, where that is not the same."""
+        here, there, shared = self.heap.get, other.heap.get, self.shared.get
+        differing = [(key, x, y) for key in self.parted(other)[1] if (x := here(key)) is not (y := there(key))]
+        differing.sort(key=_KEY)
+        found = ((key, x or shared(key), y or shared(key)) for key, x, y in differing)
+        return [(key, x, y) for key, x, y in found if x is not None and y is not None]
+
+    def become(self, other: World) -> None:
+        """Go on as ``other``, which must not be used any more."""
+        if other is not self:
+            for slot in World.__slots__:
+                setattr(self, slot, getattr(other, slot))
+
+    def new(self, obj: Object, place: Hashable = None, *, key: int = 0) -> Ref:
+        """Put an object into the heap, under a number that was taken for it or a new one.
+
+        What two worlds make at one ``place`` of the program is one object: where they meet again it is joined, not
+        kept as one of two.
+        """
+        obj.owner = self.token
+        obj.stamp = fresh()
+        if key or place is not None:  # a number just taken is one that no other world has
+            key = key or self._placed(place)
+            self.history.keys.add(key)
+        key = key or obj.stamp
+        self.heap[key] = obj
+        return Ref(key)
+
+    def _placed(self, place: Hashable) -> int:
+        """The first id of this place that this world has no object for."""
+        for number in itertools.count():
+            key = _places.get((place, number))
+            if key is None:
+                key = _places[place, number] = fresh()
+            if key not in self.heap and key not in self.shared:
+                return key
+        raise AssertionError
+
+    def adopt(self, objects: dict[int, Object]) -> None:
+        """Take over the objects of another world that this one does not have."""
+        for key, obj in objects.items():
+            if key not in self.heap:
+                self.heap[key] = obj
+                self.history.keys.add(key)
+
+    def write(self, key: int) -> Any:
+        """The object ``key``, free to be changed in this world."""
+        obj = self.heap.get(key)
+        if obj is None:
+            obj = self.shared[key]
+        if obj.owner is not self.token:
+            obj = obj.copy()
+            obj.owner = self.token
+            self.heap[key] = obj
+            self.history.keys.add(key)
+        obj.stamp = fresh()
+        return obj
+
+    def find(self, key: int) -> Object | None:
+        """The object with this id."""
+        obj = self.heap.get(key)
+        return self.shared.get(key) if obj is None else obj
+
+    def get(self, value: Value, kind: type[ObjectT]) -> ObjectT | None:
+        """The heap object behind ``value`` if it is of this kind."""
+        if type(value) is Ref:
+            obj = self.find(value.id)
+            if isinstance(obj, kind):
+                return obj
+        return None
+
+    def age(self, value: Value) -> int:
+        """The number at which an object came to be: of two that were joined, the older tensor, or the younger list."""
+        assert isinstance(value, Ref)
+        return getattr(self.find(value.id), "age", 0) or value.id
+
+    def remember(self, key: Hashable, value: Value) -> None:
+        """Let what has this key, and was unknown, be ``value``, unless that is made of the unknown itself."""
+        value = self.resolve(value)
+        if not self._made_of(value, key):
+            self.bound[key] = value
+
+    def _made_of(self, value: Value, key: Hashable) -> bool:
+        value = self.resolve(value)
+        if type(value) is Choice:
+            return value.key == key or any(self._made_of(each, key) for each in value.alternatives)
+        return type(value) is Unknown and value.key == key
+
+    def resolve(self, value: Value) -> Value:
+        """``value``, or what it has turned out to be in this world."""
+        while True:
+            kind = type(value)
+            if kind is Unknown or kind is Choice:
+                known = self.bound.get(value.key)  # type: ignore[union-attr]
+                if known is None:
+                    return value
+                value = known
+            else:
+                return value
+
+
+def _keys_told(conditions: Assumptions) -> Iterator[tuple[Hashable, Value]]:
+    """What unknown values are where these conditions hold: the keys by which something was looked up in a table."""
+    for condition, holds in conditions:
+        if holds and isinstance(condition, tuple) and condition[0] == "==" and isinstance(condition[2], Const):
+            yield condition[1], condition[2]

@@ -1,0 +1,1 @@
+"""The meaning of torch: tensors, graphs, storage, modules, optimizers, modes and devices."""

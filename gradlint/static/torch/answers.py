@@ -1,0 +1,492 @@
+"""What the domain of torch answers to the execution of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.knowledge.ops import Op
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.domain import Index
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import join_tensors
+from gradlint.static.state.outcome import Results
+from gradlint.static.state.provenance import is_number
+from gradlint.static.state.values import (
+    NONE,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Object,
+    Ref,
+    Sequence,
+    Super,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.text.slices import Place, place_of
+from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.changes import Changes
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.custom_functions import CustomFunctions
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.devices import asks_device
+from gradlint.static.torch.discards import Discards
+from gradlint.static.torch.distributions import Distributions
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.externals import Externals
+from gradlint.static.torch.functional import Functional
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.grouping import Grouping
+from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.kinds import Kinds
+from gradlint.static.torch.layer_containers import LayerContainers
+from gradlint.static.torch.legacy import Legacy
+from gradlint.static.torch.library_models import LibraryModels
+from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.methods import Methods
+from gradlint.static.torch.modes import Modes
+from gradlint.static.torch.module_attributes import ModuleAttributes
+from gradlint.static.torch.module_building import ModuleBuilding
+from gradlint.static.torch.module_calls import ModuleCalls
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.parameter_names import ParameterNames
+from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.trainers import Trainers
+from gradlint.static.torch.uses import Uses
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+_CALLED = ("module", "lightning", "loss")
+"""The kinds of objects that are called as modules are."""
+
+
+class TorchValues:
+    """What tensors and modules are, alone and together."""
+
+    _tensors: Tensors
+    _modules: Modules
+    _ownership: Ownership
+    _cuts: Cuts
+    _evaluation: Evaluation
+    _uses: Uses
+    _kinds: Kinds
+
+    def __init__(self) -> None:
+        self.settled = self._tensors.settled
+        self.annotated = self._kinds.annotated
+        self.checked = self._kinds.checked
+        self.one_that = self._tensors.one_that
+        self.copied = self._ownership.copied
+
+    def either(self, a: Value, b: Value, w: World) -> Value | None:
+        left, right = w.get(a, Tensor), w.get(b, Tensor)
+        if left is not None and right is not None:
+            joined = join_tensors(left, right)
+            answer = self._tensors.requires_grad(a, w)
+            joined.requires_grad = answer if answer is self._tensors.requires_grad(b, w) else None
+            return w.new(joined)
+        if isinstance(a, Unknown) or isinstance(b, Unknown):
+            deps = self._tensors.deps(a, w) | self._tensors.deps(b, w)
+            return self._cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
+        return None
+
+    def decided(self, choice: Choice, taken: Value, w: World) -> None:
+        """A module is this one of those that a table of classes might have given: there are no others in this world."""
+        module = w.get(taken, Instance)
+        if module is None or module.kind != "module" or module.made_at is None:
+            return
+        own = self._modules.groups(taken, w) if isinstance(taken, Ref) else frozenset()
+        for value in choice.alternatives:
+            other = w.get(value, Instance)
+            if other is None or other.made_at != module.made_at:
+                continue
+            if other.cls == module.cls and not (other.opaque and module.opaque):
+                continue
+            for key in self._modules.groups(value, w) - own if isinstance(value, Ref) else ():
+                w.write(key).tokens = {}
+
+    def number(self, value: Value, w: World, ctx: Context, site: Site) -> Value:
+        if isinstance(value, Const) or (isinstance(value, Unknown) and not self._cuts.carries(value, w, True)):
+            return value
+        self._evaluation.measured([value], False, w, ctx)
+        self._uses.escaped([value], w)
+        return self._cuts.note(self._tensors.figure([value], w), [value], "number", w, site)
+
+    def shown(self, value: Value, w: World) -> None:
+        self._uses.escaped([value], w)
+
+    def some_part(self, obj: Instance, w: World) -> Value:
+        return self._tensors.picked(self._tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)
+
+
+class TorchAttributes:
+    """Attributes of tensors, modules and optimizers."""
+
+    _attributes: Attributes
+    _grouping: Grouping
+    _optimizers: Optimizers
+    _module_attributes: ModuleAttributes
+    _changes: Changes
+    _distributions: Distributions
+
+    def get(self, owner: Ref, obj: Object, name: str, w: World, ctx: Context, site: Site) -> Value | None:
+        if isinstance(obj, Tensor):
+            return self._changes.attribute(owner, obj, name, w, ctx, site)
+        if not isinstance(obj, Instance):
+            return None
+        if obj.kind == "distribution":
+            return self._distributions.attribute(owner, obj, name, w, ctx, site)
+        return self._module_attributes.attribute(owner, obj, name, w, ctx, site)
+
+    def get_of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value | None:
+        if name in ("data", "grad"):
+            return self._changes.attribute_of_unknown(owner, name, w, ctx, site)
+        groups = (
+            w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps)) if name == "param_groups" else None
+        )
+        if groups is not None and not isinstance(groups, Ref):  # only optimizers have them
+            return self._attributes.get(self._optimizers.opaque_optimizer(owner, w, site), name, w, ctx, site)
+        return None
+
+    def part_of_unknown(self, value: Unknown, w: World) -> Value | None:
+        return self._grouping.parameter_inside(value, w)
+
+    def set(self, owner: Ref, obj: Object, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
+        if isinstance(obj, Tensor):
+            self._changes.set_attribute(owner, name, value, w, ctx, site)
+        elif isinstance(obj, Instance):
+            self._module_attributes.set_attribute(owner, name, value, w, ctx, site)
+
+    def set_of_unknown(self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site) -> bool:
+        special = name in ("data", "grad", "_grad", "requires_grad")
+        return special and self._changes.set_attribute_of_unknown(owner, name, value, w, ctx, site)
+
+
+class TorchItems:
+    """Items of tensors and modules, and tensors as items of lists."""
+
+    _tensors: Tensors
+    _cuts: Cuts
+    _graphs: Graphs
+    _legacy: Legacy
+    _keeping: Keeping
+    _memory: Memory
+    _shapes: Shapes
+    _construction: Construction
+    _layers: LayerContainers
+    _batches: Batches
+    _module_attributes: ModuleAttributes
+    _changes: Changes
+
+    def __init__(self) -> None:
+        self.iterate = self._module_attributes.iterate
+        self.set_in = self._layers.set_item
+        self.remove = self._layers.remove
+        self.read_out = self._construction.read_out
+        self.collected = self._keeping.collected
+        self.several = self._tensors.several
+        self.picked = self._tensors.picked
+        self.another = self._batches.another
+        self.made_since = self._graphs.made_since
+        self.one_of = self._graphs.one_of
+
+    def element(self, value: Value, obj: Object, w: World, ctx: Context) -> Value | None:
+        if isinstance(obj, Tensor):
+            return self._tensors.view(value, w)
+        if isinstance(obj, Instance):
+            if obj.kind == "loader" and isinstance(value, Ref):
+                return self._batches.batch(value)
+            if obj.cls is not None:
+                return self._module_attributes.iterated(value, obj, w, ctx)
+        return None
+
+    def get(self, owner: Value, obj: Object, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
+        if isinstance(obj, Instance):
+            if obj.kind == "array" and isinstance(index, Const) and self._memory.shares(owner):
+                return self._memory.part(owner, obj, w)
+            return self._module_attributes.get_item(owner, obj, index, w, ctx, site)
+        if not isinstance(obj, Tensor):
+            return None
+        if self._legacy.indexed(obj, index, w, ctx, site):
+            return self._cuts.note(self._tensors.figure([owner], w), [owner], "number", w, site)
+        name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
+        part = self._tensors.view(owner, w, site, name)
+        self._shapes.taken(obj, index, part, w)
+        self._legacy.part(obj, index, part, w)
+        return part
+
+    def set(
+        self,
+        owner: Value,
+        obj: Object | None,
+        index: Index,
+        value: Value,
+        w: World,
+        ctx: Context,
+        site: Site,
+        *,
+        place: Place | None,
+    ) -> bool:
+        if isinstance(obj, Tensor):
+            how = "[:]=" if index in (slice(None), Const(...)) else "[]="
+            self._changes.in_place(how, owner, [value], w, ctx, site)
+            return True
+        if not self._memory.shares(owner):
+            return False
+        self._memory.array_changed(owner, w, ctx, site, at=place)
+        return True
+
+    def subscripted(self, part: Value, owner: Value, parts: Iterable[Index], node: cst.Subscript, w: World) -> None:
+        parts = list(parts)
+        if isinstance(part, Unknown):
+            self._memory.sliced(part, owner, node, w)
+        elif isinstance(part, Ref) and w.get(owner, Tensor) is not None:
+            if len(parts) > 1:
+                self._tensors.taken_from(owner, part, w)
+            if not all(map(_is_basic, parts)):
+                self._memory.copied(part, w)
+
+    def alike(self, one: Value, other: Value, w: World) -> bool:
+        if self._memory.shares(one) or self._memory.shares(other):
+            return False
+        return self._cuts.of(one, w) == self._cuts.of(other, w)
+
+
+class TorchCalls:
+    """Calls of modules, of functions of torch, and of methods by name."""
+
+    _modules: Modules
+    _evaluation: Evaluation
+    _construction: Construction
+    _optimizers: Optimizers
+    _library_models: LibraryModels
+    _module_calls: ModuleCalls
+    _trainers: Trainers
+    _functions: CustomFunctions
+    _methods: Methods
+    _functional: Functional
+    _externals: Externals
+
+    def __init__(self) -> None:
+        self.prepared = self._modules.called_for
+        self.recognised = self._modules.recognised
+        self.named = self._construction.named
+        self.method = self._methods.call
+        self.part = self._library_models.part_called
+        self.external = self._externals.call
+        self.returned = self._trainers.returned
+
+    def forward(self, receiver: Value, by: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        self._construction.forward_called(receiver, by, w, ctx, site)
+        self._functions.forward_called(receiver, args, w, ctx, site)
+
+    def instance(
+        self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Results | None:
+        if obj.kind in _CALLED:
+            return self._module_calls.call(callee, args, w, ctx, site)
+        if obj.kind == "function" and obj.cls is not None:
+            self._functions.used(obj.cls, "instance", w, ctx, site)
+            return [(w, self._functions.applied(obj.cls, args, w, ctx, site))]
+        if obj.cls is None and obj.kind == "transformed":
+            return self._functional.over(obj, args, w, ctx, site)
+        if obj.cls is None and obj.kind == "gradmode" and obj.grad is not None:
+            within = _in_mode(w.resolve(args.get(0) or NONE), obj.grad)
+            return None if within is None else [(w, within)]
+        return None
+
+    def followed(
+        self, callee: Bound, args: Arguments, w: World, ctx: Context, site: Site, act: Callable[[], Results]
+    ) -> Results:
+        grad, passes = w.grad, self._evaluation.passes
+        with self._optimizers.own_step(callee, w, ctx, site):
+            results = act()
+        if passes == self._evaluation.passes:
+            self._evaluation.method_called(callee, args, results, grad, ctx, site)
+        return results
+
+
+class TorchBuilding:
+    """The building of modules and optimizers of the project."""
+
+    _definitions: Definitions
+    _calls: Calls
+    _modules: Modules
+    _construction: Construction
+    _layers: LayerContainers
+    _module_building: ModuleBuilding
+    _optimizers: Optimizers
+    _trainers: Trainers
+    _methods: Methods
+
+    def super_called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """``super().__init__(...)``: the next ``__init__`` of the project, or that of torch."""
+        obj = w.get(receiver.receiver, Instance)
+        if obj is None or obj.cls is None:
+            return [(w, self._methods.call(receiver, "__init__", args, w, ctx, site))]
+        function, foreign = self._definitions.initializer(obj.cls, w, after=receiver.cls)
+        if foreign or function is None:
+            self._construction.initialized(receiver.receiver, w, ctx, site)
+        if function is None:
+            self._trainers.initialized(receiver.receiver, args, w)
+            return [(w, self._methods.call(receiver, "__init__", args, w, ctx, site))]
+        return self._calls.function(function, args, w, ctx, site, receiver.receiver)
+
+    def opaque(self, cls: Class, w: World, place: Hashable) -> Value:
+        site = place[0] if isinstance(place, tuple) else None
+        return self._modules.opaque(w, cls.unit.name, site, True, place=place)
+
+    def begun(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        self._module_building.prepare(ref, cls, args, w, ctx, site)
+        obj = w.get(ref, Instance)
+        if obj is not None and obj.kind == "module":
+            self._construction.made(ref, w, ctx)
+
+    def done(self, ref: Ref, w: World, ctx: Context) -> None:
+        self._construction.built(ref, w, ctx)
+
+    def is_trainable(self, ref: Ref, w: World) -> bool:
+        return bool(self._modules.groups(ref, w))
+
+    def initialized(self, ref: Value, w: World, ctx: Context, site: Site) -> None:
+        self._construction.initialized(ref, w, ctx, site)
+
+    def filled(self, ref: Ref, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        if kind == "optimizer":
+            self._optimizers.initialized(ref, args, w)
+            return
+        self._construction.initialized(ref, w, ctx, site)
+        self._trainers.initialized(ref, args, w)
+        obj = w.get(ref, Instance)
+        if obj is not None and obj.layer is not None and obj.layer.container:
+            self._layers.fill(ref, obj.layer, args, w, ctx, site)
+
+
+class TorchOperators:
+    """Operators on tensors and arrays."""
+
+    _tensors: Tensors
+    _modules: Modules
+    _cuts: Cuts
+    _legacy: Legacy
+    _operations: Operations
+
+    def __init__(self) -> None:
+        self.arithmetic = self._operations.arithmetic
+        self.compare = self._operations.compare
+        self.spelled = self._legacy.multiplied
+
+    def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
+        kinds = {obj.kind for value in (left, right) if (obj := w.get(value, Instance)) is not None}
+        if symbol == "+" and "parameters" in kinds:
+            groups = self._modules.groups_in(left, w) | self._modules.groups_in(right, w)
+            return w.new(Instance(kind="parameters", device=None, groups=groups))
+        if "array" in kinds and not any(w.get(value, Sequence) for value in (left, right)):
+            array = w.new(Instance(name="numpy.ndarray", kind="array"))
+            return self._cuts.inherit(array, [left, right], w)
+        return None
+
+    def total(self, values: list[Value], known: bool, w: World, ctx: Context, site: Site) -> Value:
+        tensors = self._tensors.tensors_in(values, w)
+        if any(w.get(v, Tensor) is not None for v in tensors):
+            if len(values) == 1 and known:
+                return w.resolve(values[0])
+            total = Op(saves="", size="broadcast", activation="combines")
+            return self._operations.apply(total, Arguments(list(tensors)), w, ctx, site)
+        deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
+        return Unknown(("sum", fresh(), *(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
+
+
+class TorchMutations:
+    """Statements that change tensors, or add to them."""
+
+    _layers: LayerContainers
+    _keeping: Keeping
+    _memory: Memory
+    _construction: Construction
+    _discards: Discards
+    _changes: Changes
+
+    def __init__(self) -> None:
+        self.statement = self._discards.statement
+        self.summed = self._keeping.summed
+        self.totalled = self._keeping.totalled
+        self.puts_back = self._construction.puts_back
+
+    def augmented_item(
+        self, symbol: str, owner: Value, value: Value, node: cst.AugAssign, w: World, ctx: Context
+    ) -> bool:
+        if w.get(owner, Tensor) is not None:
+            self._changes.in_place("[]" + symbol + "=", owner, [value], w, ctx, ctx.site(node))
+            return True
+        if not self._memory.shares(owner):
+            return False
+        place = place_of(node.target) if isinstance(node.target, cst.Subscript) else None
+        self._memory.array_changed(owner, w, ctx, ctx.site(node), amended=True, at=place)
+        return True
+
+    def augmented(self, symbol: str, current: Value, value: Value, node: cst.AugAssign, w: World, ctx: Context) -> bool:
+        if symbol in ("+", "-"):
+            self._keeping.summed(node.target, current, value, w, ctx, ctx.site(node))
+        if w.get(current, Tensor) is not None:
+            self._changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
+            return True
+        obj = w.get(current, Instance)
+        if symbol == "+" and isinstance(current, Ref) and obj is not None and obj.layer and obj.layer.container:
+            self._layers.grow(current, "extend", Arguments([value]), w, ctx, ctx.site(node))
+            return True
+        if not self._memory.is_array(current, w):
+            return False
+        self._memory.array_changed(current, w, ctx, ctx.site(node), amended=True)
+        return True
+
+
+class TorchBranches:
+    """Conditions on the mode of a module, periodic ones, and loops."""
+
+    _stepping: Stepping
+    _modes: Modes
+    _parameter_names: ParameterNames
+
+    def __init__(self) -> None:
+        self.asked_by = self._modes.asked_by
+        self.settled_by = self._modes.settled_by
+        self.chosen = self._modes.chosen
+        self.combined = self._modes.combined
+        self.returned = self._modes.returned
+        self.branched = self._modes.branched
+        self.asks_device = asks_device
+        self.is_periodic = self._stepping.is_periodic
+        self.left = self._stepping.left
+        self.apart = self._parameter_names.apart
+
+
+def _in_mode(function: Value, grad: bool) -> Value | None:
+    """A function that runs with gradients enabled or not: ``torch.enable_grad()(closure)``."""
+    if isinstance(function, Bound) and function.function is not None:
+        return replace(function, function=replace(function.function, grad=grad))
+    return replace(function, grad=grad) if isinstance(function, Function) else None
+
+
+def _is_basic(part: Index) -> bool:
+    """Whether a part of a subscript takes a view of a tensor: numbers and slices do, masks, lists and tensors copy."""
+    if isinstance(part, Const):
+        return not isinstance(part.value, bool)
+    return part is None or isinstance(part, slice) or (isinstance(part, Unknown) and is_number(part))

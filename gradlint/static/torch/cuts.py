@@ -1,0 +1,188 @@
+"""Where values lose their graph: detached, copied, counted, turned into numbers, or made without grad mode.
+
+A tensor that carries no graph remembers the first such place (:class:`~gradlint.static.state.values.Cut`) among what it
+was computed from, and so do numbers and arrays.  Whatever may still carry a graph makes it forget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
+from gradlint.static.knowledge.ops import Op
+from gradlint.static.knowledge.torch_notation import names
+from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER
+from gradlint.static.state.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.state.world import World
+from gradlint.static.torch.inputs import Inputs
+from gradlint.static.torch.tensors import Tensors
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.state.ledger import Ledger
+
+_FREE = names(
+    "",
+    "batch number counter index range len key name string literal in not == truth training requires_grad device "
+    "comparison norm time cut",
+) | {COUNTED, FIGURE, LATER}
+"""Kinds of unknown values that are no tensors with a graph."""
+_STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
+
+
+class Cuts:
+    """Remembers where the graphs of values were cut."""
+
+    _inputs: Inputs
+    _ledgers: Ledgers
+    _tensors: Tensors
+
+    def __init__(self) -> None:
+        self._cuts: Ledger[Hashable, Cut] = self._ledgers.open()
+        """By the key of an unknown value, or the id of an array."""
+
+    # --- asking
+
+    def of(self, value: Value, w: World) -> Cut | None:
+        """Where the graph behind a value was cut; None where that is not known, or nothing was."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return tensor.cut
+        if isinstance(value, Ref):
+            return self._cuts.get(value.id)
+        return self._of_key(value.key, w) if isinstance(value, Unknown) else None
+
+    def _of_key(self, key: Hashable, w: World) -> Cut | None:
+        known = self._cuts.get(key)
+        if known is None and isinstance(key, Ref):
+            return self.of(key, w)
+        if known is None and isinstance(key, tuple) and key[0] in ("binary", "unary"):
+            return next((cut for part in key[2:] if (cut := self._of_key(part, w)) is not None), None)
+        if known is None and isinstance(key, tuple) and len(key) == 3 and key[0] in ("item", "element"):
+            return self._of_key(key[1] if key[0] == "item" else key[2], w)  # of several numbers, one or some
+        return known
+
+    def first(self, values: Iterable[Value], w: World) -> Cut | None:
+        """The first cut among ``values``."""
+        return next((cut for value in values if (cut := self.of(value, w)) is not None), None)
+
+    def carries(self, value: Value, w: World, presume_data: bool = False) -> bool:
+        """Whether a value may carry a graph; with ``presume_data``, what came from outside and shows none has none."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            if tensor.cut is not None and tensor.cut.how == "round":
+                return False
+            requires_grad = self._tensors.requires_grad(value, w)
+            if requires_grad is not None or tensor.integral:
+                return requires_grad is True
+            return tensor.open or bool(tensor.deps) or (tensor.vague and not presume_data)
+        if isinstance(value, Unknown):
+            return bool(value.deps) or self._key_carries(value.key, w, presume_data)
+        if isinstance(value, Choice):
+            return any(self.carries(v, w, presume_data) for v in value.alternatives)
+        obj = w.get(value, Instance)
+        return obj is not None and obj.kind != "array" and not presume_data
+
+    def _key_carries(self, key: Hashable, w: World, presume_data: bool) -> bool:
+        if isinstance(key, Ref):
+            return self.carries(key, w, presume_data)
+        if not isinstance(key, tuple) or key in self._cuts or key[0] in _FREE:
+            return False
+        if key[0] in ("call", "result"):
+            return True
+        if key[0] in ("binary", "unary"):
+            return any(self._key_carries(part, w, presume_data) for part in key[2:])
+        if key[0] == "item" and len(key) == 3:
+            return self._key_carries(key[1], w, presume_data)
+        if key[0] in ("element", COPY) and len(key) == 3:
+            return self._key_carries(key[2], w, presume_data)
+        if key[0] == "param" and DATA_NAME.search(str(key[2])):
+            return False
+        return not presume_data
+
+    # --- cutting
+
+    def result(
+        self, op: Op, args: Iterable[Value], inputs: list[Value], new: Tensor, parameters: bool, w: World, site: Site
+    ) -> None:
+        """What the result of an operation remembers."""
+        if new.requires_grad is not False:
+            new.vague = parameters or any(self.carries(v, w) for v in inputs)
+            new.cut = None if new.vague else self.first([*args, *inputs], w)
+        elif parameters or any(self.carries(v, w, presume_data=True) for v in inputs):
+            new.cut = Cut("no_grad" if w.grad is False else "detach" if op.detaches else "integers", site)
+        else:
+            new.cut = self.first([*args, *inputs], w)
+
+    def rounded(self, name: str, result: Value, w: World, site: Site) -> None:
+        """The function or method ``name`` gave ``result``: where it rounds, its gradient is zero everywhere."""
+        if name in _STEPS and isinstance(result, Ref) and self._tensors.presumed(result, w):
+            w.write(result.id).cut = Cut("round", site)
+
+    def lost(self, values: Iterable[Value], how: str, w: World, site: Site) -> Cut | None:
+        """The cut behind something made from the mere values of ``values``."""
+        values = list(values)
+        if any(self.carries(v, w, presume_data=True) for v in self._tensors.tensors_in(values, w)):
+            return Cut(how, site)
+        return self.first(self._tensors.tensors_in(values, w) + values, w)
+
+    def note(self, result: Value, values: Iterable[Value], how: str, w: World, site: Site) -> Value:
+        """``result``, a number or an array made from the mere values of ``values``."""
+        return self._remember(result, self.lost(values, how, w, site))
+
+    def inherit(self, result: Value, values: Iterable[Value], w: World) -> Value:
+        """``result``, computed from numbers and arrays alone."""
+        return self._remember(result, self.first(values, w))
+
+    def joined(self, result: Value, a: Value, b: Value, w: World) -> Value:
+        """``result``, which is one of two values: its graph was cut where theirs both were."""
+        return self._remember(result, self.of(a, w) if self.of(b, w) is not None else None)
+
+    def _remember(self, result: Value, cut: Cut | None) -> Value:
+        key = result.id if isinstance(result, Ref) else getattr(result, "key", None)
+        if cut is not None and key is not None:
+            self._cuts[key] = cut
+        return result
+
+    def loss(self, result: Value, prediction: Value | None, target: Value | None, w: World) -> None:
+        """A loss of two values: a target that came from outside is taken for data."""
+        tensor = w.get(result, Tensor)
+        if tensor is None or not isinstance(result, Ref) or tensor.cut is not None or prediction is None:
+            return
+        if self.carries(prediction, w) or (target is not None and self.carries(target, w, presume_data=True)):
+            return
+        new: Tensor = w.write(result.id)
+        new.cut = self.of(prediction, w) or (self.of(target, w) if target is not None else None)
+        new.vague = False
+
+    def overwritten(self, key: int, used: list[Value], w: World) -> None:
+        """A tensor without a graph was changed in place, using other values."""
+        new: Tensor = w.write(key)
+        if any(self.carries(v, w) for v in used) or self.carries(Ref(key), w):
+            new.cut, new.vague = None, True
+        elif new.cut is None:
+            new.cut = self.first(used, w)
+
+    # --- modules that are not known
+
+    def forward(self, name: str, result: Unknown, args: Iterable[Value], w: World, site: Site) -> Unknown:
+        """The result of calling something unknown; one that has the name of a module or loss is presumed to be one."""
+        is_module = bool(MODULE_NAME.search(name))
+        if is_module:
+            self._inputs.fed(args, w)
+        if not (is_module or (w.grad is False and LOSS_NAME.search(name))) or not list(args):
+            return result
+        if w.grad is False:
+            cut = Unknown(("cut", result.key), result.hint)
+            self._cuts[cut.key] = Cut("no_grad", site)
+            return cut
+        if w.grad is True and isinstance(result.key, tuple):
+            return Unknown((*result.key[:2], "forward"), result.hint, result.deps)
+        return result
+
+
+__all__ = ["Cuts"]

@@ -1,0 +1,219 @@
+"""What is handed to code that cannot be followed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from gradlint.static.python.dict_objects import DictObjects
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import closed_over
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import MAX_ALTERNATIVES
+from gradlint.static.state.provenance import built_from
+from gradlint.static.state.values import (
+    ESCAPED,
+    Bound,
+    Choice,
+    Const,
+    Function,
+    Group,
+    Instance,
+    Lambda,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    each_of,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.effects import Effects
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.hooks import Hooks
+from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.uses import Uses
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+_FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
+_ANY_OF = "any of"
+_KEPT = "kept by"
+"""With the key of something unknown: what a world is bound to once that was given an object of the project."""
+
+
+class Escapes:
+    """Forgets what unknown code may have changed."""
+
+    _effects: Effects
+    _witness: Witness
+    _dicts: DictObjects
+    _tensors: Tensors
+    _modules: Modules
+    _cuts: Cuts
+    _graphs: Graphs
+    _keeping: Keeping
+    _memory: Memory
+    _uses: Uses
+    _placement: Placement
+    _hooks: Hooks
+    _construction: Construction
+
+    def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site, method: str = "") -> Value:
+        """Call something that cannot be followed: it may do anything to the objects it is given."""
+        w.unfollowed = w.unfollowed or not ctx.in_forward
+        given = list(args)
+        self._memory.used([w.resolve(value) for value in given], w, ctx, site)
+        self._keeping.escaped(given, w)
+        self._uses.escaped(given, w)
+        if isinstance(callee, Ref):
+            given.append(callee)
+        deps: set[int] = set(callee.deps) if isinstance(callee, Unknown) else set()
+        touched: set[int] = set()
+        inputs: set[int] = set()
+        for value in given:
+            self._escape(w.resolve(value), w, deps, touched, inputs, 3)
+            self._construction.initialized(w.resolve(value), w, ctx, site, certain=False)
+        if isinstance(callee, Unknown):
+            for value in self._kept_by(callee, w):
+                self._escape(value, w, set(), touched, set(), _FAR)
+            for value in given:
+                if type(value := w.resolve(value)) is Ref:
+                    self.kept(callee, value, w)
+        self.doubt(deps | touched, [w.resolve(value) for value in given], w)
+        live = {g for g in touched if getattr(w.find(g), "touched", False)}
+        if live:
+            self._witness.cleared(live, "call", w, ctx, site, certain=False)
+        if inputs:
+            self._witness.read(inputs, w, ctx, site, certain=False)
+        result = Unknown(("call", fresh()), method, frozenset(deps))
+        result = self._cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
+        trained = self._graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
+        value = self._placement.called(result, callee, method, args, w)
+        if trained and isinstance(value, Unknown):
+            self._tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
+        return value
+
+    def left(self, manager: Instance, w: World) -> None:
+        """The block of a ``with`` statement was left: a hook that it removes is there no longer."""
+        if manager.kind == "hook":
+            self._hooks.removed(manager, w)
+
+    def kept(self, keeper: Unknown, value: Value, w: World) -> None:
+        """Something unknown, or one of many such, was given an object of the project: it may use that when called."""
+        obj = w.get(value, Instance)
+        if obj is None or obj.cls is None or obj.kind:
+            return
+        key = _KEPT, _one_of(keeper.key)
+        known = each_of(w.bound[key]) if key in w.bound else ()
+        if value not in known and len(known) < 2 * MAX_ALTERNATIVES:
+            w.bound[key] = Choice(fresh(), (*known, value)) if known else value
+
+    def any_of(self, values: list[Value], w: World) -> Unknown:
+        """Any one of some objects that come in an order which is not known: when it is called, each may be meant."""
+        source = _ANY_OF, tuple(values)
+        w.bound.setdefault((_KEPT, source), Choice(fresh(), source[1]))
+        return Unknown(("element", fresh(), source))
+
+    def _kept_by(self, keeper: Unknown, w: World) -> list[Value]:
+        """The objects that something unknown, or what it is a part of, was given before."""
+        found: list[Value] = []
+        key: Hashable = keeper.key
+        while key is not None:
+            key = _one_of(key)
+            known = w.bound.get((_KEPT, key))
+            if known is not None:
+                found += map(w.resolve, each_of(known))
+            is_part = isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "item")
+            key = key[1] if is_part and isinstance(key, tuple) else None
+        return found
+
+    def doubt(self, groups: Iterable[int], values: Iterable[Value], w: World) -> None:
+        """What cannot be followed may have made backward passes and steps with these."""
+        for key in groups:
+            group = w.find(key)
+            if isinstance(group, Group) and group.prepared is False:
+                w.write(key).prepared = None
+        for value in values:
+            obj = w.get(value, Instance)
+            if obj is not None and obj.kind == "optimizer" and isinstance(value, Ref):
+                w.write(value.id).stepped = None
+
+    def _escape(self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int) -> None:
+        obj = w.get(value, Object)
+        if isinstance(value, Unknown):
+            deps |= value.deps
+            touched |= self._effects.groups_of_optimizers_in(value, w)
+        elif isinstance(obj, Tensor):
+            deps |= obj.deps
+            if obj.retains is False and obj.requires_grad is not False and isinstance(value, Ref):
+                w.write(value.id).retains = None
+            if not obj.is_parameter:
+                inputs |= obj.groups
+            else:
+                touched |= obj.groups
+        elif isinstance(obj, Instance) and obj.kind == "distribution":
+            for part in built_from(obj) if depth else ():
+                self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
+        elif isinstance(obj, Instance) and isinstance(value, Ref):
+            if (held := self._dicts.held(value, w)) is not None:
+                self._escape(held, w, deps, touched, inputs, depth)
+            if (obj.kind == "scaler" or (obj.cls is not None and not obj.kind)) and ESCAPED not in obj.attrs:
+                w.write(value.id).attrs[ESCAPED] = Const(True)
+            if obj.kind == "hook":
+                self._hooks.removed(obj, w)
+            if obj.kind in ("module", "lightning", "loss"):
+                groups = self._modules.groups(value, w)
+                deps |= groups
+                touched |= groups
+                self._called_again(value, w)
+            else:
+                touched |= obj.groups
+            if depth and obj.kind not in ("loss",):
+                for attr in list(obj.attrs.values()):
+                    inner = w.get(w.resolve(attr), Instance)
+                    told = inner is not None and inner.kind in ("optimizer", "module", "lightning")
+                    within = inner is not None and inner.cls is not None and not inner.kind and depth >= _FAR
+                    if (told and depth > 1) or within:
+                        self._escape(w.resolve(attr), w, deps, touched, inputs, depth - 2)
+        elif isinstance(obj, (Sequence, Mapping)) and depth and isinstance(value, Ref):
+            parts = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
+            parts += [obj.tail] if obj.tail is not None else []
+            for part in parts:
+                self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
+            if isinstance(obj, Sequence) and obj.held:
+                w.write(value.id).held = frozenset()
+            if obj.tail is None and (isinstance(obj, Mapping) or obj.mutable):
+                w.write(value.id).tail = None
+        elif isinstance(value, Bound):
+            self._escape(w.resolve(value.receiver), w, deps, touched, inputs, depth - 1 if depth else 0)
+        elif isinstance(value, (Function, Lambda)):  # whoever calls it lets it derive by what it mentions
+            for part in self._tensors.tensors_in(closed_over(value, w), w):
+                tensor = w.get(part, Tensor)
+                if tensor is not None and not tensor.is_parameter:
+                    inputs |= tensor.groups
+
+    def _called_again(self, module: Ref, w: World) -> None:
+        """A module may be called where it goes, in whatever mode: what its forward pass keeps is another value then."""
+        for ref in self._modules.walk(module, w):
+            obj = w.get(ref, Instance)
+            for name, value in list(obj.attrs.items()) if obj is not None and obj.cls is not None else ():
+                tensor = w.get(w.resolve(value), Tensor)
+                if tensor is not None and tensor.is_leaf is not True and not tensor.is_parameter:
+                    w.write(ref.id).attrs[name] = Unknown(("kept", fresh()), name)
+
+
+def _one_of(key: Hashable) -> Hashable:
+    """The key of what something unknown is any element of, or its own."""
+    while isinstance(key, tuple) and len(key) == 3 and key[0] == "element":
+        key = key[2]
+    return key

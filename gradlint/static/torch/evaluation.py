@@ -1,0 +1,370 @@
+"""Modes and evaluations: which mode modules are in, and what their outputs are used for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.static.knowledge.ops import Op
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.provenance import looks_like_module
+from gradlint.static.state.values import (
+    Bound,
+    Choice,
+    Class,
+    Const,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.text.chains import Chain, chains_in
+from gradlint.static.text.reach import reached_from
+from gradlint.static.text.sites import NodeSite
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.modules import MODULES, Modules
+from gradlint.static.torch.tensors import Tensors
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.state.context import Arguments, Context
+    from gradlint.static.state.ledger import Ledger
+    from gradlint.static.state.outcome import Results
+    from gradlint.static.text.units import Unit
+
+_OWN_MODE = Chain(("self", "training"), called=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of a module whose output may be evaluated."""
+
+    way: tuple[tuple[tuple[Unit, int], Site], ...]  #: to the call, as :meth:`Context.way` has it
+    training: bool | None  #: the mode that its output follows; None where none is known to matter
+    set_at: Site | None
+    grad: bool
+    module: str
+
+    @property
+    def site(self) -> Site:
+        return self.way[0][1]
+
+    @property
+    def mode_set_on_way(self) -> int:
+        """The number of the first function on the way that has set the mode; or of the last of all."""
+        found = (n for n, ((unit, _), _) in enumerate(self.way) if getattr(self.set_at, "unit", None) is unit)
+        return next(found, len(self.way) - 1)
+
+
+class Evaluation:
+    """Watches modes, and the outputs of modules that are called to be measured."""
+
+    _ledgers: Ledgers
+    _witness: Witness
+    _definitions: Definitions
+    _tensors: Tensors
+    _modules: Modules
+    _graphs: Graphs
+
+    def __init__(self) -> None:
+        self._calls: Ledger[int, _Call] = self._ledgers.open()
+        self._told: Ledger[int, int] = self._ledgers.open()
+        """By call, the number of the function on the way to it that looked at its output first, and so evaluates."""
+        self._likely: Ledger[int, int] = self._ledgers.open()
+        """The same of functions that made probabilities or a total of it: they may do so for others that evaluate."""
+        self._asking: dict[Unit, bool] = {}  #: by class, whether the forward pass of its objects asks for their mode
+        self.passes = 0  #: how many backward passes were made
+        self._held: set[int] = set()  #: modules held by what was given others: they may be copies of those
+
+    # --- modes
+
+    def bind(self, receiver: Unknown, name: str, given: int, w: World, site: Site) -> Ref | None:
+        """An unknown value that is put into a mode is a module, unless its name or the call says otherwise."""
+        if given > (name == "train") or not looks_like_module(receiver):
+            return None
+        ref = self._modules.opaque(w, receiver.hint, site, None, receiver.deps)
+        if receiver.deps and isinstance(receiver.key, tuple) and receiver.key[0] == "attribute":
+            self._held.add(ref.id)
+        w.bound[receiver.key] = ref
+        return ref
+
+    def may_switch(self, ref: Ref, w: World, ctx: Context, site: Site) -> None:
+        """A method that is not known may have put a module into training mode: then it is not left in the other."""
+        for here in self._modules.walk(ref, w):
+            w.write(here.id).training = None
+        touches = dict.fromkeys(sorted(self._modules.groups(ref, w)), True)
+        self._witness.send(events.TrainMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+
+    def switched(self, ref: Ref, mode: Value, w: World, ctx: Context, site: Site) -> None:
+        """``module.train(mode)``, or ``eval()`` with False."""
+        modules = self._modules
+        flag = bool(mode.value) if isinstance(mode, Const) else None
+        asked = mode.asked if isinstance(mode, Const) else 0  # a mode that was saved is restored, not asked for
+        for here in modules.walk(ref, w):
+            module: Instance = w.write(here.id)
+            module.training, module.mode_at = flag, site
+            module.mode_asked = fresh() if asked is None else asked
+        obj = w.get(ref, Instance)
+        if obj is None:
+            return
+        if flag is False and not (obj.opaque or self.depends_on_mode(ref, w).is_true or self._asks_mode(ref, w)):
+            return
+        if flag is False and (ref.id in self._held or self._is_part(ref, obj, w)):
+            return
+        groups = modules.groups(ref, w)
+        restored = flag is None
+        if flag is not False:
+            touches = dict.fromkeys(sorted(groups), None if restored else True)
+            self._witness.send(events.TrainMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+        else:
+            touches = dict.fromkeys(sorted(groups), True)
+            self._witness.send(events.EvalMode(site=site, touches=touches), w, ctx)  # type: ignore[arg-type]
+
+    def _is_part(self, ref: Ref, obj: Instance, w: World) -> bool:
+        """Whether a module is a layer of a larger one: it may be frozen on purpose."""
+        if obj.layer is not None and not obj.layer.container:
+            return True
+        return any(
+            ref in (w.resolve(value) for value in other.attrs.values())
+            for key, other in w.heap.items()
+            if key != ref.id and isinstance(other, Instance) and other.kind in ("module", "lightning")
+        )
+
+    def depends_on_mode(self, ref: Ref, w: World) -> Fact[bool]:
+        """Whether a module holds layers that behave differently in training; known only if it does."""
+        for here in self._modules.walk(ref, w):
+            obj = w.find(here.id)
+            if not isinstance(obj, Instance):
+                continue
+            if _depends_on_mode(obj):
+                return known(True)
+        return unknown()
+
+    def _asks_mode(self, ref: Ref, w: World) -> bool:
+        """Whether the forward pass of a module, or of one below it, asks for the mode: it does something else then."""
+        modules = (w.get(here, Instance) for here in self._modules.walk(ref, w))
+        return any(obj.cls is not None and self._is_asking(obj.cls) for obj in modules if obj is not None)
+
+    def _is_asking(self, cls: Class) -> bool:
+        known_answer = self._asking.get(cls.unit)
+        if known_answer is None:
+            methods = self._definitions.methods(cls)
+            texts = (methods[name].text for name in reached_from(methods, ["forward"]))
+            known_answer = self._asking[cls.unit] = any(_OWN_MODE in chains_in(text) for text in texts)
+        return known_answer
+
+    # --- calls
+
+    def called(
+        self, ref: Ref, args: Arguments, results: Results, before: bool | None, ctx: Context, site: Site
+    ) -> None:
+        """A module was called from outside of any forward, with grad mode ``before``.
+
+        Inputs that require grad are those of attacks and saliency maps.
+        """
+        if self._witness.muted or before is None or _in_forward(ctx):
+            return
+        if any(self._tensors.requires_grad(value, results[0][0]) for value in args) if results else True:
+            return
+        for world, value in results:
+            obj = world.get(ref, Instance)
+            if obj is None or obj.kind != "module":
+                continue
+            acting = self._acting(ref, obj, world)
+            if acting.training is None or acting.training is before:
+                continue
+            if not (before and self._is_frozen(ref, world)):
+                self._watch(ref, obj, acting, value, before, world, ctx.way(site))
+
+    def method_called(
+        self, method: Bound, args: Arguments, results: Results, before: bool | None, ctx: Context, site: Site
+    ) -> None:
+        """A method of an object of the project was called: another way forward, if that is a module in evaluation.
+
+        One that is called once may do no more than show something.
+        """
+        receiver = method.receiver
+        if self._witness.muted or before is not True or not ctx.iteration or not isinstance(receiver, Ref):
+            return
+        if _in_forward(ctx):
+            return
+        for world, value in results:
+            obj = world.get(receiver, Instance)
+            if obj is None or obj.kind != "module" or self._acting(receiver, obj, world).training is not False:
+                return
+            if any(self._tensors.requires_grad(given, world) for given in args):
+                return
+            tensors = [world.get(part, Tensor) for part in self._tensors.tensors_in([value], world)]
+            known_ones = [part for part in tensors if part is not None and not part.calls]
+            if len(known_ones) == len(tensors) and any(part.requires_grad for part in known_ones):
+                self._watch(receiver, obj, self._acting(receiver, obj, world), value, before, world, ctx.way(site))
+
+    def _acting(self, ref: Ref, obj: Instance, w: World) -> Instance:
+        """The module whose mode counts: a container of layers, whenever it was built, acts as they do."""
+        if obj.layer is None or not obj.layer.container:
+            return obj
+        parts = [part for here in self._modules.walk(ref, w) if isinstance(part := w.find(here.id), Instance)]
+        acting = [part for part in parts if _depends_on_mode(part)]
+        modes = {part.training for part in acting}
+        if not modes or obj.training in modes:
+            return obj
+        return acting[0]
+
+    def _is_frozen(self, ref: Ref, w: World) -> bool:
+        """Whether no parameter of a module requires grad: it builds no graph of its own."""
+        groups = [w.find(key) for key in self._modules.groups(ref, w)]
+        return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
+
+    def _watch(
+        self,
+        ref: Ref,
+        obj: Instance,
+        acting: Instance,
+        value: Value,
+        grad: bool,
+        w: World,
+        way: Iterable[tuple[tuple[Unit, int], Site]],
+    ) -> None:
+        training = acting.training
+        if training and not self._acts_as_in_training(ref, w, frozenset()):
+            training = None
+        if training and self._asked(ref, obj, w):
+            return
+        key = fresh()
+        name = obj.cls.unit.name if obj.cls is not None else obj.name
+        self._calls[key] = _Call(tuple(way), training, acting.mode_at, grad, name)
+        for part in self._tensors.tensors_in([value], w):
+            if isinstance(part, Ref) and w.get(part, Tensor) is not None:
+                w.write(part.id).calls |= {key}
+
+    def _acts_as_in_training(self, ref: Ref, w: World, within: frozenset[int]) -> bool:
+        """Whether a module is sure to hold a layer that depends on the mode and is in training mode itself.
+
+        A part that is one of several holds one if each of them does; one that need not be there holds none.
+        """
+        obj = w.find(ref.id)
+        if not isinstance(obj, Instance) or ref.id in within:
+            return False
+        if obj.training and _depends_on_mode(obj):
+            return True
+        if obj.kind not in MODULES:
+            return False
+        for value in (w.resolve(value) for name, value in obj.attrs.items() if name not in obj.optional):
+            parts = [w.resolve(part) for part in value.alternatives] if isinstance(value, Choice) else [value]
+            if all(isinstance(p, Ref) and self._acts_as_in_training(p, w, within | {ref.id}) for p in parts):
+                return True
+        return False
+
+    def _asked(self, ref: Ref, obj: Instance, w: World) -> bool:
+        """Whether training mode was asked for, and no step was made since: it is wanted (Monte Carlo dropout)."""
+        parts = [w.find(here.id) for here in self._modules.walk(ref, w)]
+        asked = max((part.mode_asked for part in parts if isinstance(part, Instance) and part.training), default=0)
+        groups = (w.find(key) for key in self._modules.groups(ref, w))
+        stepped = max((group.stepped for group in groups if isinstance(group, Group)), default=0)
+        return asked > stepped
+
+    # --- what becomes of their outputs
+
+    def applied(self, op: Op, inputs: Iterable[Value], w: World, ctx: Context) -> None:
+        """An operation was applied: those that give numbers, labels or probabilities measure an output."""
+        if op.result == "array" or (op.detaches and op.result != "number"):
+            self.measured(inputs, True, w, ctx)
+        elif op.result in ("number", "pair", "pair_by_dim") or op.integral or op.grad == "never":
+            self.measured(inputs, False, w, ctx)
+        elif op.activation in ("softmax", "log_softmax", "sigmoid"):
+            self.measured(inputs, False, w, ctx, likely=True)
+
+    def measured(self, values: Iterable[Value], copied: bool, w: World, ctx: Context, *, likely: bool = False) -> None:
+        """Outputs were turned into numbers, labels or probabilities, or merely copied.
+
+        The function that looks at an output evaluates; one that computes it may serve the training as well, unless it
+        sets the mode.  One that makes probabilities or a total of it is ``likely`` to evaluate, if no other does.
+        """
+        if not self._calls or self._witness.muted or _in_forward(ctx):
+            return
+        here = {place for place, _ in ctx.way(NodeSite(ctx.unit))}
+        for key in sorted(frozenset[int]().union(*(self._graphs.outputs_behind(v, w) for v in values))):
+            call = self._calls[key]
+            found = next((number for number, (place, _) in enumerate(call.way) if place in here), 0)
+            number = min(found, call.mode_set_on_way, self._told.get(key, found))
+            if likely:
+                self._likely.setdefault(key, number)
+            else:
+                self._told[key] = number
+                if self._likely.get(key, number) < number:
+                    self._witness.withdraw(events.OutputMeasured, call.way[self._likely[key]][1])
+            site = call.way[number][1]
+            event = events.OutputMeasured(
+                site=site,
+                module=call.module,
+                training=unknown() if call.training is None else known(call.training),
+                grad_enabled=known(call.grad),
+                copied=known(copied),
+                set_at=call.set_at,
+                called_at=None if site == call.site else call.site,
+                within=site.unit.here if isinstance(site, NodeSite) else None,
+            )
+            self._witness.send(event, w, ctx, variant=(copied, call.module))
+
+    def trained(self, root: Value, w: World) -> None:
+        """A backward pass started from a value: what it was computed from is no mere evaluation."""
+        self._withdraw(self._graphs.outputs_behind(root, w))
+
+    def escaped(self, values: Iterable[Value], w: World) -> None:
+        """Values left the code that is followed; those that carry a graph may be walked there."""
+        queue, seen = [w.resolve(v) for v in values], set[Hashable]()
+        while queue:
+            value = queue.pop()
+            if isinstance(value, Choice):
+                queue += map(w.resolve, value.alternatives)
+            if not isinstance(value, (Ref, Unknown)) or value in seen:
+                continue
+            seen.add(value)
+            obj = w.get(value, Object)
+            if isinstance(value, Unknown) or (isinstance(obj, Tensor) and obj.requires_grad is not False):
+                self._withdraw(k for k in self._graphs.outputs_behind(value, w) if self._calls[k].grad)
+            elif isinstance(obj, Sequence):
+                queue += [w.resolve(v) for v in (*obj.items, *([obj.tail] if obj.tail is not None else []))]
+            elif isinstance(obj, Mapping):
+                queue += [w.resolve(v) for v in (*obj.items.values(), *([obj.tail] if obj.tail is not None else []))]
+            elif isinstance(obj, Instance) and (obj.kind == "dict" or self._definitions.is_record(obj)):
+                queue += [w.resolve(v) for v in obj.attrs.values()]
+
+    def _withdraw(self, keys: Iterable[int]) -> None:
+        for key in keys:
+            for _, site in self._calls[key].way:
+                self._witness.withdraw(events.OutputMeasured, site)
+
+
+def _depends_on_mode(obj: Instance) -> bool:
+    return obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent)
+
+
+def _in_forward(ctx: Context) -> bool:
+    """Whether execution stands in a forward pass: in methods of a module, none of which puts it or a part into a mode.
+
+    What is called ``forward`` is one whatever it does.
+    """
+    here: Context | None = ctx
+    evaluates = False
+    while here is not None and here.in_forward:
+        if here.function is not None:
+            if here.function.unit.name == "forward":
+                return True
+            evaluates = evaluates or "eval" in here.function.unit.words
+        here = here.parent
+    return ctx.in_forward and not evaluates
+
+
+__all__ = ["Evaluation"]

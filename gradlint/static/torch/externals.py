@@ -1,0 +1,606 @@
+"""Calls of what is outside the project: torch, the standard library, numpy and the rest, by canonical name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.static.knowledge.ops import Conversion, Dropout, Op
+from gradlint.static.knowledge.torch_table import (
+    AUTOCASTS,
+    CLIPS,
+    DEPRECATED_INITS,
+    DROPOUTS,
+    EXPECTING,
+    FOREIGN_PATHS,
+    FRAMEWORKS,
+    FUNCTION_TRANSFORMS,
+    FUNCTIONS,
+    GRAD_MODES,
+    HANDLERS,
+    INITS,
+    LAYERS,
+    LOADERS,
+    LOSSES,
+    NORM_CLIPS,
+    OPTIMIZERS,
+    PARTED,
+    PASSED_THROUGH,
+    PASSED_TOGETHER,
+    RUN_APART,
+    SCALERS,
+    SCHEDULERS,
+    TRIED,
+    builds_module,
+    conversion,
+    is_harmless,
+)
+from gradlint.static.python.builtins import BuiltinCalls
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.collections import Collections
+from gradlint.static.python.conditions import Conditions
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.outcome import Results
+from gradlint.static.state.provenance import NUMPYS, mode_of
+from gradlint.static.state.values import (
+    NONE,
+    Bound,
+    Const,
+    Cut,
+    External,
+    Function,
+    Group,
+    Instance,
+    Lambda,
+    Partial,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.changes import Changes
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.distributions import Distributions
+from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.functional import Functional
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.grouping import Grouping
+from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.legacy import Legacy
+from gradlint.static.torch.library_models import LibraryModels
+from gradlint.static.torch.library_objects import made_by
+from gradlint.static.torch.memory import Memory, overwriting
+from gradlint.static.torch.methods import Methods
+from gradlint.static.torch.module_building import ModuleBuilding
+from gradlint.static.torch.module_calls import ModuleCalls
+from gradlint.static.torch.modules import MODULES, Modules
+from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.plain_tensors import PlainTensors
+from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.scalers import Scalers
+from gradlint.static.torch.serialization import FOREIGN, Serialization
+from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.uses import Uses
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+_COLUMNS = 8  #: looked at of a list in a list that is turned into an array
+
+_PACK = Op(activation="keeps", saves="other", copies=True)
+Handler = Callable[[Arguments, World, Context, "Site"], Value]
+
+
+class Externals:
+    """Knows what is outside the project."""
+
+    _witness: Witness
+    _calls: Calls
+    _collections: Collections
+    _conditions: Conditions
+    _builtins: BuiltinCalls
+    _tensors: Tensors
+    _modules: Modules
+    _cuts: Cuts
+    _graphs: Graphs
+    _proofs: Proofs
+    _evaluation: Evaluation
+    _legacy: Legacy
+    _keeping: Keeping
+    _memory: Memory
+    _plain: PlainTensors
+    _uses: Uses
+    _shapes: Shapes
+    _serialization: Serialization
+    _placement: Placement
+    _operations: Operations
+    _grouping: Grouping
+    _stepping: Stepping
+    _construction: Construction
+    _escapes: Escapes
+    _passes: Passes
+    _module_building: ModuleBuilding
+    _batches: Batches
+    _optimizers: Optimizers
+    _scalers: Scalers
+    _library_models: LibraryModels
+    _changes: Changes
+    _distributions: Distributions
+    _module_calls: ModuleCalls
+    _methods: Methods
+    _functional: Functional
+
+    def __init__(self) -> None:
+        self._torch: dict[str, Handler] = {
+            "torch.device": lambda a, w, c, s: w.resolve(a.get(0, "type") or NONE),
+            "torch.autograd.Variable": self._variable,
+            "torch.nn.Parameter": self._parameter,
+            "torch.nn.parameter.Buffer": lambda a, w, c, s: w.resolve(a.get(0) or NONE),
+            "torch.autograd.backward": self._backward,
+            "torch.autograd.grad": self._grad,
+            "torch.utils.checkpoint.checkpoint": self._checkpoint,
+            "torch.is_grad_enabled": lambda a, w, c, s: (
+                Unknown(("grad enabled", fresh())) if w.grad is None else Const(w.grad)
+            ),
+            "torch.cuda.is_available": lambda a, w, c, s: Unknown("torch.cuda.is_available()"),
+            "torch.set_grad_enabled": self._set_grad,
+            "torch.nn.utils.parameters_to_vector": self._vector,
+            "torch.nn.utils.rnn.pack_padded_sequence": self._pack,
+            "torch.nn.utils.rnn.pack_sequence": self._pack,
+            "torch.nn.utils.rnn.PackedSequence": self._pack,
+            "torch.func.functional_call": self._functional.called,
+            "torch.nn.utils.stateless.functional_call": self._functional.called,
+            "torch.func.stack_module_state": self._functional.stacked,
+            **{name: partial(self._functional.transformed, name) for name in FUNCTION_TRANSFORMS},
+            "contextlib.ExitStack": self._exit_stack,
+            "contextlib.AsyncExitStack": self._exit_stack,
+        }
+
+    def call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+        """Call ``name``."""
+        if name == "torch.utils.checkpoint.checkpoint" and args.positional:
+            rest = Arguments(args.positional[1:], {}, args.open)
+            self._read_all(rest, w, ctx, site)
+            return self._calls.call(args.positional[0], rest, w, ctx, site)
+        if name == "torch.nn.parallel.data_parallel" and args.positional:
+            given = Arguments(self._replicated(args, w), {}, args.open)
+            return self._calls.call(args.positional[0], given, w, ctx, site)
+        if name in RUN_APART:
+            self._run_apart(name, args, w, ctx, site)
+        elif name in TRIED:
+            self._tried(name, args, w, ctx, site)
+        return [(w, self._call(name, args, w, ctx, site))]
+
+    def _run_apart(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """A function of the project runs in a process or thread of its own, on what is there now."""
+        place, keyword, place_of_args, keyword_of_args, numbered = RUN_APART[name]
+        function = w.resolve(args.get(place, keyword) or NONE)
+        if not isinstance(function, Function) and not (isinstance(function, Bound) and function.function is not None):
+            return
+        given = Arguments([Unknown(("rank", fresh()), "rank")] if numbered else [])
+        items = self._collections.iterate(args.get(place_of_args, keyword_of_args) or w.new(Sequence()), w, ctx, site)
+        given.positional += items.known or []
+        given.open = items.known is None or "kwargs" in args.keywords
+        apart = w.copy()
+        apart.grad = True
+        self._calls.call(function, given, apart, ctx, site)
+
+    def _tried(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """A function is called again and again, on what is there now and what a library chooses for it."""
+        place, keyword, count = TRIED[name]
+        function = w.resolve(args.get(place, keyword) or NONE)
+        if isinstance(function, (Function, Lambda, Partial)) or (isinstance(function, Bound) and function.function):
+            given = Arguments([Unknown(("tried", fresh()), "trial") for _ in range(count)])
+            self._calls.call(function, given, w.copy(), ctx.at("tried", site), site)
+
+    def _replicated(self, args: Arguments, w: World) -> list[Value]:
+        """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
+        inputs = w.resolve(args.get(1, "inputs") or Unknown(("inputs", fresh())))
+        several = w.get(inputs, Sequence)
+        if several is None or several.mutable or several.tail is not None:
+            return [inputs]
+        return list(several.items)
+
+    def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        self._legacy.called(name, args, w, ctx, site)
+        self._serialization.called(name, args, w, ctx, site)
+        if name in FOREIGN_PATHS:
+            return Unknown((FOREIGN, fresh()))
+        handler = self._torch.get(name) or self._builtins.handlers.get(name)
+        value = handler(args, w, ctx, site) if handler is not None else None
+        if value is not None:
+            return value
+        if name.endswith(".__init__") and args.positional:
+            self._construction.initialized(w.resolve(args.positional[0]), w, ctx, site)
+        if name in GRAD_MODES:
+            return self._grad_mode(name, args, w, ctx, site)
+        dropout = DROPOUTS.get(name)
+        if dropout is not None:
+            self._dropout(dropout, args, w, ctx, site)
+        loss = LOSSES.get(name)
+        if loss is not None:
+            if name.rpartition(".")[2][0].isupper():
+                attrs = {k: v for k, v in args.keywords.items() if k == "reduction"}
+                criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
+                return w.new(criterion, (site, ctx.key, name))
+            return self._module_calls.loss(loss.name, loss, None, args, w, ctx, site)
+        op = FUNCTIONS.get(name)
+        if op is not None:
+            return self._function(name, op, args, w, ctx, site)
+        layer = LAYERS.get(name)
+        if layer is not None:
+            return self._module_building.layer(name, layer, args, w, ctx, site)
+        return self._known(name, args, w, ctx, site)
+
+    def _known(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        if name.startswith("numpy.") and "out" in args.keywords:
+            self._memory.array_changed(w.resolve(args.keywords["out"]), w, ctx, site)
+        converted = conversion(name)
+        if converted is not None:
+            return self._to_numpy(converted, args, w, ctx, site)
+        if name in OPTIMIZERS:
+            given = args.get(0, "params") or NONE
+            self._grouping.apart(given, w)
+            self._grouping.divided(given, w, (site, ctx.key))
+            groups = self._modules.groups_in(given, w)
+            self._thaw(groups, w)
+            self._read_inputs(groups, w, ctx, site)
+            self._construction.handed_over(groups, w)
+            self._changes.trained |= groups
+            self._changes.trains(groups, w, ctx, site)
+            new = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
+            return w.new(new, (site, ctx.key, name))
+        if name in PASSED_THROUGH:
+            given = w.resolve(args.get(0) or NONE)
+            if name in PARTED:
+                self._modules.parted(given, *PARTED[name], args, w)
+            return given
+        if name in PASSED_TOGETHER:
+            return self._together(PASSED_TOGETHER[name], args, w)
+        if name in SCALERS:
+            return self._scalers.made(args, name, w, (site, ctx.key, name))
+        if name in SCHEDULERS:
+            optimizer = args.get(0, "optimizer") or NONE
+            self._optimizers.scheduled(optimizer, w, site)
+            return w.new(Instance(name=name, kind="scheduler", args=(optimizer,)), (site, ctx.key, name))
+        if name in LOADERS:
+            return self._batches.loader(name, args, w, ctx, site)
+        if name in EXPECTING:
+            return w.new(Instance(name=name, kind="expecting"))
+        if name in AUTOCASTS:
+            return Unknown(("autocast", fresh()))
+        if name in INITS or name in DEPRECATED_INITS:
+            before, w.grad = w.grad, False
+            self._changes.in_place(name.rpartition(".")[2], args.get(0, "tensor") or NONE, [], w, ctx, site)
+            w.grad = before
+            return args.get(0, "tensor") or NONE
+        if name in CLIPS:
+            norm = self._stepping.clipped(args.get(0, "parameters") or NONE, w, ctx, site)
+            return norm if name in NORM_CLIPS else Unknown(("clipped", fresh()))
+        distribution = self._distributions.built(name, args, w, ctx, site)
+        if distribution is not None:
+            return distribution
+        if builds_module(name):
+            return self._library_models.built(name, args, w, ctx, site)
+        if name in FRAMEWORKS:
+            return self._framework(FRAMEWORKS[name], args, w, ctx, site)
+        if name.startswith("torch.optim.swa_utils."):
+            return self._modules.opaque(w, name, site, None, place=(site, ctx.key, name))
+        if name.startswith("tqdm.") or name in ("tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "rich.progress.track"):
+            return w.resolve(args.get(0, "iterable") or Unknown(("tqdm", fresh())))
+        if is_harmless(name):
+            self._uses.escaped(args, w)
+            self._shown(name, args, w, ctx, site)
+            if name.startswith("numpy."):
+                return made_by(name, w) or Unknown(("number", fresh(), NUMPYS), mode_of(*args))
+            return made_by(name, w) or self._batches.given(name, args, mode_of(*args), w)
+        result = self._escapes.call(External(name), args, w, ctx, site)
+        return made_by(name, w) or result
+
+    def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """Something that changes nothing reads tensors; what is printed without gradients is an evaluation."""
+        tensors = self._tensors.tensors_in(args, w)
+        self._memory.used(tensors, w, ctx, site)
+        if name == "builtins.print" and w.grad is False:
+            self._evaluation.measured(tensors, False, w, ctx)
+
+    def _framework(self, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        if kind == "deepspeed":
+            engine = w.new(Instance(name="engine", kind="engine"))
+            rest = [Unknown(("deepspeed", fresh()), "engine") for _ in range(3)]
+            return w.new(Sequence([Unknown(("deepspeed", engine), "engine"), *rest], [None] * 4, None, None, False))
+        if kind in HANDLERS:
+            return w.new(Instance(name=kind, kind="accelerate"))
+        return w.new(Instance(name=kind, kind="trainer"))
+
+    # --- torch
+
+    def _function(self, name: str, op: Op, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        out = args.keywords.get("out")
+        if op.inplace and args.positional:
+            used = [] if op.likens else args.positional[1:]
+            self._changes.in_place(name.rpartition(".")[2], args.positional[0], used, w, ctx, site)
+            return args.positional[0]
+        inplace = w.resolve(args.keywords.get("inplace", Const(False)))
+        overwrites = inplace == Const(True) and bool(args.positional) and not self._is_inert(name, args, w)
+        if overwrites:
+            self._changes.in_place(name.rpartition(".")[2] + "_", args.positional[0], [], w, ctx, site)
+            op = overwriting(op)
+        given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
+        value = self._operations.apply(op, given, w, ctx, site)
+        self._placement.proven(value, w)
+        self._shapes.applied(name.rpartition(".")[2], op, given, value, w)
+        self._plain.made(name, given, value, w)
+        self._cuts.rounded(name.rpartition(".")[2], value, w, site)
+        if overwrites:
+            self._memory.alias(value, args.positional[0], w)
+        if name == "torch.from_numpy" and given.positional:
+            self._memory.share(w.resolve(given.positional[0]), value, w, from_numpy=True)
+        if out is not None:
+            self._changes.in_place("out=", out, list(given), w, ctx, site)
+            return w.resolve(out)
+        return value
+
+    def _is_inert(self, name: str, args: Arguments, w: World) -> bool:
+        """Whether a dropout is known to be told to drop nothing."""
+        dropout = DROPOUTS.get(name)
+        if dropout is None or dropout.training is None:
+            return False
+        training = args.get(dropout.training, "training")
+        return training is not None and w.resolve(training) == Const(False)
+
+    def _dropout(self, dropout: Dropout, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        probability = args.get(dropout.probability, dropout.keyword)
+        probability = w.resolve(probability) if probability is not None else None
+        guarded = isinstance(probability, Unknown) and probability.hint == "mode"
+        inert: Fact[bool] = unknown()
+        if isinstance(probability, Const):
+            inert = known(probability.value in (0, 0.0))
+        elif probability is None:
+            inert = known(not dropout.default)
+        elif dropout.training is None and not guarded:
+            # Without a training argument the probability is all there is: only a known one is proof.
+            inert = unknown()
+        given: Fact[bool] = (
+            unknown()
+            if args.open
+            else known(dropout.training is not None and args.get(dropout.training, "training") is not None)
+        )
+        self._witness.send(
+            events.DropoutCalled(
+                site=site,
+                function=dropout.name,
+                training_given=given,
+                drops_by_default=dropout.drops_by_default,
+                in_module=known(ctx.in_forward),
+                mode_checked=known(w.module_checked or guarded),
+                inert=inert,
+                module=self._modules.spelled(w, ctx),
+            ),
+            w,
+            ctx,
+        )
+
+    def _grad_mode(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        mode = GRAD_MODES[name]
+        first = args.get(0)
+        if first is not None and isinstance(w.resolve(first), Function) and mode != "argument":
+            function = w.resolve(first)
+            assert isinstance(function, Function)
+            return replace(function, grad=mode == "on")
+        grad: bool | None = mode == "on"
+        if mode == "argument" or (args.positional and name.endswith("inference_mode")):
+            value = w.resolve(args.get(0, "mode") or Const(True))
+            grad = answer = self._conditions.truth_in(value, w)
+            if name.endswith("inference_mode"):
+                grad = None if answer is None else not answer
+        return w.new(Instance(name=name, kind="gradmode", grad=grad))
+
+    def _exit_stack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """A stack of context managers; once it is closed, the gradient mode is what it is now."""
+        return w.new(Instance(name="contextlib.ExitStack", kind="exitstack", grad=w.grad, made_at=site))
+
+    def _set_grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        manager = self._grad_mode("torch.set_grad_enabled", args, w, ctx, site)
+        obj = w.get(manager, Instance)
+        if obj is not None:
+            w.grad = obj.grad
+        return manager
+
+    def _to_numpy(self, converted: Conversion, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        positions = range(len(args.positional)) if converted.positions is None else converted.positions
+        values = [args.positional[p] for p in positions if p < len(args.positional)]
+        values += [args.keywords[k] for k in converted.keywords if k in args.keywords]
+        given = [position for position in positions if position < len(args.positional)]
+        for which, value in enumerate(values):
+            value = w.resolve(value)
+            role = f"argument {given[which]}" if which < len(given) else ""
+            sequence = w.get(value, Sequence)
+            if sequence is not None and converted.sequence:
+                pairs = list(zip(sequence.items, sequence.sites, strict=False))
+                if sequence.tail is not None:
+                    pairs.append((sequence.tail, sequence.tail_site))
+                for number, (item, kept_at) in enumerate(pairs[:1] + pairs[-1:]):
+                    for path, part in self._parts(item, w):
+                        among = (which, number, *path)
+                        how, within = converted.display, bool(path)
+                        self._methods.converted(part, how, w, ctx, site, kept_at, among, within=within)
+            elif w.get(value, Tensor) is not None and converted.tensor:
+                self._methods.converted(value, converted.display, w, ctx, site, which=(which, 0), role=role)
+        self._uses.escaped(values, w)
+        self._memory.used([w.resolve(value) for value in values], w, ctx, site)
+        tensors = self._tensors.tensors_in(values, w)
+        self._evaluation.measured(tensors, True, w, ctx)
+        array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+        return self._cuts.note(array, values, "numpy", w, site)
+
+    def _parts(self, item: Value, w: World, depth: int = 2) -> Iterator[tuple[tuple[int, ...], Value]]:
+        """An item of a list or, where that is a list or tuple, what it holds; with its places there."""
+        inner = w.get(w.resolve(item), Sequence)
+        if inner is None:
+            yield (), item
+        elif depth:
+            parts = [*inner.items[:_COLUMNS], *([inner.tail] if inner.tail is not None else [])]
+            for number, part in enumerate(parts):
+                for path, value in self._parts(part, w, depth - 1):
+                    yield (number, *path), value
+
+    def _variable(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        value = w.resolve(args.get(0) or NONE)
+        asked = w.resolve(args.get(1, "requires_grad") or Const(False))
+        volatile = w.resolve(args.keywords.get("volatile", Const(False)))
+        flag = bool(asked.value) if isinstance(asked, Const) else None
+        tensor = w.get(value, Tensor)
+        if volatile != Const(False):
+            return Unknown(("variable", fresh()))
+        if tensor is None:
+            if flag is False and isinstance(value, Unknown):
+                return value
+            leaf = self._tensors.leaf(w, site, requires_grad=flag, device=None)
+            self._operations.copied(leaf, [value], w, site)
+            return leaf
+        new = self._tensors.leaf(
+            w,
+            site,
+            requires_grad=flag,
+            device=tensor.device,
+            size=tensor.size,
+            integral=tensor.integral,
+            activation=tensor.activation,
+        )
+        if flag is False:
+            self._plain.shown(new, tensor, w)
+        self._operations.copied(new, [value], w, site)
+        return new
+
+    def _parameter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        asked = w.resolve(args.get(1, "requires_grad") or Const(True))
+        flag = bool(asked.value) if isinstance(asked, Const) else None
+        data = w.get(w.resolve(args.get(0, "data") or NONE), Tensor)
+        group = w.new(Group(flag, made_at=site), (site, ctx.key, "parameter")).id
+        return self._tensors.parameter([group], w, site, data.device if data is not None else "cpu")
+
+    def _backward(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        roots = w.resolve(args.get(0, "tensors") or Unknown(("tensors", fresh())))
+        sequence = w.get(roots, Sequence)
+        gradients = args.get(1, "grad_tensors")
+        given = [gradients] if gradients is not None and w.resolve(gradients) != NONE else []
+        self._passes.jointly(
+            sequence.items if sequence is not None else [roots], Arguments(given, args.keywords), w, ctx, site
+        )
+        return NONE
+
+    def _grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``torch.autograd.grad``: returns gradients, adds to none, and frees the graph unless told otherwise."""
+        self._evaluation.passes += 1
+        inputs = self._tensors.tensors_in([args.get(1, "inputs") or NONE], w)
+        groups: frozenset[int] = frozenset()
+        for value in inputs:
+            tensor = w.get(value, Tensor)
+            if tensor is not None:
+                groups |= tensor.groups or tensor.deps
+        ends = [tensor for value in inputs if (tensor := w.get(value, Tensor)) is not None]
+        instance = w.get(w.resolve(args.get(1, "inputs") or NONE), Instance)
+        if instance is not None:
+            groups |= instance.groups
+            ends.append(Tensor(groups=instance.groups))
+        self._witness.read(groups, w, ctx, site)
+        self._plain.trained_by_hand(inputs, w)
+        create = w.resolve(args.get(4, "create_graph") or Const(False))
+        retain_given = args.get(3, "retain_graph")
+        retain = w.resolve(retain_given if retain_given is not None and w.resolve(retain_given) != NONE else create)
+        flag = bool(retain.value) if isinstance(retain, Const) else None
+        outputs = self._tensors.tensors_in([args.get(0, "outputs") or NONE], w)
+        roots = [(value, root) for value in outputs if (root := w.get(value, Tensor)) is not None]
+        for number, (value, root) in enumerate(roots):
+            view = self._tensors.view_of(value, w)
+            self._proofs.differentiated(value, w, ctx, site)
+            self._keeping.walks(value, w)
+            if flag and retain_given is not None and create == Const(False):
+                self._keeping.retained(value, w, ctx, site)
+            event = events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag)))
+            self._witness.send(event, w, ctx, alternative=number)
+            self._evaluation.trained(value, w)
+            self._memory.walked(root, w, ctx, site)
+        for _, root in roots:  # all are walked in one pass
+            self._passes.free(root, flag, w, site, ends or None)
+        result = self._operations.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
+        if isinstance(result, Ref) and w.get(result, Tensor) is not None:
+            new: Tensor = w.write(result.id)
+            new.gradient_of = groups
+            if create == Const(False):
+                new.requires_grad, new.deps, new.segments, new.open = False, frozenset(), frozenset(), False
+                new.reaches = frozenset()
+                new.cut = Cut("gradient", site)
+            else:
+                new.requires_grad = True if self._graphs.passes_weights(inputs, outputs, w) else None
+                if not new.segments:  # the operations that computed the gradient made some
+                    new.segments = new.doubtful = frozenset([w.new(Segment()).id])
+                for value in outputs:  # the gradient depends on all that the derived value depends on
+                    new.deps |= self._tensors.deps(value, w)
+                    self._keeping.derived(result, w.resolve(value), w)
+                    derived = w.get(w.resolve(value), Tensor)
+                    new.open = new.open or derived is None or derived.open
+        return w.new(Sequence([], [], result, site, False))
+
+    def _checkpoint(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        return self._escapes.call(External("torch.utils.checkpoint.checkpoint"), args, w, ctx, site)
+
+    def _vector(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        groups = self._modules.groups_in(args.get(0, "parameters") or NONE, w)
+        given = Arguments([self._tensors.parameter(groups, w, site)] if groups else [])
+        return self._operations.apply(Op(), given, w, ctx, site, parameters=groups)
+
+    def _pack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        first = args.get(0, "input") or args.get(0, "sequences") or args.get(0, "data")
+        given = [first] if first is not None else []
+        return self._operations.packed(self._operations.apply(_PACK, Arguments(given), w, ctx, site), w, site)
+
+    def _together(self, names: tuple[str, ...], args: Arguments, w: World) -> Value:
+        """What a call gives back that passes on several of its arguments."""
+        given = [value for number, name in enumerate(names) if (value := args.get(number, name)) is not None]
+        return w.resolve(given[0]) if len(given) == 1 else w.new(Sequence(given, [None] * len(given), mutable=False))
+
+    def _thaw(self, groups: frozenset[int], w: World) -> None:
+        """Of a module whose inside is not known a part may be frozen, and another one handed to an optimizer.
+
+        Where none is known to be frozen, what is handed over is there to be trained.  What is known of a layer holds
+        for all of it.
+        """
+        whole = set[int]()
+        for obj in {**w.shared, **w.heap}.values():
+            if isinstance(obj, Instance) and obj.kind in MODULES and (obj.layer is not None or obj.cls is not None):
+                whole |= obj.groups
+                parameters = (w.get(w.resolve(value), Tensor) for value in obj.attrs.values())
+                whole.update(*(parameter.groups for parameter in parameters if parameter is not None))
+        for key in groups:
+            group = w.find(key)
+            if isinstance(group, Group) and group.requires_grad is False and key in whole:
+                continue
+            if isinstance(group, Group) and group.opaque and group.requires_grad is not True:
+                w.write(key).requires_grad = True if group.requires_grad is None else None
+
+    def _read_inputs(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+        self._witness.read(groups, w, ctx, site)
+
+    def _read_all(self, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        for value in self._tensors.tensors_in(args, w):
+            tensor = w.get(value, Tensor)
+            if tensor is not None and tensor.groups and not tensor.is_parameter:
+                self._witness.read(tensor.groups, w, ctx, site)

@@ -1,0 +1,309 @@
+"""Graphs behind values: those of known operations, and those that unknown callables may have made.
+
+A backward pass frees the segments of known graphs.  What an unknown callable returns may carry a graph as well; it is
+followed by *presumed* segments, which no rule takes for a proof that walking them twice raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradlint.static.knowledge.guesses import LOSS_NAME
+from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.provenance import key_of, ways_into
+from gradlint.static.state.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.tensors import Tensors
+
+if TYPE_CHECKING:
+    from gradlint.static.state.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """What an unknown value was computed from."""
+
+    segments: frozenset[int] = frozenset()  #: presumed segments
+    calls: frozenset[int] = frozenset()  #: of modules, as :mod:`gradlint.static.torch.evaluation` numbers them
+
+
+_NOTHING = _Trace()
+
+_DEPTH = 5  #: of lists, tuples and dicts in one another whose tensors are looked for
+
+#: attributes of tensors that are no tensors
+_FACTS = frozenset(
+    ["device", "dtype", "grad_fn", "is_cuda", "is_leaf", "layout", "names", "ndim", "requires_grad", "shape"]
+)
+
+
+class Graphs:
+    """Follows graphs through values that are not known, and learns which of them are sure to be there."""
+
+    _ledgers: Ledgers
+    _tensors: Tensors
+    _cuts: Cuts
+
+    def __init__(self) -> None:
+        self._traces: Ledger[Hashable, _Trace] = self._ledgers.open()  #: by the key of an unknown value
+        self._own: Ledger[Hashable, int] = self._ledgers.open()
+        """By the key of the result of an unknown call, or of an item of it: its own presumed segment."""
+        self._whole: Ledger[int, int] = self._ledgers.open()
+        """By the segment of an item: that of the result it is an item of."""
+        self._presumed: Ledger[int, None] = self._ledgers.open()  #: all of those
+        self._callees: Ledger[int, Hashable] = self._ledgers.open()  #: by the segment of a result: what was called
+        self._losses: Ledger[int, None] = self._ledgers.open()  #: segments of results of losses, by their names
+        self._by_weights: Ledger[int, None] = self._ledgers.open()
+        """By the segment of a result: if it is there, it is because of the weights of what was called."""
+        self._trained: Ledger[Hashable, None] = self._ledgers.open()
+        """What was called and turned out to have weights that are trained."""
+        self._proven: Ledger[int, None] = self._ledgers.open()
+        """Presumed segments of what was walked, or came from a module by its name."""
+        self._ones: Ledger[int, None] = self._ledgers.open()
+        """Segments that stand for those of several values, each of which has one."""
+
+    # --- following
+
+    def called(self, result: Unknown, callee: Value, method: str, args: Iterable[Value], w: World) -> bool:
+        """An unknown callable returned ``result``: it may carry a graph of its own, over those of its arguments.
+
+        Returns:
+            Whether it does: a backward pass has shown that what was called has weights that are trained.
+        """
+        args = list(args)
+        given = self._tensors.tensors_in([*args, callee], w)
+        calls = frozenset[int]().union(*(self.outputs_behind(v, w) for v in given))
+        if w.grad is not False:
+            before = frozenset[int]().union(*(self.reached(v, w) for v in given))
+            own = self._own[result.key] = fresh()
+            self._presumed[own] = None
+            self._callees[own] = key_of(callee), method
+            self._traces[result.key] = _Trace(before | {own}, calls)
+            if isinstance(result.key, tuple) and result.key[2:] == ("forward",) and w.grad:
+                self._proven[own] = None
+            if LOSS_NAME.search(method or getattr(callee, "hint", "")):
+                self._losses[own] = None
+            elif w.grad and not before and not any(self._cuts.carries(v, w, presume_data=True) for v in args):
+                self._by_weights[own] = None
+                return self._callees[own] in self._trained
+        elif calls:
+            self._traces[result.key] = _Trace(frozenset(), calls)
+        return False
+
+    def trained(self, tensor: Tensor) -> None:
+        """A tensor turned out to require grad: if one unknown call may be why, what was called has trained weights.
+
+        Losses, by their names, have none.
+        """
+        made = tensor.reaches - self._losses.keys()
+        if len(made) == 1 and not tensor.segments and not tensor.groups:
+            (own,) = made
+            if own in self._by_weights:
+                self._trained[self._callees[own]] = None
+
+    def walked(self, root: Value, w: World) -> None:
+        """A backward pass starts from a value: the operation, or the one unknown call, behind it made a graph."""
+        self.proven(w.get(root, Tensor))
+        if not isinstance(root, Unknown):
+            return
+        made = {self._made_by(key) for key in self._bases(root.key)} - {frozenset()}
+        if len({frozenset(self._whole.get(key, key) for key in own) for own in made}) == 1:
+            self._proven |= dict.fromkeys(frozenset[int]().union(*made))
+
+    def proven(self, tensor: Tensor | None) -> None:
+        """A tensor is sure to require grad: so the operation behind it made a graph."""
+        if tensor is not None and tensor.segments:
+            self._proven[max(tensor.segments)] = None
+
+    def _made_by(self, key: Hashable) -> frozenset[int]:
+        """The presumed segment of the result of an unknown call, or of each of those that a value is one of."""
+        if key in self._own or self._is_item(key):
+            return frozenset([self._own_of(key)])
+        ways = [self._made_by(way) for way in ways_into(key)]
+        return frozenset[int]().union(*ways) if all(ways) else frozenset()
+
+    def _bases(self, key: Hashable) -> Iterator[Hashable]:
+        if not isinstance(key, tuple) or key in self._own or len(key) < 2 or self._is_item(key):
+            yield key
+        elif key[0] in ("binary", "unary"):
+            for part in key[2:]:
+                yield from self._bases(part)
+        elif key[0] in ("attribute", "item"):
+            yield from self._bases(key[1])
+
+    def reached(self, value: Value, w: World) -> frozenset[int]:
+        """The segments, presumed ones included, that a backward pass from ``value`` walks."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return tensor.segments | tensor.reaches
+        return self._of_key(value.key, w).segments if isinstance(value, Unknown) else frozenset()
+
+    def undoubted(self, value: Value, w: World) -> frozenset[int]:
+        """The segments that a backward pass from ``value`` walks, without those in doubt that nothing has proven."""
+        tensor = w.get(w.resolve(value), Tensor)
+        doubtful = tensor.doubtful - self._proven.keys() if tensor is not None else frozenset()
+        return self.reached(value, w) - doubtful
+
+    def carries(self, value: Value, w: World) -> bool:
+        """Whether a value is sure to hold the graphs behind it: what an unknown call returned may be a number."""
+        tensor = w.get(w.resolve(value), Tensor)
+        if tensor is not None and tensor.segments and max(tensor.segments) in self._proven:
+            return True
+        newest_of_all = max(self.reached(value, w), default=0)
+        return self.is_there(newest_of_all)
+
+    def is_proven(self, segment: int) -> bool:
+        """Whether a presumed segment is sure to be there: that of an item is, where that of the whole is."""
+        whole = self._whole.get(segment)
+        return segment in self._proven or (whole is not None and self.is_proven(whole))
+
+    def is_there(self, segment: int) -> bool:
+        """Whether a segment is that of a known operation, or is proven."""
+        return segment not in self._presumed or self.is_proven(segment)
+
+    def made(self, segment: int) -> int:
+        """When a segment was made: that of an item is numbered when it is asked for, and made with the whole."""
+        return self.made(self._whole[segment]) if segment in self._whole else segment
+
+    def of_known(self, value: Value, w: World) -> frozenset[int]:
+        """The segments of the tensors in ``value``, without presumed ones."""
+        tensors = (w.get(part, Tensor) for part in self._tensors.tensors_in([value], w))
+        return frozenset[int]().union(*(tensor.segments for tensor in tensors if tensor is not None))
+
+    def calls(self, key: Hashable, w: World) -> frozenset[int]:
+        """The calls of modules whose outputs an unknown value was computed from."""
+        return self._of_key(key, w).calls
+
+    def outputs_behind(self, value: Value, w: World) -> frozenset[int]:
+        """The calls whose outputs a value was computed from."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            return tensor.calls
+        return self.calls(value.key, w) if isinstance(value, Unknown) else frozenset()
+
+    def callees(self, value: Value, w: World) -> frozenset[Hashable]:
+        """What unknown callables made the values that one was computed from."""
+        return frozenset(self._callees.get(self._whole.get(key, key)) for key in self.presumed(value, w))
+
+    def presumed(self, value: Value, w: World) -> frozenset[int]:
+        """The presumed segments behind ``value``, each made an object of this world."""
+        tensor = w.get(value, Tensor)
+        segments = tensor.reaches if tensor is not None else self.reached(value, w)
+        for key in segments:
+            if w.find(key) is None:
+                w.new(Segment(presumed=True), key=key)
+        return segments
+
+    def _of_key(self, key: Hashable, w: World) -> _Trace:
+        found = self._traces.get(key)
+        if found is not None:
+            return found
+        if isinstance(key, Ref):
+            return _Trace(self.reached(key, w), self.outputs_behind(key, w))
+        if not isinstance(key, tuple) or len(key) < 2:
+            return _NOTHING
+        if key[0] == "attribute" and key[-1] in _FACTS:
+            return _NOTHING
+        if key[0] == "attribute" and key[-1] == "data":  # of a tensor: without its graph
+            return _Trace(frozenset(), self._part(key[1], w).calls)
+        if self._is_item(key) and not isinstance(w.bound.get(key[1]), Ref):
+            whole = self._part(key[1], w)
+            return _Trace(whole.segments | {self._own_of(key)}, whole.calls)
+        if key[0] in ("attribute", "item"):
+            return self._part(key[1], w)
+        if key[0] == "element":
+            return self._part(key[2], w) if len(key) > 2 else _NOTHING
+        if key[0] in ("binary", "unary", "join", "sum"):
+            parts = [self._part(part, w) for part in key[2:]]
+            segments = frozenset[int]().union(*(part.segments for part in parts))
+            return _Trace(segments, frozenset[int]().union(*(part.calls for part in parts)))
+        return _NOTHING
+
+    def _is_item(self, key: Hashable) -> bool:
+        """Whether a key is that of an item of what an unknown callable returned."""
+        return isinstance(key, tuple) and len(key) == 3 and key[0] == "item" and key[1] in self._own
+
+    def _own_of(self, key: Hashable) -> int:
+        """The presumed segment of such a result or item: one item may carry a graph, and another be a number."""
+        if key not in self._own:
+            assert isinstance(key, tuple)
+            own = self._own[key] = fresh()
+            self._presumed[own] = None
+            self._whole[own] = self._own[key[1]]
+        return self._own[key]
+
+    def _part(self, key: Hashable, w: World) -> _Trace:
+        bound = w.bound.get(key)
+        return self._of_key(bound if isinstance(bound, Ref) else key, w)
+
+    def passes_weights(self, inputs: list[Value], outputs: list[Value], w: World) -> bool:
+        """Whether the gradient of the one input is sure to depend on parameters: it comes through a layer with some."""
+        given = w.get(inputs[0], Tensor) if len(inputs) == 1 else None
+        if given is None or not given.groups:
+            return False
+        for value in outputs:
+            derived = w.get(w.resolve(value), Tensor)
+            for key in derived.segments - derived.doubtful if derived is not None else ():
+                segment = w.find(key)
+                if isinstance(segment, Segment) and segment.result is not None:
+                    groups = [w.find(group) for group in segment.weights]
+                    made = w.find(segment.result)
+                    trained = any(isinstance(group, Group) and group.requires_grad for group in groups)
+                    others = given.groups.isdisjoint(segment.weights)
+                    if trained and others and isinstance(made, Tensor) and given.groups <= made.deps:
+                        return True
+        return False
+
+    def replanted(self, result: Ref, own: frozenset[int], parameters: Iterable[Value], w: World) -> None:
+        """A module computed ``result`` with these parameters in the place of its ``own``."""
+        new: Tensor = w.write(result.id)
+        new.deps -= own
+        for value in parameters:
+            other = w.get(w.resolve(value), Tensor)
+            new.deps |= self._tensors.deps(value, w)
+            new.open = new.open or other is None or other.open
+            if other is not None:
+                new.segments |= other.segments
+                new.doubtful |= other.doubtful
+                new.reaches |= other.reaches
+        answers = {self._tensors.requires_grad(value, w) for value in parameters}
+        new.requires_grad = new.requires_grad if answers == {True} else None
+
+    # --- one of many
+
+    def made_since(self, value: Value, since: int, w: World, depth: int = _DEPTH) -> frozenset[int]:
+        """The segments made after the number ``since`` that a value, or what holds values, has, or may have."""
+        obj = w.get(w.resolve(value), Object)
+        if isinstance(obj, Tensor):
+            return frozenset(key for key in obj.segments if key > since)
+        if isinstance(obj, (Sequence, Mapping)) and depth:
+            return frozenset[int]().union(*(self.made_since(part, since, w, depth - 1) for part in obj.parts()))
+        return frozenset()
+
+    def one_of(self, value: Value, own: frozenset[int], w: World, depth: int = _DEPTH) -> Value:
+        """One of the values that ``value`` stands for, of which each has segments of its own among ``own``."""
+        obj = w.get(value, Object) if own and depth else None
+        if isinstance(obj, Tensor) and not own.isdisjoint(obj.segments):
+            new: Tensor = obj.copy()
+            new.doubtful |= own & obj.segments
+            self._ones |= dict.fromkeys(own & obj.segments)
+            return w.new(new)
+        if isinstance(obj, (Sequence, Mapping)) and not own.isdisjoint(self.made_since(value, 0, w, depth)):
+            held: Sequence | Mapping = obj.copy()
+            held.replace_parts(lambda part: self.one_of(w.resolve(part), own, w, depth - 1))
+            if isinstance(held, Sequence):
+                held.held -= own
+            return w.new(held)
+        return value
+
+    def of_others(self, segments: frozenset[int]) -> frozenset[int]:
+        """Those of some segments that may be of another value than the one at hand: each of several has its own."""
+        return segments & self._ones.keys() if self._ones else frozenset()
+
+
+__all__ = ["Graphs"]

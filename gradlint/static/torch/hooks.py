@@ -1,0 +1,106 @@
+"""Forward hooks: functions that are called with what a module was given and gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint.static.knowledge.ops import Op
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.outcome import Results
+from gradlint.static.state.provenance import owner_of
+from gradlint.static.state.reducing import reduce_results
+from gradlint.static.state.values import (
+    NONE,
+    Bound,
+    Function,
+    Hook,
+    Instance,
+    Lambda,
+    Partial,
+    Ref,
+    Sequence,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.operations import Operations
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+_MODULE, _HOOK = "<module>", "<hook>"
+_OUTPUT = Op(activation="clears", saves="other")
+_MAX_HOOKS = 4  #: of one module that are called
+_MAX_ENDS = 3
+
+
+class Hooks:
+    """Remembers the forward hooks of modules, and calls them."""
+
+    _whole: Wholeness
+    _calls: Calls
+    _modules: Modules
+    _operations: Operations
+
+    def registered(self, receiver: Value, args: Arguments, w: World, site: Site) -> Value:
+        """``module.register_forward_hook(hook)``; a part of a module whose inside is not known is called with it."""
+        function = w.resolve(args.get(0, "hook") or NONE)
+        module = receiver if isinstance(receiver, Ref) else owner_of(receiver)
+        obj = w.get(module, Instance) if module is not None else None
+        known = isinstance(function, (Function, Bound, Lambda, Partial)) and not args.keywords
+        if obj is None or module is None or not known:
+            return Unknown(("hook", site))
+        hook = Hook(function, inside=module != receiver)
+        new: Instance = w.write(module.id)
+        new.hooks = (*[other for other in obj.hooks if other != hook], hook)
+        key = ("handle", module, function)  # of one that is registered again and again
+        if key not in w.bound:
+            w.bound[key] = w.new(Instance(kind="hook", attrs={_MODULE: module, _HOOK: function}), key)
+        return w.bound[key]
+
+    def removed(self, handle: Instance, w: World) -> None:
+        """``handle.remove()``; one that stands for several removes what any of them may."""
+        module, function = w.resolve(handle.attrs[_MODULE]), w.resolve(handle.attrs[_HOOK])
+        for each in [module] if w.get(module, Instance) is not None else [Ref(key) for key in list(w.heap)]:
+            obj = w.get(each, Instance)
+            if obj is not None and obj.hooks and isinstance(each, Ref):
+                kept = [hook for hook in obj.hooks if each == module and hook.function != function]
+                w.write(each.id).hooks = tuple(kept)
+
+    def forgotten(self, module: Ref, w: World) -> None:
+        """The hooks of a module are taken in hand by the program: which there are from now on is not known."""
+        obj = w.get(module, Instance)
+        if obj is not None and obj.hooks:
+            w.write(module.id).hooks = ()
+
+    def called(self, module: Ref, args: Arguments, results: Results, ctx: Context, site: Site) -> Results:
+        """A module was called: its hooks are, in the order in which they were registered."""
+        ends: Results = []
+        for world, value in results:
+            obj = world.get(module, Instance)
+            some = [(world, value)]
+            if obj is not None and obj.hooks:
+                with self._whole.partly():
+                    for hook in obj.hooks[:_MAX_HOOKS]:
+                        some = self._each(hook, module, args, some, ctx.at(site, "hook"), site)
+            ends += some
+        return ends
+
+    def _each(self, hook: Hook, module: Ref, args: Arguments, ends: Results, ctx: Context, site: Site) -> Results:
+        results: Results = []
+        for world, value in ends:
+            inputs, output = list(args.positional), value
+            if hook.inside:  # what a part is given, and gives, is not what the model does
+                inputs = [Unknown(("input", site))]
+                groups = self._modules.groups(module, world)
+                output = self._operations.apply(_OUTPUT, args, world, ctx, site, parameters=groups)
+            given = world.new(Sequence(inputs, [None] * len(inputs), mutable=False))
+            for end, returned in self._calls.call(hook.function, Arguments([module, given, output]), world, ctx, site):
+                results.append((end, value if hook.inside or end.resolve(returned) == NONE else returned))
+        return reduce_results(results, _MAX_ENDS)
+
+
+__all__ = ["Hooks"]

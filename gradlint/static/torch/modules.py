@@ -1,0 +1,225 @@
+"""Modules, losses and optimizers: what they hold, what they do when called, what their attributes are."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.provenance import looks_like_module
+from gradlint.static.state.values import (
+    Choice,
+    Class,
+    Const,
+    Frame,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    each_of,
+)
+from gradlint.static.state.world import World
+from gradlint.static.text.chains import chains_in
+from gradlint.static.torch.library_objects import part_of
+from gradlint.static.torch.tensors import Tensors
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.state.ledger import Ledger
+
+MODULES = ("module", "lightning", "loss")
+MOVED = "moved"
+"""With the key of an unknown value: what a world is bound to once that was moved to a device."""
+
+
+class Modules:
+    """Knows ``torch.nn`` objects and the project's subclasses of them."""
+
+    _ledgers: Ledgers
+    _definitions: Definitions
+    _tensors: Tensors
+
+    def __init__(self) -> None:
+        self._taken: Ledger[int, Unknown] = self._ledgers.open()
+        """By what is taken for a tensor, what it was before: the same, if it is a module after all."""
+
+    def opaque(
+        self,
+        w: World,
+        name: str,
+        site: Site | None,
+        requires_grad: bool | None,
+        groups: Iterable[int] = (),
+        place: Hashable = None,
+    ) -> Ref:
+        """A module whose inside is not known, with one parameter group unless it is given some."""
+        own = None if place is None else (place, "group")
+        members = frozenset(groups) or frozenset([w.new(Group(requires_grad, opaque=True, made_at=site), own).id])
+        module = Instance(
+            name=name, kind="module", groups=members, opaque=True, training=None, device=None, made_at=site
+        )
+        return w.new(module, place)
+
+    def taken_for_one(self, value: Unknown, w: World, site: Site) -> Ref:
+        """The opaque module that stands from now on for what can only be one."""
+        part = part_of(value, w)
+        name = value.hint if part is None else f"{part[0].name}.{part[1]}"
+        opaque = self.opaque(w, name, site, None, value.deps, ("module", value.key))
+        w.bound[value.key] = opaque
+        return opaque
+
+    def presume_parts(self, ref: Ref, w: World, site: Site) -> None:
+        """A module is asked for its parameters, of which none are known: it holds what it calls and is not known."""
+        for here in list(self.walk(ref, w)):
+            obj = w.get(here, Instance)
+            if obj is None or obj.cls is None:
+                continue
+            called = self._called(obj.cls)
+            for value in [w.resolve(value) for name, value in obj.attrs.items() if name in called]:
+                if isinstance(value, Unknown) and looks_like_module(value):
+                    self.taken_for_one(value, w, site)
+
+    def _called(self, cls: Class) -> frozenset[str]:
+        """The attributes of its objects that a class calls: ``self.encoder(x)``."""
+        texts = (method.text for method in self._definitions.methods(cls).values())
+        chains = (chain for text in texts for chain in chains_in(text) if chain.called and len(chain.parts) == 2)
+        return frozenset(chain.parts[1] for chain in chains if chain.parts[0] == "self")
+
+    def may_be_one(self, ref: Ref, w: World) -> bool:
+        """Whether what was taken for a tensor, as it was moved to a device or told to require grad, may be a module."""
+        tensor = w.get(ref, Tensor)
+        return tensor is not None and not tensor.is_parameter and (tensor.structured or ref.id in self._taken)
+
+    def recognised(self, ref: Ref, w: World, site: Site) -> None:
+        """What was taken for a tensor is a module, if it may be one."""
+        tensor = w.get(ref, Tensor)
+        if tensor is None or not self.may_be_one(ref, w):
+            return
+        frozen = tensor.requires_grad is False and not tensor.structured
+        fresh_group = Group(False if frozen else None, opaque=True, made_at=site, told=frozen)
+        groups = tensor.deps or [w.new(fresh_group).id]
+        module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
+        module.groups = frozenset(groups)
+        w.new(module, key=ref.id)
+        before = self._taken.get(ref.id)
+        if before is not None and isinstance(w.resolve(before), Unknown) and looks_like_module(before):
+            w.bound[before.key] = ref
+
+    def taken_for_tensor(self, before: Unknown, tensor: Ref) -> None:
+        """Something unknown that may be a module was moved to a device, or told to require grad."""
+        self._taken[tensor.id] = before
+
+    def moved(self, before: Unknown, result: Ref, w: World) -> None:
+        """Something unknown that may be a module was moved to a device, which gave ``result``."""
+        self.taken_for_tensor(before, result)
+        w.bound[MOVED, before.key] = result
+
+    def called_for(self, callee: Value, w: World, site: Site) -> Value:
+        """What is called: what was taken for a tensor, or was moved to a device, is a module then."""
+        moved = w.bound.get((MOVED, callee.key)) if isinstance(callee, Unknown) else callee
+        if not isinstance(moved, Ref):
+            return callee
+        before, tensor = self._taken.get(moved.id), w.get(moved, Tensor)
+        told = tensor is not None and tensor.requires_grad is False and not tensor.structured  # no tensor is called
+        if before is None or not (told or looks_like_module(before)):
+            return callee
+        self.recognised(moved, w, site)
+        return w.resolve(callee)
+
+    def children(self, obj: Instance, w: World) -> Iterator[Ref]:
+        """The modules registered directly on a module."""
+        for value in obj.attrs.values():
+            value = w.resolve(value)
+            for one in each_of(value):
+                one = w.resolve(one)
+                child = w.get(one, Instance)
+                if isinstance(one, Ref) and child is not None and child.kind in MODULES:
+                    yield one
+
+    def walk(self, ref: Ref, w: World) -> Iterator[Ref]:
+        """A module and all modules below it, each once."""
+        seen = {ref.id}
+        queue = [ref]
+        while queue:
+            here = queue.pop(0)
+            yield here
+            obj = w.find(here.id)
+            if isinstance(obj, Instance):
+                for child in self.children(obj, w):
+                    if child.id not in seen:
+                        seen.add(child.id)
+                        queue.append(child)
+
+    def groups(self, ref: Ref, w: World) -> frozenset[int]:
+        """The parameter groups of a module and of all modules below it."""
+        found: set[int] = set()
+        for here in self.walk(ref, w):
+            obj = w.find(here.id)
+            if isinstance(obj, Instance):
+                found |= obj.groups
+                holds_modules = obj.layer is not None and obj.layer.container
+                for value in obj.attrs.values():
+                    value = w.resolve(value)
+                    tensor = w.get(value, Tensor)
+                    if tensor is not None and tensor.is_parameter:
+                        found |= tensor.groups
+                    elif isinstance(value, Unknown) and holds_modules:
+                        found |= value.deps  # a layer taken out of an unknown module
+        return frozenset(found)
+
+    def groups_in(self, value: Value, w: World, depth: int = 4) -> frozenset[int]:
+        """The parameter groups in what an optimizer is given: parameters, lists of them, dicts with "params"."""
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(obj, Tensor):
+            return obj.groups or obj.deps
+        if isinstance(obj, Instance):
+            if obj.kind in MODULES and isinstance(value, Ref):
+                return self.groups(value, w)
+            return obj.groups
+        if isinstance(obj, (Sequence, Mapping)) and depth:
+            parts = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
+            parts += [obj.tail] if obj.tail is not None else []
+            return frozenset().union(*(self.groups_in(part, w, depth - 1) for part in parts))
+        if isinstance(value, Choice) and depth:
+            return frozenset().union(*(self.groups_in(one, w, depth - 1) for one in value.alternatives))
+        if isinstance(value, Unknown):
+            if value.deps:
+                return value.deps
+            key = ("parameters", value.key)
+            if key not in w.bound:
+                w.bound[key] = w.new(
+                    Instance(kind="parameters", device=None, groups=frozenset([w.new(Group(None, opaque=True)).id]))
+                )
+            return self.groups_in(w.bound[key], w)
+        return frozenset()
+
+    def parted(self, layer: Value, usual: str, halves: tuple[str, ...], args: Arguments, w: World) -> None:
+        """A parameter of a layer, the usual one if no other is named, is computed from others from now on."""
+        obj, name = w.get(layer, Instance), w.resolve(args.get(1, "name") or Const(usual))
+        if not isinstance(layer, Ref) or obj is None or obj.layer is None or not obj.groups or name != Const(usual):
+            return
+        for half in halves:
+            parameter = self._tensors.parameter(obj.groups, w, obj.made_at, obj.device)
+            w.write(layer.id).attrs[half] = parameter
+
+    def spelled(self, w: World, ctx: Context) -> str:
+        """How the method that is being executed spells its own module: ``self``; empty where there is none."""
+        function = ctx.function
+        if function is None or function.unit.class_unit is None or function.kind:
+            return ""
+        params = function.unit.node.params
+        first = next(iter((*params.posonly_params, *params.params)), None)
+        frame = w.get(Ref(ctx.frame), Frame)
+        if first is None or frame is None:
+            return ""
+        value = frame.vars.get(first.name.value)
+        obj = w.get(w.resolve(value), Instance) if value is not None else None
+        return first.name.value if obj is not None and obj.kind in MODULES else ""

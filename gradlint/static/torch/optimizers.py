@@ -1,0 +1,320 @@
+"""Optimizers, schedulers, scalers and what steps them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
+from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.values import (
+    NONE,
+    Bound,
+    Const,
+    Function,
+    Group,
+    Hook,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.grouping import Grouping
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.tensors import Tensors
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.state.ledger import Ledger
+
+
+_STEPS = frozenset(["step", "first_step"])
+"""Methods of an optimizer that apply gradients: sharpness-aware minimisation climbs by them, and then descends."""
+
+
+class Optimizers:
+    """Clears gradients and applies them."""
+
+    _ledgers: Ledgers
+    _witness: Witness
+    _definitions: Definitions
+    _calls: Calls
+    _tensors: Tensors
+    _modules: Modules
+    _ownership: Ownership
+    _grouping: Grouping
+    _stepping: Stepping
+    _construction: Construction
+    _escapes: Escapes
+    _passes: Passes
+
+    def __init__(self) -> None:
+        self._keys: Ledger[int, Hashable] = self._ledgers.open()  #: those of the unknown values taken for optimizers
+        self._own: list[tuple[Ref, Context, Site]] = []  #: the methods of the project that are being executed as steps
+
+    def clear(
+        self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site, owner: str = "zero_grad"
+    ) -> None:
+        """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
+        others = self._grouping.others(groups, opaque, w)
+        self._stepping.before_clearing(groups, others, w, ctx, site)
+        self._witness.cleared(groups, owner, w, ctx, site)
+        if others:
+            self._witness.cleared(others, owner, w, ctx, site, certain=False)
+        if self._holds_more(groups, w):  # these are not to be applied, and the others are
+            self._stepping.refilled(groups, w, ctx, site)
+
+    def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
+        """``Optimizer.__init__(params, …)`` ran."""
+        given = args.get(0, "params") or (Unknown(("params", fresh()), "params") if args.open else NONE)
+        self._grouping.divided(given, w, ("initialized", optimizer.id))
+        obj: Instance = w.write(optimizer.id)
+        obj.groups, obj.args = obj.groups | self._modules.groups_in(given, w), (given,)
+
+    def optimizer(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """Call a method of an optimizer."""
+        if name == "zero_grad":
+            # An opaque optimizer clears its own parameters; only the model behind it is not known.
+            others = self._may_be(receiver, w)
+            self._stepping.before_clearing(obj.groups, others, w, ctx, site)
+            self._witness.cleared(obj.groups, "zero_grad", w, ctx, site)
+            if others:
+                self._witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
+            return NONE
+        if name == "step":
+            self._first_step(receiver, obj, w, ctx, site)
+            closure = args.get(0, "closure")
+            if closure is None or closure == NONE:
+                self._apply(receiver, obj, w, ctx, site)
+                return NONE
+            return self._closed(receiver, obj, closure, w, ctx, site)
+        if name == "register_step_post_hook":
+            hook = Hook(w.resolve(args.get(0, "hook") or NONE), inside=False)
+            w.write(receiver.id).hooks = (*(other for other in obj.hooks if other != hook), hook)
+            return Unknown(("hook", fresh()))
+        if name == "add_param_group":
+            groups = self._modules.groups_in(args.get(0, "param_group") or NONE, w)
+            w.write(receiver.id).groups |= groups
+            self._construction.handed_over(groups, w)
+            return NONE
+        if obj.cls is not None or name in ("first_step", "second_step"):
+            return self._escapes.call(receiver, args, w, ctx, site)
+        return Unknown(("optimizer method", fresh()))
+
+    def _holds_more(self, groups: frozenset[int], w: World) -> bool:
+        """Whether an optimizer holds these parameters and others that a backward pass has reached."""
+        held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+        others = (w.find(key) for every in held if groups < every for key in every - groups)
+        return any(isinstance(group, Group) and group.prepared is True for group in others)
+
+    def own_step(self, method: Bound, w: World, ctx: Context, site: Site) -> AbstractContextManager[None]:
+        """While a method is executed: whether it is the ``step`` of an optimizer that the project writes itself."""
+        obj = w.get(method.receiver, Instance) if method.name in _STEPS else None
+        if obj is None or obj.kind != "optimizer" or not isinstance(method.receiver, Ref):
+            return nullcontext()
+        return self._within_step(method.receiver, ctx, site)
+
+    @contextmanager
+    def _within_step(self, optimizer: Ref, ctx: Context, site: Site) -> Iterator[None]:
+        self._own.append((optimizer, ctx, site))
+        try:
+            yield
+        finally:
+            self._own.pop()
+
+    def applied(self, groups: frozenset[int], w: World, ctx: Context) -> None:
+        """Parameters were changed by their gradients: where their optimizer does so as it steps, it has applied them.
+
+        What it calls for that may also be called by others, to perturb them.
+        """
+        optimizer, caller, site = self._own[-1] if self._own else (None, None, None)
+        obj = w.get(optimizer, Instance) if optimizer is not None else None
+        if obj is None or caller is None or site is None:
+            return
+        method: Context | None = ctx
+        while method is not None and method.receiver != optimizer:
+            method = method.parent
+        function = method.function if method is not None else None
+        own = groups & obj.groups
+        if own and function is not None and (function.unit.name in _STEPS or function.unit.name.startswith("_")):
+            self._witness.step(own, obj.name, w, caller, site, whole=False)
+
+    def _closed(self, optimizer: Value, obj: Instance, closure: Value, w: World, ctx: Context, site: Site) -> Value:
+        """``step(closure)``: LBFGS calls it any number of times, as a loop does, and makes an update after each."""
+        several = obj.name.endswith("LBFGS")
+        result: Value = NONE
+        for number in range(2 if several else 1):
+            here = ctx.at(site, number, peeled=several)
+            if several:
+                here = here.iterating((site, ctx.key))
+            result = joined(self._calls.call(closure, Arguments(), w, here, site), w)
+            self._apply(optimizer, obj, w, here, site)
+        return result
+
+    def _apply(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        self._ownership.stepping(obj, w, ctx, site)
+        self._stepping.before_step(obj.groups, w, ctx, site)
+        self._witness.step(obj.groups, obj.name, w, ctx, site)
+        self._tensors.outdate(obj.groups, w, site)
+        for hook in obj.hooks:
+            given = Arguments([optimizer, Unknown(("args", fresh())), Unknown(("kwargs", fresh()))])
+            joined(self._calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)
+
+    def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
+        if not isinstance(optimizer, Ref) or obj.stepped is None:
+            return
+        scheduled_at = None if obj.stepped else obj.scheduled_at  # where it has stepped before, none was too early
+        self._witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx)
+        w.write(optimizer.id).stepped = True
+
+    def scheduled(self, given: Value, w: World, site: Site) -> None:
+        """A learning-rate scheduler is built: to the first one of an optimizer, only steps from now on count."""
+        optimizer = self._known(given, w, site)
+        target = w.get(optimizer, Instance)
+        held = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "scheduler")
+        if target is None or target.kind != "optimizer" or not isinstance(optimizer, Ref):
+            return
+        if all(optimizer not in map(w.resolve, obj.args) for obj in held):
+            w.write(optimizer.id).stepped = False
+
+    def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, site: Site) -> None:
+        """Call a method of a learning-rate scheduler."""
+        optimizer = w.resolve(obj.args[0]) if obj.args else NONE
+        target = w.get(optimizer, Instance)
+        if name != "step" or args.positional or obj.name.endswith("ReduceLROnPlateau"):
+            return
+        if isinstance(optimizer, Ref) and target is not None and target.stepped is False:
+            w.write(optimizer.id).scheduled_at = site
+
+    def stepped(self, optimizer: Value, w: World, ctx: Context, site: Site) -> None:
+        """A step of an optimizer that someone else makes."""
+        optimizer = self._known(optimizer, w, site)
+        obj = w.get(optimizer, Instance)
+        if obj is not None and obj.kind == "optimizer":
+            if obj.opaque:
+                self._passes.reached_before(obj.groups, w, ctx)
+            self._first_step(optimizer, obj, w, ctx, site)
+            self._apply(optimizer, obj, w, ctx, site)
+
+    def groups_of(self, optimizer: Value, w: World, site: Site) -> frozenset[int]:
+        """The parameter groups of an optimizer; an unknown value in its place is one."""
+        obj = w.get(self._known(optimizer, w, site), Instance)
+        return obj.groups if obj is not None and obj.kind == "optimizer" else frozenset()
+
+    def _known(self, optimizer: Value, w: World, site: Site) -> Value:
+        optimizer = w.resolve(optimizer)
+        return self.opaque_optimizer(optimizer, w, site) if isinstance(optimizer, Unknown) else optimizer
+
+    def accelerate(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a method of Accelerate's or Fabric's object."""
+        if name in ("prepare", "setup"):
+            if len(args.positional) == 1:
+                return args.positional[0]
+            return w.new(Sequence(list(args.positional), [None] * len(args.positional), None, None, False))
+        if name in (
+            "prepare_model",
+            "prepare_optimizer",
+            "prepare_data_loader",
+            "setup_module",
+            "setup_optimizers",
+            "unwrap_model",
+            "setup_dataloaders",
+        ):
+            return args.get(0) or NONE
+        if name == "backward":
+            loss = args.get(0, "loss") or Unknown(("loss", fresh()))
+            self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
+            return NONE
+        if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
+            return w.resolve(args.get(0) or NONE)
+        return Unknown(("accelerate", fresh()))
+
+    def opaque_optimizer(self, value: Unknown, w: World, site: Site) -> Ref:
+        """An optimizer of which only the name is known, with a parameter group of its own."""
+        place = ("optimizer", value.key)
+        groups = value.deps or frozenset([w.new(Group(None, opaque=True, made_at=site), (place, "group")).id])
+        ref = w.new(
+            Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True, stepped=None), place
+        )
+        w.bound[value.key] = ref
+        self._keys[ref.id] = value.key
+        return ref
+
+    def is_given(self, optimizer: int) -> bool:
+        """Whether an optimizer is an argument of a function that is followed as if nobody called it."""
+        key = self._keys.get(optimizer)
+        return isinstance(key, tuple) and key[0] == "param"
+
+    def held_by(self, value: Unknown, w: World) -> frozenset[int]:
+        """The parameters of the optimizers that were taken from an unknown value."""
+        found = [key for key, taken in self._keys.items() if value.key in dict(_ways_to(taken))] if self._keys else []
+        return self._groups(found, w)
+
+    def _may_be(self, optimizer: Ref, w: World) -> frozenset[int]:
+        """The parameters of others that may be the same optimizer: one of several, it is not known which."""
+        ways = dict(_ways_to(self._keys.get(optimizer.id)))
+        if len(ways) < 2:
+            return frozenset()
+        found = []
+        for key, taken in self._keys.items():
+            others = dict(_ways_to(taken)) if key != optimizer.id else {}
+            if any(others[holder] or ways[holder] for holder in ways.keys() & others.keys()):
+                found.append(key)
+        return self._groups(found, w)
+
+    def _groups(self, optimizers: list[int], w: World) -> frozenset[int]:
+        found = [w.get(Ref(key), Instance) for key in optimizers]
+        return frozenset[int]().union(*(obj.groups for obj in found if obj is not None))
+
+    def configured(self, receiver: Ref, obj: Instance, w: World, ctx: Context, site: Site) -> Value:
+        """``self.optimizers()`` of a Lightning module: what ``configure_optimizers`` returns."""
+        method = self._definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
+        if not isinstance(method, Function):
+            return Unknown(("optimizers", fresh()), "optimizers")
+        value = joined(self._calls.function(method, Arguments(), w, ctx, site, receiver), w)
+        found = self._optimizers_in(value, w)
+        if len(found) == 1:
+            return found[0]
+        return w.new(Sequence(found, [None] * len(found))) if found else Unknown(("optimizers", fresh()), "optimizers")
+
+    def _optimizers_in(self, value: Value, w: World) -> list[Value]:
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance):
+            return [value] if obj.kind == "optimizer" else []
+        if isinstance(obj, Sequence):
+            return [o for item in obj.items for o in self._optimizers_in(item, w)]
+        if isinstance(obj, Mapping):
+            return [
+                o for key in (Const("optimizer"),) if key in obj.items for o in self._optimizers_in(obj.items[key], w)
+            ]
+        return []
+
+
+def _ways_to(key: Hashable) -> Iterator[tuple[Hashable, bool]]:
+    """An unknown value and what it was taken from, by their keys; and whether it may be any of what that holds."""
+    may_be_any = False
+    yield key, may_be_any
+    while isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "element", "item"):
+        chosen = key[0] == "item" and isinstance(key[2], tuple) and key[2][:1] == ("const",)
+        may_be_any = may_be_any or not (chosen or key[0] == "attribute")
+        key = key[2] if key[0] == "element" else key[1]
+        yield key, may_be_any

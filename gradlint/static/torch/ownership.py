@@ -1,0 +1,106 @@
+"""Which optimizer owns which parameters, and which came too late to be owned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import known, unknown
+from gradlint.static.python.late import LateAttributes
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import reachable
+from gradlint.static.state.liveness import Liveness
+from gradlint.static.state.values import Choice, Frame, Group, Instance, Ref, Tensor, Value
+from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.modules import Modules
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.static.state.context import Context
+
+
+class Ownership:
+    """Remembers parameters that took the place of others, or joined them, and compares them with the optimizers'."""
+
+    _liveness: Liveness
+    _witness: Witness
+    _late: LateAttributes
+    _modules: Modules
+
+    def placed(self, owner: Ref, value: Value, w: World, site: Site) -> None:
+        """A module or parameter is about to become an attribute of a module."""
+        if self._late.running:  # when that happens is not known
+            return
+        added = self._modules.groups_in(value, w) if isinstance(value, Ref) else frozenset()
+        tensor = w.get(value, Tensor)
+        if tensor is not None:  # what is no parameter, or was computed from some, brings none
+            added &= tensor.groups if tensor.is_parameter is not False else frozenset()
+        if added:
+            self._beside(added - self._modules.groups(owner, w), self._modules.groups(owner, w), False, w, site)
+
+    def copied(self, original: Value, copy: Value, w: World, site: Site) -> None:
+        """A module was copied, with its parameters."""
+        if w.get(original, Instance) is not None:
+            groups = self._modules.groups_in
+            self._beside(groups(copy, w), groups(original, w), True, w, site)
+
+    def _beside(self, added: frozenset[int], others: frozenset[int], copied: bool, w: World, site: Site) -> None:
+        for key in added:
+            group: Group = w.write(key)
+            group.beside, group.placed_at, group.placed, group.copied = others, site, fresh(), copied
+
+    def stepping(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        """An optimizer that was built here is about to step."""
+        if obj.opaque or obj.made_at is None or not self._witness.listened(events.OptimizerChecked):
+            return
+        own = [group for key in sorted(obj.groups) if isinstance(group := w.find(key), Group)]
+        if not own or w.unfollowed:
+            return
+        frozen = all(group.requires_grad is False and group.fed <= group.cleared for group in own)
+        late = None if any(group.opaque and group.prepared is None for group in own) else self._came_late(obj, own, w)
+        event = events.OptimizerChecked(
+            site=obj.made_at,
+            optimizer=obj.name.rpartition(".")[2],
+            frozen=known(True) if frozen else unknown(),
+            misses_at=late.placed_at if late is not None else None,
+            stepped_at=site,
+        )
+        self._witness.send(event, w, ctx)
+
+    def held(self, w: World) -> frozenset[int]:
+        """The parameter groups that optimizers hold."""
+        everything = {**w.shared, **w.heap}.values()
+        return frozenset[int]().union(
+            *(o.groups for o in everything if isinstance(o, Instance) and o.kind == "optimizer")
+        )
+
+    def may_step(self, w: World, ctx: Context) -> frozenset[int]:
+        """The parameter groups that optimizers hold which anything may still ask to step."""
+        if not self.held(w):
+            return frozenset()
+        everything, ahead = {**w.shared, **w.heap}, self._liveness.ahead(ctx)
+        roots: list[Value] = []
+        for key, obj in everything.items():
+            if isinstance(obj, Frame):
+                live = ahead.get(key, obj.vars.keys())
+                roots += [value for name, value in obj.vars.items() if name in live]
+        roots += [each for value in roots if isinstance(value, Choice) for each in value.alternatives]
+        within = reachable(roots, w)
+        optimizers = [(k, o) for k, o in everything.items() if isinstance(o, Instance) and o.kind == "optimizer"]
+        # One that was handed to code that is not followed may be kept there.
+        return frozenset[int]().union(*(o.groups for k, o in optimizers if k in within or o.stepped is None))
+
+    def _came_late(self, obj: Instance, own: list[Group], w: World) -> Group | None:
+        """Parameters that a backward pass has reached, that no optimizer owns, and that came too late for this one."""
+        everything, owned = {**w.shared, **w.heap}, self.held(w)
+        reached = any(group.prepared is not False for group in own)
+        for key, group in everything.items():
+            if not isinstance(group, Group) or key in owned or not group.prepared or not group.requires_grad:
+                continue
+            # A copy may be a network of its own; it is trained in vain where the original is not trained at all.
+            if group.placed > obj.born and group.beside & obj.groups and not (group.copied and reached):
+                return group
+        return None
+
+
+__all__ = ["Ownership"]

@@ -1,0 +1,264 @@
+"""Backward passes: what they reach, and what they free."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Literal
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.static.python.budget import Budget
+from gradlint.static.python.choices import Choices
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.values import (
+    NONE,
+    WALKED,
+    Const,
+    Group,
+    Instance,
+    Object,
+    Ref,
+    Segment,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.tensors import Tensors
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+
+class Passes:
+    """Follows backward passes."""
+
+    _budget: Budget
+    _witness: Witness
+    _choices: Choices
+    _tensors: Tensors
+    _ownership: Ownership
+    _graphs: Graphs
+    _proofs: Proofs
+    _evaluation: Evaluation
+    _keeping: Keeping
+    _memory: Memory
+    _stepping: Stepping
+    _escapes: Escapes
+
+    def jointly(self, roots: Iterable[Value], args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """One backward pass from several roots: what their graphs share is walked once, and freed at its end."""
+        roots = [self._walked(w.resolve(root), w) for root in roots]
+        for root in roots:
+            self.backward(root, args, w, ctx, site, frees=False)
+        retain, _ = _retains(args, w)
+        for root in roots:
+            tensor = w.get(root, Tensor)
+            if tensor is not None:
+                self.free(tensor, retain, w, site)
+
+    def backward(
+        self,
+        root: Value,
+        args: Arguments,
+        w: World,
+        ctx: Context,
+        site: Site,
+        certain: bool = True,
+        *,
+        frees: bool = True,
+    ) -> None:
+        """A backward pass from ``root``: gradients are added, graphs are freed, if not together with others."""
+        self._budget.order_matters()
+        self._evaluation.passes += 1
+        root = self._choices.used(w.resolve(root), w)
+        w.raised = w.raised or root == NONE
+        root = self._walked(root, w)
+        tensor = w.get(root, Tensor)
+        if tensor is None or not isinstance(root, Ref):
+            return
+        given = known(bool(args.positional) or "gradient" in args.keywords)
+        asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
+        self._witness.send(asked, w, ctx)
+        self._proofs.differentiated(root, w, ctx, site)
+        self._keeping.walks(root, w)
+        retain, create = _retains(args, w)
+        view = self._tensors.view_of(root, w)
+        touches = self._reached(w.find(root.id), w, certain)
+        if not touches or tensor.cut is not None or tensor.asked_at is not None:
+            # It was meant for parameters that it is not seen to reach.
+            meant = [key for key, obj in w.heap.items() if isinstance(obj, Group)]
+            self._escapes.doubt(meant, [], w)
+            touches = {**dict.fromkeys(meant, None), **touches}
+        _mark(touches, w)
+        self._perhaps_fed(touches, w, ctx, site)
+        self._stepping.settle(w, ctx, site)
+        self._stepping.accumulated(touches, w, ctx, site)
+        before = w.bound.get((WALKED, site))
+        w.bound[WALKED, site] = Const(True)
+        self._witness.send(
+            events.Backward(
+                site=site,
+                root=view,
+                touches=touches,
+                retain_graph=_fact(retain),
+                create_graph=_fact(create),
+                gradient_given=given,
+            ),
+            w,
+            ctx,
+            alternative=before,  # a path that comes here for the first time tells nothing of those that come again
+        )
+        if tensor.open and certain:
+            w.bound[WALKED, "open"] = Const(site)
+        self._memory.walked(tensor, w, ctx, site)
+        self._stepping.fed(touches, tensor.scaled, w, ctx, site)
+        self._evaluation.trained(root, w)
+        if retain and not create and "retain_graph" in args.keywords:
+            self._keeping.retained(root, w, ctx, site)
+        if frees:
+            self.free(tensor, retain, w, site)
+        if tensor.size is None and given.is_false:
+            w.write(root.id).size = "one"  # or it has raised
+        if w.grad is None and tensor.requires_grad is None and tensor.segments:
+            w.grad = True  # so it has when the graph was not recorded
+
+    def by_framework(self, root: Value, w: World, ctx: Context, site: Site) -> None:
+        """A framework makes a backward pass from what a method has returned to it: where it does is not to be told."""
+        root = self._walked(w.resolve(root), w)
+        self._proofs.differentiated(root, w, ctx, site)
+        tensor = w.get(root, Tensor)
+        if tensor is not None:
+            self._keeping.walks(root, w)
+            self.free(tensor, False, w, site)
+
+    def _walked(self, root: Value, w: World) -> Value:
+        """What a backward pass starts from: a tensor, whatever else was known of it."""
+        self._graphs.walked(root, w)
+        return self._tensors.from_unknown(root, w, open=True) if isinstance(root, Unknown) else root
+
+    def reached_before(self, groups: Iterable[int], w: World, ctx: Context) -> None:
+        """Groups come to light as they are stepped: the last backward pass of an unknown loss had reached them."""
+        walk = w.bound.get((WALKED, "open"))
+        new = [key for key in groups if isinstance(group := w.find(key), Group) and not group.touched]
+        if isinstance(walk, Const) and new:
+            event = events.Backward(site=walk.value, root=events.Tensor(), touches=dict.fromkeys(new, True))
+            self._witness.advance(event, w, ctx)
+
+    def free(
+        self, tensor: Tensor, retain: bool | None, w: World, site: Site, inputs: Iterable[Tensor] | None = None
+    ) -> None:
+        """Free the graph of a tensor, unless it is retained.
+
+        Args:
+            tensor: what the pass begins at.
+            retain: whether the graph is kept; None if that is not known.
+            w: the world.
+            site: where the pass is asked for.
+            inputs: the tensors at which the pass ends (``torch.autograd.grad``): it executes, and frees, what lies
+                between. None if it goes to all leaves.
+        """
+        segments = tensor.segments | tensor.reaches
+        for key in segments:
+            segment = w.find(key)
+            if not isinstance(segment, Segment):
+                continue
+            executed = True if inputs is None else self._lies_between(key, segment, max(segments), inputs, w)
+            if executed is False:
+                continue
+            if not segment.freed and not retain:
+                new = w.write(key)
+                new.freed = True if retain is False and executed else None
+                new.freed_at = site
+            elif segment.freed and retain is not False:
+                w.write(key).freed = None  # that was told, and whatever mends it may retain the graph for others too
+
+    def _lies_between(self, key: int, segment: Segment, last: int, inputs: Iterable[Tensor], w: World) -> bool | None:
+        """Whether a segment lies on a way from the ``last`` one to one of the inputs; None if that is not known."""
+        result = w.find(segment.result) if segment.result is not None else None
+        if key == last:
+            return True
+        if not isinstance(result, Tensor):
+            return None
+        answer: bool | None = None if result.open else False
+        for tensor in inputs:
+            if tensor.groups and not tensor.groups.isdisjoint(result.deps):
+                return True
+            if tensor.groups or key in tensor.segments or not tensor.deps <= result.deps:
+                continue
+            if tensor.segments and tensor.segments <= result.segments:
+                return True
+            if not tensor.segments:
+                answer = None
+        return answer
+
+    def _reached(self, tensor: Object | None, w: World, certain: bool) -> dict[Hashable, Literal[True] | None]:
+        """The parameter groups a backward pass adds to: known ones, and presumably those of opaque optimizers."""
+        assert isinstance(tensor, Tensor)
+        touches: dict[Hashable, Literal[True] | None] = {}
+        for key in sorted(tensor.deps):
+            group = w.find(key)
+            if isinstance(group, Group) and group.requires_grad is not False:
+                touches[key] = True if certain else None
+        if tensor.open:
+            # Where it is known to reach what an optimizer steps, it need not reach what none does.
+            held = self._ownership.held(w)
+            trained = not held.isdisjoint(touches)
+            for key in sorted(w.heap):
+                group = w.find(key)
+                if not isinstance(group, Group) or key in touches or group.requires_grad is False:
+                    continue
+                if group.opaque or group.touched:
+                    presumed = certain and group.opaque and (not trained or key in held)
+                    touches[key] = True if presumed else None
+        elif any(isinstance(group, Group) and group.opaque for group in map(w.find, tensor.deps)):
+            optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+            for optimizer in optimizers:
+                if optimizer.opaque:  # it may hold what the model holds; the only one does
+                    only = certain and len(optimizers) == 1
+                    touches.update(dict.fromkeys(optimizer.groups - touches.keys(), True if only else None))
+        return touches
+
+    def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
+        """A backward pass may have added to what optimizers were given of which nothing is known, whatever it is."""
+        instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]
+        stepped = set[int]().union(*(obj.groups for obj in instances if obj.kind == "optimizer" and not obj.opaque))
+        unknown = {key for key in stepped - touches.keys() if isinstance(g := w.find(key), Group) and g.opaque}
+        if unknown:
+            unknown.difference_update(*(obj.groups for obj in instances if obj.kind == "module"))
+        if unknown:
+            self._escapes.doubt(unknown, [], w)
+            self._stepping.refilled(unknown, w, ctx, site)
+
+
+def _retains(args: Arguments, w: World) -> tuple[bool | None, bool | None]:
+    """Whether a backward pass is asked to retain the graph, and to create one of the gradients."""
+    asked = args.keywords.get("retain_graph", args.keywords.get("retain_variables"))
+    create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
+    return create if asked is None else _flag(w.resolve(asked), w), create
+
+
+def _mark(touches: dict[Hashable, Literal[True] | None], w: World) -> None:
+    """The gradients of these groups are added to."""
+    for key, reached in touches.items():
+        if isinstance(key, int) and isinstance(w.find(key), Group):
+            group: Group = w.write(key)
+            group.prepared, group.touched = True if reached or group.prepared else None, True
+            group.fed = fresh() if reached else group.fed
+
+
+def _flag(value: Value, w: World) -> bool | None:
+    return bool(value.value) if isinstance(value, Const) else None
+
+
+def _fact(value: bool | None) -> Fact[bool]:
+    return unknown() if value is None else known(value)

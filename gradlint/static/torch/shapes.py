@@ -1,0 +1,247 @@
+"""Shapes: how many elements a tensor has, where the source says so."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from gradlint.static.knowledge.ops import Op
+from gradlint.static.knowledge.torch_notation import names
+from gradlint.static.knowledge.torch_table import SAME_SHAPE
+from gradlint.static.state.context import Arguments
+from gradlint.static.state.values import NONE, Const, Instance, Ref, Sequence, Tensor, Value
+from gradlint.static.state.world import World
+
+if TYPE_CHECKING:
+    from gradlint.static.python.domain import Index
+
+Shape = tuple[int | None, ...]
+
+_BY_SIZES = frozenset(["zeros", "ones", "rand", "randn", "empty"])
+_NOT_BY_DIM = frozenset(["norm", "quantile", "nanquantile"])
+"""Reductions whose second argument is not a dimension."""
+_VIEWS = frozenset(["view", "reshape"])
+_PRODUCTS = frozenset(["matmul", "mm", "mv"])
+_WIDE = names("torch.nn", "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding")
+"""Layers whose second argument is the length of one dimension of what they return."""
+_LINEAR = "torch.nn.Linear"
+
+
+class Shapes:
+    """Follows shapes from where tensors are created through what keeps or reduces them."""
+
+    def width(self, name: str, args: Arguments, w: World) -> int | None:
+        """The length of the last or second dimension of what a new layer will return."""
+        given = args.get(1, "out_features") if name in _WIDE else None
+        value = w.resolve(given) if given is not None else NONE
+        return value.value if isinstance(value, Const) and isinstance(value.value, int) else None
+
+    def depth(self, name: str, args: Arguments, w: World) -> int | None:
+        """The length of the other dimension of the weight of a new layer, where it has two."""
+        given = args.get(0, "in_features") if name == _LINEAR else None
+        value = w.resolve(given) if given is not None else NONE
+        return value.value if isinstance(value, Const) and isinstance(value.value, int) else None
+
+    def of_parameter(self, name: str, parameter: Ref, width: Value | None, depth: Value | None, w: World) -> None:
+        """A parameter of a layer that is linear, of which the lengths are known."""
+        if isinstance(width, Const) and isinstance(depth, Const) and name in ("weight", "bias"):
+            self._learn(parameter, (width.value, depth.value) if name == "weight" else (width.value,), w)
+
+    def applied(self, name: str, op: Op, args: Arguments, result: Value, w: World) -> None:
+        """A function or method called ``name`` (its last part) gave ``result``."""
+        tensor = w.get(result, Tensor)
+        pair = w.get(result, Sequence)
+        if pair is not None and pair.fields == ("values", "indices"):
+            for item in pair.items:
+                self.applied(name, op, args, item, w)
+            return
+        if tensor is None or not isinstance(result, Ref):
+            return
+        self._learn(result, self._of(name, op, args, tensor, w), w)
+        if name == "stack" and tensor.size is None and len(self._items(args, w)) > 1:
+            w.write(result.id).size = "many"
+        if name == "topk" and tensor.size != "many" and self._asks_for_several(args, w):
+            w.write(result.id).size = "many"
+
+    def passed(self, layer: Instance, op: Op, args: Arguments, result: Value, w: World) -> None:
+        """A layer gave ``result``: what is linear changes the length of the last dimension."""
+        given = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
+        width = layer.attrs.get("<width>")
+        if given is None or not given.shape or not isinstance(result, Ref):
+            return
+        if op.size == "keeps":
+            self._learn(result, given.shape, w)
+        elif layer.name == _LINEAR and isinstance(width, Const):
+            self._learn(result, (*given.shape[:-1], width.value), w)
+
+    def taken(self, owner: Tensor, index: Index, result: Value, w: World) -> None:
+        """``owner[index]`` gave ``result``: with a number one dimension less, with a slice a part of the first."""
+        if not isinstance(result, Ref):
+            return
+        if self._takes_several(owner, index, w):
+            w.write(result.id).size = "many"
+        if not owner.shape:
+            return
+        length, *rest = owner.shape
+        if isinstance(index, slice):
+            self._learn(result, (None if length is None else len(range(length)[index]), *rest), w)
+        elif isinstance(index, Const) and type(index.value) is int:
+            self._learn(result, tuple(rest), w)
+
+    def _takes_several(self, owner: Tensor, index: Index, w: World) -> bool:
+        """Whether an index is sure to take more than one element: several places, or more than one of the first."""
+        if isinstance(index, slice):
+            return owner.size == "many" and _spans_two(index)
+        if index is None:
+            return False
+        places, listed = w.get(index, Tensor), w.get(index, Sequence)
+        if places is not None:
+            return places.places and places.size == "many"
+        return (
+            listed is not None
+            and listed.mutable
+            and len(listed.items) > 1
+            and all(isinstance(item, Const) and type(item.value) is int for item in listed.items)
+        )
+
+    def _learn(self, result: Ref, shape: Shape | None, w: World) -> None:
+        if shape is None:
+            return
+        new: Tensor = w.write(result.id)
+        new.shape = shape
+        if None not in shape:
+            new.size = "one" if prod(shape) == 1 else "many"  # type: ignore[arg-type]
+
+    def _of(self, name: str, op: Op, args: Arguments, tensor: Tensor, w: World) -> Shape | None:
+        first = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
+        if op.grad == "argument":
+            return self._created(name, args, first, w)
+        if name in _PRODUCTS:
+            return self._product(first, args, w)
+        if name == "stack":
+            return self._stacked(args, w)
+        if name in _VIEWS:
+            return self._viewed(first, args, w)
+        if op.size == "reduces" and (name not in _NOT_BY_DIM or "dim" in args.keywords):
+            return self._reduced(args, first, tensor, w)
+        alike = op.size == "keeps" and (op.copies or name in SAME_SHAPE)
+        if alike and first is not None and op.result == "tensor":
+            return first.shape
+        return None
+
+    def _created(self, name: str, args: Arguments, like: Tensor | None, w: World) -> Shape | None:
+        if name.endswith("_like"):
+            return like.shape if like is not None else None
+        values = [w.resolve(value) for value in args.positional]
+        if name in _BY_SIZES:
+            return self._sizes(values or [w.resolve(args.keywords.get("size", NONE))], w)
+        if name == "full" and values:
+            return self._sizes(values[:1], w)
+        if name == "randint":
+            sizes = args.get(2, "size") if len(values) > 1 else None
+            return self._sizes([w.resolve(sizes)], w) if sizes is not None else None
+        if name in ("arange", "randperm") and len(values) == 1:
+            return self._sizes(values, w)
+        if name in ("linspace", "logspace"):
+            steps = args.get(2, "steps")
+            return self._sizes([w.resolve(steps)], w) if steps is not None else None
+        if name == "tensor" and values:
+            return self._nested(values[0], w)
+        return None
+
+    def _sizes(self, values: list[Value], w: World) -> Shape | None:
+        sequence = w.get(values[0], Sequence) if len(values) == 1 else None
+        if sequence is not None:
+            if sequence.tail is not None:
+                return None
+            values = [w.resolve(value) for value in sequence.items]
+        sizes = tuple(v.value if isinstance(v, Const) and isinstance(v.value, int) else None for v in values)
+        return sizes if any(size is not None for size in sizes) or sequence is not None else None
+
+    def _nested(self, value: Value, w: World) -> Shape | None:
+        if isinstance(value, Const):
+            return ()
+        sequence = w.get(value, Sequence)
+        if sequence is None or sequence.tail is not None or not sequence.items:
+            return None
+        inner = self._nested(w.resolve(sequence.items[0]), w)
+        return (len(sequence.items), *inner) if inner is not None else None
+
+    def _viewed(self, first: Tensor | None, args: Arguments, w: World) -> Shape | None:
+        """The shape that is asked for, with the length that is left open if it follows from the others."""
+        given = [w.resolve(value) for value in args.positional[1:]]
+        asked = self._sizes(given, w) if given else None
+        if asked is None:
+            return None
+        sizes = tuple(None if size is not None and size < 0 else size for size in asked)
+        known = [size for size in sizes if size is not None]
+        if first is None or not first.shape or None in first.shape or len(known) < len(sizes) - 1 or 0 in known:
+            return sizes
+        rest = prod(first.shape) // prod(known)  # type: ignore[arg-type]
+        return tuple(rest if size is None else size for size in sizes)
+
+    def _asks_for_several(self, args: Arguments, w: World) -> bool:
+        """Whether ``topk`` is asked for two or more: it raises where there are fewer."""
+        k = w.resolve(args.get(1, "k") or NONE)
+        return isinstance(k, Const) and type(k.value) is int and k.value > 1
+
+    def _product(self, left: Tensor | None, args: Arguments, w: World) -> Shape | None:
+        """The shape of the product of two matrices, of a matrix and a vector, or of two vectors."""
+        given = args.get(1, "other")
+        right = w.get(w.resolve(given), Tensor) if given is not None else None
+        if left is None or right is None or left.shape is None or right.shape is None:
+            return None
+        if not 1 <= len(left.shape) <= 2 or not 1 <= len(right.shape) <= 2:
+            return None
+        return (*left.shape[:-1], *right.shape[1:])
+
+    def _stacked(self, args: Arguments, w: World) -> Shape | None:
+        items = self._items(args, w)
+        dim = w.resolve(args.get(1, "dim") or Const(0))
+        if not items or not isinstance(dim, Const) or type(dim.value) is not int:
+            return None
+        shapes = {item.shape if item is not None else None for item in items}
+        shape = shapes.pop()
+        if shapes or shape is None or not -len(shape) <= dim.value + (dim.value < 0) <= len(shape):
+            return None
+        at = dim.value % (len(shape) + 1)
+        return (*shape[:at], len(items), *shape[at:])
+
+    def _items(self, args: Arguments, w: World) -> list[Tensor | None]:
+        """The tensors in the list or tuple that a function is given first, if that is known item by item."""
+        sequence = w.get(w.resolve(args.get(0, "tensors") or NONE), Sequence)
+        if sequence is None or sequence.tail is not None:
+            return []
+        return [w.get(w.resolve(item), Tensor) for item in sequence.items]
+
+    def _reduced(self, args: Arguments, first: Tensor | None, tensor: Tensor, w: World) -> Shape | None:
+        given = args.get(1, "dim") or args.keywords.get("axis")
+        dim = w.resolve(given) if given is not None else None
+        keep = w.resolve(args.get(2, "keepdim") or Const(False))
+        if first is None or not isinstance(dim, Const) or not isinstance(dim.value, int) or not isinstance(keep, Const):
+            return None
+        if first.shape is None:
+            if first.size is not None and first.size != "one" and dim.value > 0:
+                tensor.size = "samples"  # the first dimension remains
+            return None
+        if not -len(first.shape) <= dim.value < len(first.shape):
+            return None
+        at = dim.value % len(first.shape)
+        return (*first.shape[:at], *((1,) if keep.value else ()), *first.shape[at + 1 :])
+
+
+def _spans_two(part: slice) -> bool:
+    """Whether a slice takes two items or more wherever there are as many."""
+    start, stop = part.start or 0, part.stop
+    if part.step not in (None, 1) or type(start) is not int or type(stop) not in (int, type(None)):
+        return False
+    return stop is None if start <= -2 else start == 0 and (stop is None or stop >= 2)
+
+
+__all__ = ["Shapes"]
+
+
+def is_wide(layer: Instance) -> bool:
+    """Whether a layer is known to return, and to have biases for, more than one feature."""
+    width = layer.attrs.get("<width>")
+    return isinstance(width, Const) and width.value > 1

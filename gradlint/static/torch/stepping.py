@@ -1,0 +1,178 @@
+"""What a training loop does between backward passes: scaling, clipping, stepping, scheduling, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint import events
+from gradlint.static.python.execution import Execution
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Context
+from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.values import Group, Instance, Left, Tensor, Unknown, Value
+from gradlint.static.state.world import World
+from gradlint.static.text.nodes import children
+from gradlint.static.torch.grouping import Grouping
+from gradlint.static.torch.modules import Modules
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from gradlint.finding import Site
+    from gradlint.static.state.ledger import Ledger
+
+
+class Stepping:
+    """Tells the rules of what optimizers, scalers and schedulers do."""
+
+    _execution: Execution
+    _ledgers: Ledgers
+    _witness: Witness
+    _modules: Modules
+    _grouping: Grouping
+
+    def __init__(self) -> None:
+        self._cleared_in: set[Hashable] = set()  #: loops in which gradients are cleared
+        self._periodic: Ledger[int, None] = self._ledgers.open()  #: groups that steps of every k-th iteration touch
+
+    # --- optimizers
+
+    def accumulated(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
+        """A backward pass is about to add to the gradients of these groups."""
+        for key in touches:
+            group = w.find(key) if isinstance(key, int) else None
+            if isinstance(group, Group) and isinstance(group.discarded, Left) and isinstance(key, int):
+                w.write(key).discarded = None
+        if not w.periodic:
+            self._witness.send(events.GradientsAccumulated(site=site, touches=touches), w, ctx)
+
+    def fed(self, touches: events.Touches, scaled: bool, w: World, ctx: Context, site: Site) -> None:
+        """A backward pass added to the gradients of these groups."""
+        if scaled:
+            self._witness.send(events.GradientsScaled(site=site, touches=touches), w, ctx)
+
+    def before_step(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+        """An optimizer, or something for it, is about to step these groups."""
+        self.settle(w, ctx, site)
+        if w.periodic:
+            self._periodic |= dict.fromkeys(groups)
+            elsewhere = [key for key in groups if w.write(key).discarded != ctx.loop]
+            self._witness.send(events.DiscardedElsewhere(site=site, touches=_all(elsewhere)), w, ctx)
+            self._witness.send(events.PeriodicStep(site=site, touches=_all(groups)), w, ctx)
+            return
+        left = [key for key in groups if isinstance(group := w.find(key), Group) and _is_left(group.discarded, ctx)]
+        if left:
+            self._witness.send(events.StepBehindLoop(site=site, touches=_all(left)), w, ctx)
+
+    def looked(self, groups: Iterable[int], w: World) -> None:
+        """Gradients were read: those that are cleared next may have been used."""
+        for key in {*groups, *self._others(groups, w)}:
+            group = w.find(key)
+            if isinstance(group, Group) and group.discarded is not None:
+                w.write(key).discarded = None
+
+    def left(self, loop: Hashable, worlds: Iterable[World], ctx: Context) -> None:
+        """A loop has come to its end."""
+        if loop not in self._cleared_in:
+            return
+        for world in worlds:
+            for key, group in list(world.heap.items()):
+                if isinstance(group, Group) and group.discarded == group.wasted == loop:
+                    world.write(key).discarded = Left(loop, ctx.loop)
+
+    def before_clearing(
+        self, groups: frozenset[int], others: Iterable[int], w: World, ctx: Context, site: Site
+    ) -> None:
+        """The gradients of these groups are about to be cleared, with those of others if they are the same."""
+        self.settle(w, ctx, site)
+        if not w.periodic:
+            self._cleared_in.add(ctx.loop)
+            for key in groups:
+                group = w.write(key)
+                if group.discarded == ctx.loop and group.prepared:
+                    group.wasted = ctx.loop
+                group.discarded = ctx.loop
+            self._witness.send(events.GradientsDiscarded(site=site, touches=_all(groups)), w, ctx)
+        else:
+            steady = groups.union(others) - self._periodic.keys()
+            self._witness.send(events.PeriodicClearing(site=site, touches=_all(steady)), w, ctx)
+        if self._witness.listened(events.GradientsDropped):
+            touches = self._witness.presumed(groups, w)
+            self._witness.send(events.GradientsDropped(site=site, touches=touches), w, ctx)
+
+    def settle(self, w: World, ctx: Context, site: Site) -> None:
+        """Tell of the calls made since that could not be followed: they may have walked a graph back."""
+        if not w.unfollowed:
+            return
+        w.unfollowed = False
+        if self._witness.listened(events.Unfollowed):
+            touched = [k for k, obj in w.heap.items() if isinstance(obj, Group) and obj.tokens]
+            self._witness.send(events.Unfollowed(site=site, touches=_all(touched)), w, ctx)
+
+    def assigned(self, groups: Iterable[int], w: World, ctx: Context, site: Site, *, anew: bool = True) -> None:
+        """Gradients were set, or changed in place, by hand: to something new, or to less of what they were."""
+        groups = frozenset(groups)
+        touches: events.Touches = {**dict.fromkeys(self._others(groups, w)), **_all(groups)}
+        self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
+        if anew:  # a step then applies these; that it applies nothing of others is meant
+            held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+            beside = frozenset[int]().union(*(own for own in held if own & groups))
+            with_those = {**dict.fromkeys(sorted(beside)), **touches}
+            self._witness.send(events.GradientsAssigned(site=site, touches=with_those), w, ctx)
+        self._witness.send(events.Unfollowed(site=site, touches=touches), w, ctx)
+
+    def refilled(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:
+        """There may be gradients again that were cleared, or others are to be applied: a step is no mistake."""
+        self._witness.send(events.GradientsAssigned(site=site, touches=_all(groups)), w, ctx)
+
+    def _others(self, groups: Iterable[int], w: World) -> set[int]:
+        """The groups that may hold the same parameters as these: of an optimizer and a model that were given."""
+        groups = frozenset(groups)
+        opaque = any(isinstance(group := w.find(key), Group) and group.opaque for key in groups)
+        return self._grouping.others(groups, opaque, w) if groups else set()
+
+    # --- clipping
+
+    def clipped(self, parameters: Value, w: World, ctx: Context, site: Site) -> Value:
+        """``clip_grad_norm_(parameters, …)`` and its like; the norm is where the gradients are."""
+        groups = self._modules.groups_in(parameters, w)
+        self.settle(w, ctx, site)
+        # A part of the model that the loss does not depend on says nothing of where the call stands.
+        fed = [key for key in groups if isinstance(group := w.find(key), Group) and group.prepared is not False]
+        self._witness.send(events.GradientsClipped(site=site, touches=_all(fed or groups)), w, ctx)
+        given = w.get(w.resolve(parameters), Instance)
+        device = given.device if given is not None else None
+        return w.new(Tensor(requires_grad=False, is_leaf=True, device=device, size="one", open=False, made_at=site))
+
+    # --- every k-th iteration
+
+    def is_periodic(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
+        """Whether a condition holds every k-th time: it asks for the remainder of a division."""
+        if type(test) is cst.BinaryOperation:
+            return isinstance(test.operator, cst.Modulo)
+        if type(test) in (cst.Name, cst.Attribute):
+            value = w.resolve(self._execution.evaluate(test, w, ctx))
+            return isinstance(value, Unknown) and _has_remainder(value.key)
+        if type(test) in (cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.ComparisonTarget):
+            return any(self.is_periodic(child, w, ctx) for child in children(test))
+        return False
+
+
+def _has_remainder(key: Hashable) -> bool:
+    if not isinstance(key, tuple):
+        return False
+    return key[:2] == ("binary", "%") or any(map(_has_remainder, key))
+
+
+def _is_left(discarded: Hashable, ctx: Context) -> bool:
+    return isinstance(discarded, Left) and discarded.outer == ctx.loop
+
+
+def _all(keys: Iterable[int]) -> events.Touches:
+    return dict.fromkeys(sorted(keys), True)
+
+
+__all__ = ["Stepping"]
