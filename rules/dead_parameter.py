@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import NeverReached
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -35,7 +35,7 @@ class DeadParameter(Rule):
     ```
 
     ## At runtime
-    It is said at the end of the guard, after five steps of the optimizer or more: a loss may set in late.
+    It is reported at the end of the guard, after five steps of the optimizer or more: a loss may set in late.
 
     ## Stays silent on
     Frozen parameters (`requires_grad_(False)`); parameters that are reached at times, or late; parameters
@@ -48,6 +48,7 @@ class DeadParameter(Rule):
     code = "GL702"
     name = "dead-parameter"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "use the layer in forward, freeze its parameters, or leave them out of the optimizer"
 
@@ -55,6 +56,4 @@ class DeadParameter(Rule):
     def unreached(self, event: NeverReached) -> Iterator[Violation]:
         names = event.parameters
         others = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield Violation(
-            f"no gradient has ever reached {', '.join(names[:3])}{others}, after {event.steps} steps", at=event.site
-        )
+        yield Violation(f"no gradient has reached {', '.join(names[:3])}{others} in {event.steps} steps", at=event.site)

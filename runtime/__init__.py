@@ -126,6 +126,8 @@ def guard(
     ignore: str | Iterable[str] | None = None,
     exact: bool | float = False,
     rank_timeout: float = 10.0,
+    logger: Any = None,
+    include_libraries: bool = False,
 ) -> Guard:
     """Watch the training that runs inside: a context manager, and a decorator.
 
@@ -152,15 +154,27 @@ def guard(
             nothing else notices; a fraction such as ``1 / 20`` does so on a random sample of the steps.  It takes
             hooks on saved tensors; where ``torch.func`` forbids these, nothing is compared.
         rank_timeout: seconds that rank 0 waits at the end for what other ranks found.
+        logger: where findings and gradient norms are told as they come: a ``SummaryWriter``, a run of Weights & Biases
+            or MLflow or one of these two modules, a function of numbers by name and a step, or a
+            :class:`~gradlint.runtime.loggers.Logger`.  A logger that raises is told nothing more.
+        include_libraries: tell what is found in code of installed packages, too, which is otherwise only counted, and
+            kept in ``library_findings``.  Places are those where your own code calls it.
 
     Raises:
         ModuleNotFoundError: torch is not installed.
         ValueError: ``on_finding``, ``select`` or ``ignore`` names nothing that exists; ``exact`` is no fraction,
             ``rank_timeout`` no time.
-        TypeError: something watched is neither a module nor an optimizer.
+        TypeError: something watched is neither a module nor an optimizer; ``logger`` is none.
     """
     made: Guard = _session().Guard(
-        *watched, on_finding=on_finding, select=select, ignore=ignore, exact=exact, rank_timeout=rank_timeout
+        *watched,
+        on_finding=on_finding,
+        select=select,
+        ignore=ignore,
+        exact=exact,
+        rank_timeout=rank_timeout,
+        logger=logger,
+        include_libraries=include_libraries,
     )
     return made
 

@@ -108,6 +108,7 @@ def needed(
         if judge.listens(*SCALING_EVENTS):
             witnesses.append(Scaling(history))
     witnesses.append(walks)
+    norms = judge.listens(GradientsMeasured) or recording.on_norms is not None
     made: tuple[tuple[bool, Callable[[], object]], ...] = (
         (judge.listens(ValueKept), lambda: KeptGraphs(judge, ages)),
         (judge.listens(OutputMeasured), lambda: UnwalkedOutputs(judge, walks)),
@@ -116,7 +117,7 @@ def needed(
         (judge.listens(LayerBuilt), lambda: FreshLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
-        (judge.listens(GradientsMeasured), lambda: GradientNorms(judge, modules, recording)),
+        (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
         (judge.listens(BackwardAsked), lambda: lost),

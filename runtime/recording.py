@@ -78,6 +78,7 @@ class Recording:
         self._number = 0  # of the next event
         self._losses: dict[FrameSite, Series[Any]] = {}
         self._loss: tuple[FrameSite | None, Series[Any]] = None, Series()  # the latest of them, and where it is taken
+        self.on_norms: Callable[[GradientsMeasured], None] | None = None  #: told of gradient norms, too
         self.graphs_alive: Callable[[], int] | None = None  #: how many graphs are alive
         self.graphs: Series[int] = Series()  #: outputs of models whose graph is alive, after a step
         self.memory: Series[int] = Series()  #: bytes, after a step
@@ -119,6 +120,8 @@ class Recording:
 
     def measured(self, event: GradientsMeasured) -> None:
         """Gradient norms arrived."""
+        if self.on_norms is not None:
+            self.on_norms(event)
         series = self.norms.get(event.site)
         if series is None:
             series = self.norms[event.site] = Series()

@@ -40,6 +40,8 @@ PACKAGES = [
             "patches": ("witnesses", "gradients", "records", "distributed", "session", "assembly"),
             "judging": ("witnesses", "gradients", "records", "patches", "distributed", "session", "assembly"),
             "distributed": ("witnesses", "gradients", "records", "patches", "session", "assembly"),
+            "page": ("witnesses", "gradients", "records", "patches", "distributed", "session", "assembly"),
+            "loggers": ("witnesses", "gradients", "records", "patches", "distributed", "session", "assembly"),
             "integrations": ("witnesses", "gradients", "records", "patches", "assembly"),
         },
     ),

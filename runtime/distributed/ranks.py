@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlint.finding import Finding, Location, Related, Severity
+from gradlint.finding import Effect, Finding, Location, Related, Severity
 
 from ..calls import BackwardCall, ForwardCall
 from ..frames import user_site
@@ -160,10 +160,10 @@ class Ranks(Resting):
 
 def merged(own: Sequence[Finding], heard: Mapping[int, Word]) -> list[Finding]:
     """The findings of all ranks, each mistake once, with the ranks that saw it; first those of rank 0 in its order."""
-    found: dict[tuple[str, Location], Finding] = {}
+    found: dict[tuple[object, ...], Finding] = {}
     for rank, findings in sorted({0: tuple(own), **{rank: word.findings for rank, word in heard.items()}}.items()):
         for finding in findings:
-            key = (finding.code, finding.location)
+            key = finding.identity
             before = found.get(key)
             found[key] = (
                 dataclasses.replace(finding, ranks=(rank,))
@@ -192,8 +192,8 @@ def _written(word: Word) -> str:
     return json.dumps([[dataclasses.asdict(finding) for finding in word.findings], word.ended], default=_plain)
 
 
-def _plain(value: Severity) -> str:
-    return value.value
+def _plain(value: Severity | Effect) -> str:
+    return str(value.value)
 
 
 def _read(text: str) -> Word:
@@ -206,7 +206,9 @@ def _finding(
     location: dict[str, Any],
     related: list[dict[str, Any]],
     cause: dict[str, Any] | None,
+    inside: dict[str, Any] | None,
     ranks: list[int],
+    effect: str | None,
     **plain: Any,
 ) -> Finding:
     return Finding(
@@ -214,6 +216,8 @@ def _finding(
         location=Location(**location),
         related=tuple(Related(other["message"], Location(**other["location"])) for other in related),
         cause=None if cause is None else Location(**cause),
+        inside=None if inside is None else Location(**inside),
         ranks=tuple(ranks),
+        effect=None if effect is None else Effect(effect),
         **plain,
     )

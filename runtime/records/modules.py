@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -41,11 +42,20 @@ class KnownModules:
                 yield module
 
     def names(self, parameters: Iterable[torch.Tensor]) -> list[str]:
-        """The names of ``parameters`` in the first known module that has them; their shapes where none has."""
+        """The names of ``parameters`` in the first known module that has them; their shapes where none has.
+
+        Where modules have different parameters of one name, those of later ones begin with the class of their module.
+        """
         found: dict[int, str] = {}
+        taken: dict[str, int] = {}
+        classes: Counter[str] = Counter()
         for module in self:
+            kind = type(module).__name__
+            classes[kind] += 1
+            prefix = kind if classes[kind] == 1 else f"{kind} {classes[kind]}"
             for name, parameter in module.named_parameters():
-                found.setdefault(id(parameter), name)
+                first = taken.setdefault(name, id(parameter))
+                found.setdefault(id(parameter), name if first == id(parameter) else f"{prefix}.{name}")
         return [found.get(id(one), f"a parameter of shape {tuple(one.shape)}") for one in parameters]
 
 

@@ -313,8 +313,11 @@ class Calls:
         if fn.grad is not None:
             w.grad = fn.grad
         since = fresh()
-        with self._budget.calling(unit):
+        steps = self._budget.steps
+        try:
             results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
+        finally:
+            self._budget.took(unit, steps)
         outside = self._around(fn, here)
         for world, value in results:
             self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)
