@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gradlint.syntax import TextError, error_in, parse
@@ -13,7 +13,7 @@ _NEWLINE = re.compile(r"\r\n?|\n")
 #: cell magics whose body is Python that runs in the notebook; the body of every other one is not
 PYTHON_CELL_MAGICS = frozenset(
     (
-        *("capture", "debug", "heat", "ignore", "lprun", "memit", "mprun", "prun"),
+        *("capture", "debug", "gradlint", "heat", "ignore", "lprun", "memit", "mprun", "prun"),
         *("px", "pyinstrument", "scalene", "snakeviz", "time", "timeit", "wandb"),
     )
 )
@@ -38,6 +38,20 @@ class CellSpan:
     first_row: int  #: in the module text, from 1
     lines: tuple[str, ...]  #: as they stand in the notebook
     indent: int = 0  #: columns that IPython takes off every line of an indented cell
+
+
+def notebook_of(cells: Mapping[int, str]) -> str:
+    """The JSON of a notebook with code cells of these numbers, from 1; those between them hold nothing."""
+    written = [
+        {"cell_type": "code" if number in cells else "raw", "source": cells.get(number, "")}
+        for number in range(1, max(cells, default=0) + 1)
+    ]
+    return json.dumps({"cells": written, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def bound(text: str) -> str:
+    """Code that binds what the code of a cell binds, as far as can be seen, to what is not known."""
+    return "\n".join(_bound(normalised(text).split("\n")))
 
 
 def normalised(text: str) -> str:

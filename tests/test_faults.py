@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gradlint.cli import main
-from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.module_calls import ModuleCalls
 
 
 def test_a_fault_in_one_entry_point_is_named_and_the_run_goes_on(
@@ -21,7 +21,7 @@ def test_a_fault_in_one_entry_point_is_named_and_the_run_goes_on(
     def fail(*_arguments: object) -> None:
         raise ValueError("a fault")
 
-    monkeypatch.setattr(Modules, "call", fail)
+    monkeypatch.setattr(ModuleCalls, "call", fail)
     assert main(["--isolated", str(tmp_path)]) == 2
     captured = capsys.readouterr()
     assert "broken.py: internal error: ValueError: a fault" in captured.err

@@ -114,7 +114,9 @@ def _units(line: str) -> bytes:
     return line.encode("utf-16-le")
 
 
-def session(folder: Path, act: Callable[[Editor], Awaitable[None]], *options: str) -> None:
+def session(
+    folder: Path, act: Callable[[Editor], Awaitable[None]], *options: str, settings: dict[str, str] | None = None
+) -> None:
     """Run a server in a folder, and something an editor does with it."""
 
     @asynccontextmanager
@@ -123,7 +125,11 @@ def session(folder: Path, act: Callable[[Editor], Awaitable[None]], *options: st
         await client.start_io(sys.executable, "-m", "gradlint", "server", *options, cwd=folder)
         editor = Editor(client, folder)
         root = types.WorkspaceFolder(uris.from_fs_path(str(folder)) or "", "project")
-        await client.initialize_async(types.InitializeParams(types.ClientCapabilities(), workspace_folders=[root]))
+        await client.initialize_async(
+            types.InitializeParams(
+                types.ClientCapabilities(), workspace_folders=[root], initialization_options=settings
+            )
+        )
         client.initialized(types.InitializedParams())
         try:
             yield editor
@@ -295,6 +301,22 @@ def test_options_choose_rules(tmp_path: Path) -> None:
     session(tmp_path, act, "--select", "GL5")
 
 
+@pytest.mark.parametrize("run", ["onSave", "onType"])
+def test_changes_wait_until_they_are_saved_where_that_is_wanted(tmp_path: Path, run: str) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", BROKEN)
+        assert [one.code for one in await editor.told("train.py")] == ["GL201"]
+        editor.type("train.py", MENDED)
+        if run == "onSave":
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(editor.told("train.py"), 2)
+            document = types.TextDocumentIdentifier(editor.uri("train.py"))
+            editor.client.text_document_did_save(types.DidSaveTextDocumentParams(document))
+        assert await editor.told("train.py") == []
+
+    session(tmp_path, act, settings={"run": run})
+
+
 def test_what_is_not_python_is_told_where_it_is_not(tmp_path: Path) -> None:
     async def act(editor: Editor) -> None:
         editor.open("train.py", "import torch\nx = (\n")
@@ -331,12 +353,13 @@ sys.exit(main())
 @pytest.mark.parametrize("line", ['    s = """loss', "    s = 1 + \\"])
 def test_no_comment_is_offered_where_none_can_stand(line: str) -> None:
     from gradlint.finding import Finding, Location, Severity
+    from gradlint.server.documents import of_file
     from gradlint.server.suppressing import suppressed
 
     ends = {'    s = """loss': '    """', "    s = 1 + \\": "    2"}
     text = f"def f():\n{line}\n{ends[line]}\n"
     finding = Finding("GL201", "missing-zero-grad", "…", Severity.ERROR, Location("a.py", 2, 5, 2, 8))
-    assert suppressed(text, finding) is None
+    assert suppressed(of_file(Path("a.py"), text), finding) is None
 
 
 def framed(message: object) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,16 @@ from gradlint.output.style import relative_name
 from gradlint.output.visible import visible
 
 #: what JSON leaves as it is in a string and a terminal does not: controls, line ends, marks of direction, surrogates
-_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
 def as_json(findings: Sequence[Finding]) -> str:
     """All findings as a JSON list; rows and columns count from 1, file names are absolute."""
-    told = json.dumps([as_dict(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", told)
+    return json_text([as_dict(finding) for finding in findings])
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON, in ASCII, which every terminal and pipe has: nothing in it moves a cursor unseen."""
+    return json.dumps(value, indent=2).replace("\x7f", "\\u007f") + "\n"
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
@@ -30,6 +32,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "name": finding.name,
         "message": finding.message,
         "severity": finding.severity.value,
+        "effect": finding.effect.value if finding.effect else None,
         "filename": where.filename,
         "location": _start(where),
         "end_location": _end(where),

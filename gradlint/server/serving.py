@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -16,29 +17,37 @@ from gradlint import __version__
 from gradlint.configuration import Configuration
 from gradlint.disk import Disk
 from gradlint.engine import Report
-from gradlint.finding import Finding
+from gradlint.finding import Finding, Location
 from gradlint.fixing import rewritten
 from gradlint.manual import find, page
 from gradlint.refusal import Refusal
 from gradlint.rule import all_rules
 from gradlint.selection import Choice
 from gradlint.server.checking import Checker
+from gradlint.server.documents import SYNCHRONISED, Document, Opened, opened, path_of, uri_of
 from gradlint.server.suppressing import suppressed
-from gradlint.server.translation import Translator, line_edits, path_of, troubles_of
-from gradlint.source import source_from_text
+from gradlint.server.synchronising import Protocol
+from gradlint.server.translation import Translator, line_edits, troubles_of
 
 PAUSE = 0.3  #: seconds without a change before what was typed is checked
 _STACK = 64 * 2**20  #: bytes for the thread that checks
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.gradlint"
+FIX_NOTEBOOK = f"notebook.{FIX_ALL}"  #: in all cells of a notebook, as some editors ask for when it is saved
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
     """What was last told of a document."""
 
-    version: int | None  #: of the document
-    findings: tuple[Finding, ...]
+    opened: Opened  #: the file, or the notebook, as it was checked
+    document: Document  #: the file itself, or a cell
+    all_findings: tuple[Finding, ...]  #: in all documents of the same file or notebook
     translator: Translator
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings in this document."""
+        return [finding for finding in self.all_findings if finding.location.cell == self.document.cell]
 
     def at(self, place: types.Range) -> list[Finding]:
         """The findings at a place."""
@@ -49,8 +58,10 @@ class Server(LanguageServer):
     """Checks what is open after each change, one check at a time, and tells the outcome as diagnostics."""
 
     def __init__(self, checker: Checker) -> None:
-        super().__init__("gradlint", __version__, types.TextDocumentSyncKind.Full)
-        self.told: dict[str, _Told] = {}  #: by the URIs of documents
+        incremental = types.TextDocumentSyncKind.Incremental
+        super().__init__("gradlint", __version__, incremental, SYNCHRONISED, protocol_cls=Protocol)
+        self.told: dict[str, _Told] = {}  #: by the URIs of documents, without their escapes
+        self.on_save = False  #: whether changes wait until they are saved
         self._checker = checker
         self._worker = _roomy_worker()
         self._changed: set[Path] | None = set()  #: since the last check; None: anything may have, on the disk as well
@@ -70,6 +81,11 @@ class Server(LanguageServer):
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(self._check_until_quiet())
 
+    def ask_after_change(self, uri: str) -> None:
+        """Have the open documents checked soon, if saving does not: the file or notebook of this URI has changed."""
+        if not self.on_save:
+            self.ask(next((each.path for each in opened(self.workspace) if unquote(each.uri) == unquote(uri)), None))
+
     async def _check_until_quiet(self) -> None:
         while self._asked:
             while self._asked:
@@ -78,11 +94,10 @@ class Server(LanguageServer):
             await self._check()
 
     async def _check(self) -> None:
-        documents = self.workspace.text_documents
-        opened = {path: document for uri, document in documents.items() if (path := path_of(uri)) is not None}
-        texts = {path: document.source for path, document in opened.items()}
-        versions = {path: document.version for path, document in opened.items()}
-        roots = [path for uri in self.workspace.folders if (path := path_of(uri)) is not None]
+        checked = list(opened(self.workspace))
+        texts = {each.path: each.text for each in checked}
+        folders = self.workspace.folders.values()
+        roots = [path for folder in folders if (path := path_of(folder.uri)) is not None]
         changed, self._changed = self._changed, set()
         given = None if changed is None else frozenset(changed)
         loop = asyncio.get_running_loop()
@@ -99,9 +114,7 @@ class Server(LanguageServer):
         self._refusal = ""
         for trouble in report.troubles:
             self.window_log_message(types.LogMessageParams(types.MessageType.Warning, f"gradlint: {trouble}"))
-        for path, document in opened.items():
-            if document.uri in self.workspace.text_documents:
-                self._tell(document.uri, versions[path], path, report)
+        self._tell(checked, report)
 
     def _refuse(self, why: str) -> None:
         """Show why nothing is checked, once."""
@@ -109,35 +122,53 @@ class Server(LanguageServer):
             self._refusal = why
             self.window_show_message(types.ShowMessageParams(types.MessageType.Error, why))
 
-    def _tell(self, uri: str, version: int | None, path: Path, report: Report) -> None:
-        """Publish what was found in a document, with the places as they were when it was checked."""
-        findings = tuple(finding for finding in report.findings if finding.location.filename == str(path))
-        translator = Translator(report, self.workspace.position_codec)
-        self.told[uri] = _Told(version, findings, translator)
-        diagnostics = [translator.diagnostic(finding) for finding in findings]
-        diagnostics += troubles_of(path, report.troubles)
+    def _tell(self, checked: list[Opened], report: Report) -> None:
+        """Publish what was found in documents that are still open, with the places as they were when checked."""
+        by_name = {str(each.path): each for each in checked}
+
+        def uri_at(place: Location) -> str:
+            known = by_name.get(place.filename)
+            return uri_of(Path(place.filename)) if known is None else known.document(place.cell).uri
+
+        translator = Translator(report, self.workspace.position_codec, uri_at)
+        for each in checked:
+            findings = tuple(finding for finding in report.findings if finding.location.filename == str(each.path))
+            for document in each.documents:
+                if unquote(document.uri) in self.workspace.text_documents:
+                    self._publish(_Told(each, document, findings, translator), report.troubles)
+
+    def _publish(self, told: _Told, troubles: Iterable[str]) -> None:
+        uri, version = told.document.uri, told.document.version
+        self.told[unquote(uri)] = told
+        diagnostics = [told.translator.diagnostic(finding) for finding in told.findings]
+        diagnostics += troubles_of(told.opened.path, troubles) if told.document is told.opened.documents[0] else ()
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, version))
 
-    def forget(self, uri: str) -> None:
-        """Take back what was told of a document that was closed."""
-        self.told.pop(uri, None)
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+    def forget(self, *uris: str) -> None:
+        """Take back what was told of documents that were closed."""
+        for uri in uris:
+            self.told.pop(unquote(uri), None)
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     # --- what can be done about it
 
     def actions(self, uri: str, asked: types.Range, context: types.CodeActionContext) -> Iterator[types.CodeAction]:
         """What can be done about the findings in a range of a document, and about all of them."""
-        told = self.told.get(uri)
-        document = self.workspace.text_documents.get(uri)
-        if told is None or document is None or told.version != document.version:
+        told = self.told.get(unquote(uri))
+        now = None if told is None else next((o for o in opened(self.workspace) if o.path == told.opened.path), None)
+        if told is None or now is None or told.opened.stamp != now.stamp:
             return  # the places are no longer where they were
         if _wants(context, types.CodeActionKind.QuickFix.value):
             for finding in told.at(asked):
-                yield from self._quick_fixes(finding, told, uri, document.source)
+                yield from self._quick_fixes(finding, told)
         if _wants(context, FIX_ALL):
-            yield from self._all_fixed(told, uri, document.source)
+            where = " in this cell" if told.opened.is_notebook else ""
+            yield from self._all_fixed(told, told.findings, f"gradlint: fix all that is safe to fix{where}", FIX_ALL)
+        if told.opened.is_notebook and _wants(context, FIX_NOTEBOOK):
+            title = "gradlint: fix all that is safe to fix in this notebook"
+            yield from self._all_fixed(told, told.all_findings, title, FIX_NOTEBOOK)
 
-    def _quick_fixes(self, finding: Finding, told: _Told, uri: str, text: str) -> Iterator[types.CodeAction]:
+    def _quick_fixes(self, finding: Finding, told: _Told) -> Iterator[types.CodeAction]:
         diagnostics = [told.translator.diagnostic(finding)]
         if finding.fix is not None:
             title = finding.fix.message if finding.fix.is_safe else f"{finding.fix.message} (may change more)"
@@ -146,32 +177,38 @@ class Server(LanguageServer):
                 types.CodeActionKind.QuickFix,
                 diagnostics,
                 is_preferred=finding.fix.is_safe,
-                edit=types.WorkspaceEdit({uri: told.translator.edits(finding.fix)}),
+                edit=told.translator.edits(finding.fix),
             )
-        after = suppressed(text, finding)
+        after = suppressed(told.opened, finding)
         if after is not None:
             yield types.CodeAction(
                 f"gradlint: ignore {finding.code} ({finding.name}) here",
                 types.CodeActionKind.QuickFix,
                 diagnostics,
-                edit=types.WorkspaceEdit({uri: line_edits(text, after, self.workspace.position_codec)}),
+                edit=self._replaced(told.opened, {told.document.cell: after}),
             )
 
-    def _all_fixed(self, told: _Told, uri: str, text: str) -> Iterator[types.CodeAction]:
-        path = path_of(uri)
-        safe = [finding for finding in told.findings if finding.fix is not None and finding.fix.is_safe]
-        if path is None or not safe:
-            return
-        after = rewritten(source_from_text(text, path), safe).data.decode("utf-8", "surrogatepass")
-        edits = line_edits(text, after, self.workspace.position_codec)
-        if edits:
-            yield types.CodeAction(
-                "gradlint: mend what can be mended safely", FIX_ALL, edit=types.WorkspaceEdit({uri: edits})
-            )
+    def _all_fixed(self, told: _Told, findings: Iterable[Finding], title: str, kind: str) -> Iterator[types.CodeAction]:
+        safe = [finding for finding in findings if finding.fix is not None and finding.fix.is_safe]
+        if safe:
+            after = told.opened.texts_in(rewritten(told.opened.source, safe).data)
+            edit = self._replaced(told.opened, after)
+            if edit.changes:
+                yield types.CodeAction(title, kind, edit=edit)
+
+    def _replaced(self, before: Opened, after: Mapping[int | None, str]) -> types.WorkspaceEdit:
+        """The edits that give documents other texts, by cell."""
+        changes: dict[str, Sequence[types.TextEdit]] = {}
+        for document in before.documents:
+            text = after.get(document.cell, document.text)
+            edits = line_edits(document.text, text, self.workspace.position_codec)
+            if edits:
+                changes[document.uri] = edits
+        return types.WorkspaceEdit(changes)
 
     def manual(self, uri: str, position: types.Position) -> types.Hover | None:
         """The manual pages of the rules that something at a position is reported by."""
-        told = self.told.get(uri)
+        told = self.told.get(unquote(uri))
         if told is None:
             return None
         codes = dict.fromkeys(finding.code for finding in told.at(types.Range(position, position)))
@@ -211,13 +248,18 @@ def build(configure: Callable[[Disk], Configuration], choice: Choice) -> Server:
     """
     server = Server(Checker(configure, choice))
 
+    @server.feature(types.INITIALIZE)
+    def begun(ls: Server, params: types.InitializeParams) -> None:
+        options = params.initialization_options
+        ls.on_save = isinstance(options, Mapping) and options.get("run") == "onSave"
+
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def opened(ls: Server, _params: types.DidOpenTextDocumentParams) -> None:
         ls.ask()
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
-        ls.ask(path_of(params.text_document.uri))
+        ls.ask_after_change(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(ls: Server, _params: types.DidSaveTextDocumentParams) -> None:
@@ -227,13 +269,31 @@ def build(configure: Callable[[Disk], Configuration], choice: Choice) -> Server:
     def closed(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
         ls.forget(params.text_document.uri)
 
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def notebook_opened(ls: Server, _params: types.DidOpenNotebookDocumentParams) -> None:
+        ls.ask()
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def notebook_changed(ls: Server, params: types.DidChangeNotebookDocumentParams) -> None:
+        structure = params.change.cells.structure if params.change.cells else None
+        ls.forget(*(cell.uri for cell in (structure.did_close if structure else None) or ()))
+        ls.ask_after_change(params.notebook_document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
+    def notebook_saved(ls: Server, _params: types.DidSaveNotebookDocumentParams) -> None:
+        ls.ask()
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def notebook_closed(ls: Server, params: types.DidCloseNotebookDocumentParams) -> None:
+        ls.forget(*(cell.uri for cell in params.cell_text_documents))
+
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def watched(ls: Server, _params: types.DidChangeWatchedFilesParams) -> None:
         ls.ask()
 
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION,
-        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix, FIX_ALL]),
+        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix, FIX_ALL, FIX_NOTEBOOK]),
     )
     def actions(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
         return list(ls.actions(params.text_document.uri, params.range, params.context))

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import ast
 import io
-from pathlib import Path
 
 from gradlint.finding import Finding
-from gradlint.source import source_from_text
+from gradlint.server.documents import Opened
 from gradlint.suppression import read_suppressions
 
 
-def suppressed(text: str, finding: Finding) -> str | None:
-    """A text with a comment behind the row of a finding; None where no comment can stand, as within a string."""
-    lines = list(io.StringIO(text, newline=""))
-    row = finding.location.row
+def suppressed(opened: Opened, finding: Finding) -> str | None:
+    """The text of a file or cell with a comment behind the row of a finding.
+
+    None where no comment can stand, as within a string.
+    """
+    cell, row = finding.location.cell, finding.location.row
+    lines = list(io.StringIO(opened.document(cell).text, newline=""))
     if row > len(lines):
         return None
     line = lines[row - 1]
     body = line.rstrip("\r\n")
     lines[row - 1] = f"{body.rstrip()}  # gradlint: ignore[{finding.name}]{line[len(body) :]}"
-    after = "".join(lines)
-    source = source_from_text(after, Path(finding.location.filename))
+    text = "".join(lines)
+    before, after = opened.source, opened.with_text(cell, text).source
     try:
-        same = ast.dump(ast.parse(text)) == ast.dump(ast.parse(after))
+        same = ast.dump(ast.parse(before.text)) == ast.dump(ast.parse(after.text))
     except (SyntaxError, ValueError):
         return None
-    return after if same and read_suppressions(source.text, source.location).suppress(finding) else None
+    return text if same and read_suppressions(after.text, after.location).suppress(finding) else None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
-from pygls import uris
 
 from gradlint.engine import Report
 from gradlint.finding import Finding, Fix, Location, Severity
@@ -31,11 +30,13 @@ class Translator:
     Args:
         report: also what the lines of files are known by.
         codec: counts columns as the editor does, mostly in units of UTF-16.
+        uri_of: the URI of the document that holds a place.
     """
 
-    def __init__(self, report: Report, codec: PositionCodec) -> None:
+    def __init__(self, report: Report, codec: PositionCodec, uri_of: Callable[[Location], str]) -> None:
         self._report = report
         self._codec = codec
+        self._uri_of = uri_of
 
     def diagnostic(self, finding: Finding) -> types.Diagnostic:
         """A finding, with the places that explain it and what helps."""
@@ -48,15 +49,19 @@ class Translator:
             source="gradlint",
             related_information=[
                 types.DiagnosticRelatedInformation(
-                    types.Location(uri_of(Path(other.location.filename)), self.range(other.location)), other.message
+                    types.Location(self._uri_of(other.location), self.range(other.location)), other.message
                 )
                 for other in finding.related
             ],
         )
 
-    def edits(self, fix: Fix) -> list[types.TextEdit]:
-        """The edits of a fix, which are all in the file of its finding."""
-        return [types.TextEdit(self.range(edit.location), edit.content) for edit in fix.edits]
+    def edits(self, fix: Fix) -> types.WorkspaceEdit:
+        """The edits of a fix: in the file of its finding, or in cells of one notebook."""
+        changes: dict[str, list[types.TextEdit]] = {}
+        for edit in fix.edits:
+            text_edit = types.TextEdit(self.range(edit.location), edit.content)
+            changes.setdefault(self._uri_of(edit.location), []).append(text_edit)
+        return types.WorkspaceEdit({uri: tuple(edits) for uri, edits in changes.items()})
 
     def meets(self, finding: Finding, asked: types.Range) -> bool:
         """Whether the place of a finding and a range have something in common, be it an end."""
@@ -65,14 +70,14 @@ class Translator:
 
     def range(self, place: Location) -> types.Range:
         """A place in a file; what has no end of its own is empty."""
-        start = self._position(place.filename, place.row, place.column)
+        start = self._position(place, place.row, place.column)
         if not place.end_row:
             return types.Range(start, start)
-        return types.Range(start, self._position(place.filename, place.end_row, place.end_column))
+        return types.Range(start, self._position(place, place.end_row, place.end_column))
 
-    def _position(self, filename: str, row: int, column: int) -> types.Position:
+    def _position(self, place: Location, row: int, column: int) -> types.Position:
         try:
-            lines = self._report.read(Path(filename)).lines()
+            lines = self._report.read(Path(place.filename)).lines(place.cell)
         except SourceError:  # what is told of it is where it cannot be read
             lines = ()
         before = lines[row - 1][: column - 1] if row <= len(lines) else ""
@@ -104,14 +109,3 @@ def line_edits(before: str, after: str, codec: PositionCodec) -> list[types.Text
         for kind, first, end, start, stop in changes
         if kind != "equal"
     ]
-
-
-def uri_of(path: Path) -> str:
-    """The URI of a file."""
-    return uris.from_fs_path(str(path)) or path.as_uri()
-
-
-def path_of(uri: str) -> Path | None:
-    """The file that a URI names; None where it names something else, such as a document that was never saved."""
-    path = uris.to_fs_path(uri) if uri.startswith("file:") else None
-    return Path(path) if path else None

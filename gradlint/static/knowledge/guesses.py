@@ -72,3 +72,6 @@ CLASS_NAME: Final = re.compile(r"_*[A-Z]\w*[a-z]")
 
 MODE_WORDS: Final = ("training", "train", "is_train", "eval", "is_training", "istrain", "mc_dropout", "deterministic")
 """What flags that ask for training or evaluation mode are called."""
+
+DEVICE_CONDITION: Final = re.compile(r"cuda|gpu|cpu|device", re.IGNORECASE)
+"""What names in conditions are called that ask where tensors are."""

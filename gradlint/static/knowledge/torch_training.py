@@ -144,8 +144,8 @@ TEST_BASES: Final = names(
 )
 """Base classes of tests: before each of their methods that are tests, the framework calls others."""
 
-TEST_SETUPS: Final = ("setUpClass", "setUp", "asyncSetUp")
-"""These others, in the order in which they are called; the first one of the class."""
+TEST_SETUPS: Final = ("setUpClass", "setup_class", "setUp", "asyncSetUp", "setup_method")
+"""These others, in the order in which they are called; the first two of the class.  pytest knows two of them."""
 
 
 def is_test(method: str) -> bool:

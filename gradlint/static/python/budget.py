@@ -53,7 +53,6 @@ class Budget:
         self.spent = 0  #: the steps of what was last followed apart
         self._opaque: set[Unit] = set()  #: functions that have turned out to be too costly to follow
         self._shares: Counter[Unit] = Counter()  #: the steps that calls of functions took, calls within included
-        self._running: Counter[Unit] = Counter()
         self._far: Callable[[Module], bool] | None = None
         self._limit = MAX_STEPS
         self._briefly = False
@@ -97,30 +96,22 @@ class Budget:
             far: whether the functions and classes of a file are not to be followed; none if not given.
         """
         before = self.steps, self._limit, self._briefly, self.hurried, self._far
-        counted = self._times, self._often, self._alike, self._kinds, self._shares, self._running
+        counted = self._times, self._often, self._alike, self._kinds, self._shares
         self._limit = MAX_STEPS if steps is None else min(steps, MAX_STEPS)
         self.steps, self._briefly, self.hurried, self._far = 0, briefly, hurried, far
         self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
-        self._shares, self._running = Counter(), Counter()
+        self._shares = Counter()
         try:
             yield
         finally:
             self.spent = self.steps
             self.steps, self._limit, self._briefly, self.hurried, self._far = before
             self._last_shares = self._shares
-            self._times, self._often, self._alike, self._kinds, self._shares, self._running = counted
+            self._times, self._often, self._alike, self._kinds, self._shares = counted
 
-    @contextmanager
-    def calling(self, unit: Unit) -> Iterator[None]:
-        """A function is followed: what that takes is its share, and of what it calls theirs as well."""
-        before = self.steps
-        self._running[unit] += 1
-        try:
-            yield
-        finally:
-            self._running[unit] -= 1
-            if not self._running[unit]:
-                self._shares[unit] += self.steps - before
+    def took(self, unit: Unit, before: int) -> None:
+        """A call of a function is over, before which so many steps had been taken: it has its share of those since."""
+        self._shares[unit] += self.steps - before
 
     def is_opaque(self, unit: Unit) -> bool:
         """Whether a function or class is too costly to follow where something else calls it, or too far away."""

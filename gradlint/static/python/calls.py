@@ -313,11 +313,14 @@ class Calls:
         if fn.grad is not None:
             w.grad = fn.grad
         since = fresh()
-        with self._budget.calling(unit):
+        steps = self._budget.steps
+        try:
             results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
+        finally:
+            self._budget.took(unit, steps)
         outside = self._around(fn, here)
         for world, value in results:
-            self._domain.values.annotated(value, unit.node.returns, world, outside)
+            self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)
             world.module_checked, world.periodic = checked, periodic
             if fn.grad is not None:
                 world.grad = before
@@ -331,7 +334,7 @@ class Calls:
         value = self._domain.escapes.call(fn, args, w, ctx, site)
         if fn.unit.is_readable:
             here = replace(ctx, module=fn.unit.module, unit=fn.unit, frame=fn.frame, function=None, parent=None)
-            self._domain.values.annotated(value, fn.unit.node.returns, w, here)
+            self._domain.values.annotated(value, fn.unit.node.returns, w, here, returned=True)
         return w.resolve(value)
 
     def _tires(self, unit: FunctionUnit, args: Arguments, w: World, forward: bool) -> bool:

@@ -226,6 +226,8 @@ class Conditions:
 
     def _refine(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
         """Learn from a condition: ``isinstance(m, nn.Linear)``, ``type(m) == nn.Linear``, ``x is None``."""
+        if not taken:
+            self._found_empty(test, w, ctx)
         if type(test) is cst.Call and taken and len(test.args) == 2:
             if isinstance(test.func, cst.Name) and test.func.value == "isinstance":
                 subject = w.resolve(self._execution.evaluate(test.args[0].value, w, ctx))
@@ -241,6 +243,24 @@ class Conditions:
                 subject = w.resolve(self._execution.evaluate(test.left, w, ctx))
                 other = w.resolve(self._execution.evaluate(part.comparator, w, ctx))
                 self.found_equal(subject, other, w, ctx.site(test))
+
+    def _found_empty(self, test: cst.BaseExpression, w: World, ctx: Context) -> None:
+        """A list or dict is not true, or its length is not positive: nothing is in it here."""
+        if type(test) is cst.Comparison and len(test.comparisons) == 1:
+            part = test.comparisons[0]
+            if type(part.operator) not in (cst.GreaterThan, cst.NotEqual) or _number(part.comparator) != 0:
+                return
+            test = test.left
+            if type(test) is not cst.Call:
+                return
+        if type(test) is cst.Call and type(test.func) is cst.Name and test.func.value == "len" and len(test.args) == 1:
+            test = test.args[0].value
+        if type(test) not in (cst.Name, cst.Attribute):
+            return
+        value = w.resolve(self._execution.evaluate(test, w, ctx))
+        obj = w.get(value, Object)
+        if isinstance(value, Ref) and isinstance(obj, (Sequence, Mapping)) and obj.tail is not None and not obj.items:
+            w.write(value.id).empty()
 
     def found_equal(self, subject: Value, other: Value, w: World, site: Site) -> None:
         """Two values turned out to be equal: what is not known is the constant, or of the class, that the other is."""
@@ -258,6 +278,11 @@ class Conditions:
             one = self._domain.values.one_that(w.resolve(self._execution.evaluate(test.value, w, ctx)), taken, w)
             if one is not None:
                 self._names.assign(test.value.value, one, w, ctx)
+
+
+def _number(node: cst.BaseExpression) -> int | None:
+    """The number that is written, if one is."""
+    return int(node.value) if type(node) is cst.Integer and node.value.isdecimal() else None
 
 
 def _assumed(key: Hashable | None, flipped: bool, w: World) -> bool | None:

@@ -21,6 +21,7 @@ from gradlint.static.knowledge.torch_table import (
     TEST_BASES,
     is_module_class,
 )
+from gradlint.static.knowledge.torch_training import is_test
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.nested import Nested
@@ -329,8 +330,11 @@ class Definitions:
         return ""
 
     def is_test(self, cls: Class) -> bool:
-        """Whether the class holds tests."""
-        return not TEST_BASES.isdisjoint(self.external_bases(cls))
+        """Whether the class holds tests: as a base class says, or as its name and theirs say to pytest."""
+        if not TEST_BASES.isdisjoint(self.external_bases(cls)):
+            return True
+        methods = self.methods(cls)
+        return cls.unit.name.startswith("Test") and "__init__" not in methods and any(map(is_test, methods))
 
     def is_dataclass(self, cls: Class) -> bool:
         """Whether the class gets its ``__init__`` from its annotated fields."""

@@ -60,8 +60,10 @@ class DomainValues(Protocol):
         """A value that is computed with: what is not known to be anything else is what operators are for."""
         ...
 
-    def annotated(self, value: Value, annotation: cst.Annotation | None, w: World, ctx: Context) -> None:
-        """A value stands where an annotation says what it is."""
+    def annotated(
+        self, value: Value, annotation: cst.Annotation | None, w: World, ctx: Context, *, returned: bool = False
+    ) -> None:
+        """A value stands where an annotation says what it is, or was returned by a function that is said to."""
         ...
 
     def checked(self, value: Value, kind: Value, w: World, site: Site) -> None:
@@ -373,6 +375,10 @@ class DomainBranches(Protocol):
 
     def branched(self, node: cst.If, ends: list[World], ctx: Context) -> None:
         """The branches of a condition on the mode have met again."""
+        ...
+
+    def asks_device(self, node: cst.CSTNode) -> bool:
+        """Whether a condition asks where objects are, or may be."""
         ...
 
     def is_periodic(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:

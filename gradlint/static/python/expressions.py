@@ -326,10 +326,14 @@ class Expressions:
         return results
 
     def _either(self, node: cst.IfExp, w: World, ctx: Context) -> Results:
-        ways = self._conditions.decide(node.test, w, ctx)
-        return [
-            (world, self._execution.evaluate(node.body if taken else node.orelse, world, ctx)) for taken, world in ways
-        ]
+        asks = self._domain.branches.asks_device(node.test)
+        results: Results = []
+        for taken, world in self._conditions.decide(node.test, w, ctx):
+            checked, world.device_checked = world.device_checked, world.device_checked or asks
+            value = self._execution.evaluate(node.body if taken else node.orelse, world, ctx)
+            world.device_checked = checked
+            results.append((world, value))
+        return results
 
     def alternatives(self, node: cst.IfExp | cst.BooleanOperation, w: World, ctx: Context) -> Results:
         """``a if test else b`` on its own: objects of different kinds stay apart, for what else depends on the test.

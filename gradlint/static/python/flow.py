@@ -285,9 +285,11 @@ class Flow:
         mode = self._domain.branches.asked_by(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
         before, was_periodic = w.module_checked, w.periodic
+        checked, w.device_checked = w.device_checked, w.device_checked or self._domain.branches.asks_device(node.test)
         periodic = bool(ctx.iteration) and self._domain.branches.is_periodic(node.test, w, ctx)
         ways = self._conditions.decide(node.test, w, ctx)
-        for taken in (True, False):
+        affirmed = not _is_denied(node.test)
+        for taken in (affirmed, not affirmed):  # in one order, whichever way the condition is written
             # A long condition may turn out the same for several reasons, which make no difference to its branch.
             worlds = self.fewer([world for way, world in ways if way is taken])
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
@@ -299,6 +301,7 @@ class Flow:
                 branch.normal = []
                 self.statements(body, worlds, ctx, branch)
             for end in branch.normal:
+                end.device_checked = checked
                 settled = mode and one_sided and self._domain.branches.settled_by(node.test, taken)
                 end.module_checked = before or settled
                 end.periodic = was_periodic or (periodic and one_sided)
@@ -392,6 +395,14 @@ def _standing(worlds: list[World]) -> list[World]:
     for world in worlds:
         world.raised = False
     return standing or worlds
+
+
+def _is_denied(test: cst.BaseExpression) -> bool:
+    """Whether a condition begins with ``not``, an odd number of times."""
+    denied = False
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test, denied = test.expression, not denied
+    return denied
 
 
 def _ends_program(body: cst.BaseSuite | cst.If) -> bool:

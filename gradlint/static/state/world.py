@@ -57,6 +57,7 @@ class World:
     __slots__ = (
         "assumed",
         "bound",
+        "device_checked",
         "grad",
         "heap",
         "history",
@@ -76,6 +77,7 @@ class World:
         self.assumed: dict[Hashable, bool] = {}  #: truth of unknown conditions
         self.bound: dict[Hashable, Value] = {}  #: what an unknown or a choice turned out to be
         self.modules: dict[Any, int] = {}  #: the frames of the project's modules
+        self.device_checked = False  #: inside a branch on a device
         self.module_checked = False  #: inside a branch on the ``training`` of a module
         self.periodic = False  #: inside a branch that every k-th iteration takes
         self.raised = False  #: None was used as if it were something else, or an empty list as if it held something
@@ -92,7 +94,7 @@ class World:
         new.assumed = self.assumed.copy()
         new.bound = self.bound.copy()
         new.modules = self.modules.copy()
-        new.module_checked = self.module_checked
+        new.module_checked, new.device_checked = self.module_checked, self.device_checked
         new.periodic, new.raised, new.unfollowed = self.periodic, self.raised, self.unfollowed
         self.token, new.token = object(), object()
         before = self.history

@@ -40,6 +40,7 @@ from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.devices import asks_device
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.evaluation import Evaluation
@@ -416,6 +417,7 @@ class TorchOperators:
 class TorchMutations:
     """Statements that change tensors, or add to them."""
 
+    _layers: LayerContainers
     _keeping: Keeping
     _memory: Memory
     _construction: Construction
@@ -446,6 +448,10 @@ class TorchMutations:
         if w.get(current, Tensor) is not None:
             self._changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
             return True
+        obj = w.get(current, Instance)
+        if symbol == "+" and isinstance(current, Ref) and obj is not None and obj.layer and obj.layer.container:
+            self._layers.grow(current, "extend", Arguments([value]), w, ctx, ctx.site(node))
+            return True
         if not self._memory.is_array(current, w):
             return False
         self._memory.array_changed(current, w, ctx, ctx.site(node), amended=True)
@@ -466,6 +472,7 @@ class TorchBranches:
         self.combined = self._modes.combined
         self.returned = self._modes.returned
         self.branched = self._modes.branched
+        self.asks_device = asks_device
         self.is_periodic = self._stepping.is_periodic
         self.left = self._stepping.left
         self.apart = self._parameter_names.apart

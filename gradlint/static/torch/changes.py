@@ -31,6 +31,7 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World
 from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.inputs import Inputs
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory
@@ -64,6 +65,7 @@ class Changes:
     _tensors: Tensors
     _ownership: Ownership
     _cuts: Cuts
+    _graphs: Graphs
     _proofs: Proofs
     _memory: Memory
     _plain: PlainTensors
@@ -244,6 +246,7 @@ class Changes:
         for value in used:
             other = w.get(value, Tensor)
             new.deps |= self._tensors.deps(value, w)
+            new.calls |= self._graphs.outputs_behind(value, w)
             if other is not None:
                 new.segments |= other.segments
                 new.reaches |= other.reaches
@@ -394,6 +397,8 @@ class Changes:
                     self._cleared(tensor, groups, w, ctx, site)
                 else:
                     self._stepping.assigned(groups, w, ctx, site)
+                    for key in self._tensors.gradient_of([value], w) - groups:  # they are applied with those of others
+                        w.write(key).prepared = False
                     self._witness.cleared(groups, "grad", w, ctx, site, certain=False)
                     self._escapes.doubt(groups, [], w)
         elif name == "data":

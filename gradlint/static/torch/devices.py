@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.static.knowledge.guesses import DEVICE_NAME
+from gradlint.static.knowledge.guesses import DEVICE_CONDITION, DEVICE_NAME
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Frame, Instance
 from gradlint.static.state.world import World
+from gradlint.static.text.nodes import names_in
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from gradlint.finding import Site
 
 
@@ -49,3 +52,8 @@ class Devices:
 
 
 __all__ = ["Devices"]
+
+
+def asks_device(node: cst.CSTNode) -> bool:
+    """Whether a condition asks where tensors are, or may be, as far as its names tell."""
+    return any(DEVICE_CONDITION.search(name) is not None for name in names_in(node))

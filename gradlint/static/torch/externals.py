@@ -501,8 +501,9 @@ class Externals:
         sequence = w.get(roots, Sequence)
         gradients = args.get(1, "grad_tensors")
         given = [gradients] if gradients is not None and w.resolve(gradients) != NONE else []
-        for root in sequence.items if sequence is not None else [roots]:
-            self._passes.backward(root, Arguments(given, args.keywords), w, ctx, site)
+        self._passes.jointly(
+            sequence.items if sequence is not None else [roots], Arguments(given, args.keywords), w, ctx, site
+        )
         return NONE
 
     def _grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

@@ -49,10 +49,14 @@ class Kinds:
     def __init__(self) -> None:
         self._building: set[Class] = set()
 
-    def annotated(self, value: Value, annotation: cst.Annotation | None, w: World, ctx: Context) -> None:
+    def annotated(
+        self, value: Value, annotation: cst.Annotation | None, w: World, ctx: Context, *, returned: bool = False
+    ) -> None:
         """From now on in this world, a value of which nothing is known is what its annotation says.
 
-        One that says that it may be None tells nothing: what is done where it is None counts as much.
+        One that says that it may be None tells nothing: what is done where it is None counts as much.  What a function
+        is said to have returned is no proof of an optimizer: those who build something from a configuration call a
+        scheduler one as well.
         """
         value = w.resolve(value)
         if annotation is None or not isinstance(value, (Ref, Unknown)):
@@ -64,7 +68,8 @@ class Kinds:
             if self._is_module(kind):
                 self._modules.recognised(value, w, ctx.site(annotation))
         elif isinstance(kind, External):
-            self._assume(value, kind.name, w, ctx.site(annotation))
+            if not (returned and kind.name in OPTIMIZERS):
+                self._assume(value, kind.name, w, ctx.site(annotation))
         elif isinstance(kind, Class):
             self._build(value, kind, w, ctx, ctx.site(annotation))
 

@@ -52,9 +52,8 @@ class LibraryModels:
         if tensor is not None and isinstance(value, Ref):
             new: Tensor = w.write(value.id)
             new.structured, new.activation, new.integral = True, None, None
-            new.on_device_as_one = self._placement.all_on_cuda(obj, args, w)
-            new.device_if_tensor = None
-            new.device = "cuda" if new.on_device_as_one else None
+            new.device_if_tensor, new.device = None, self._placement.device_of(obj, args, w)
+            new.on_device_as_one = new.device is not None
             new.open = True
             new.presumed = new.outright = new.requires_grad is None and w.grad is True
             new.doubtful |= self._perhaps_unused(args, w) & new.segments

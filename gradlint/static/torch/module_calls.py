@@ -17,6 +17,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.outcome import Results
 from gradlint.static.state.values import (
+    CHOSEN,
     HOOKED,
     NONE,
     Const,
@@ -142,7 +143,7 @@ class ModuleCalls:
         value = self._operations.apply(op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
         if overwrites:
             self._memory.alias(value, args.positional[0], w)
-        if obj.device != "cpu" and obj.device != "cuda" and isinstance(value, Ref):
+        if obj.device not in ("cpu", "cuda", CHOSEN) and isinstance(value, Ref):
             tensor = w.get(value, Tensor)
             if tensor is not None and tensor.device != "cuda" and obj.groups:
                 w.write(value.id).device = None

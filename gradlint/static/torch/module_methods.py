@@ -14,6 +14,7 @@ from gradlint.static.python.containers import Containers
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (
+    CHOSEN,
     NONE,
     Const,
     Group,
@@ -170,7 +171,7 @@ class ModuleMethods:
         """Where the parameters of a module are, if they are known to have been moved to the same device."""
         held = (w.get(ref, Instance) for ref in self._modules.walk(receiver, w))
         devices = {obj.device for obj in held if obj is not None and obj.groups}
-        return "cuda" if devices == {"cuda"} else None
+        return devices.pop() if devices in ({"cuda"}, {CHOSEN}) else None
 
     def _move(self, receiver: Ref, name: str, args: Arguments, w: World) -> None:
         device: str | None = {"cuda": "cuda", "cpu": "cpu"}.get(name)

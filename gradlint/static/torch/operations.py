@@ -11,6 +11,7 @@ from gradlint.static.knowledge.torch_table import INTEGRAL_TYPES, METHODS, PACKE
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.provenance import carries_graph, is_figure, is_number
 from gradlint.static.state.values import (
+    CHOSEN,
     NONE,
     Const,
     External,
@@ -55,6 +56,9 @@ def operation_of(how: str) -> Op:
         return _ARITHMETIC.get(how[:-1], Op())
     function = METHODS.get(how.removesuffix("_"))
     return function if isinstance(function, Op) else Op()
+
+
+_GPU = ("cuda", CHOSEN)
 
 
 class Operations:
@@ -244,10 +248,10 @@ class Operations:
             new.places = first.places
         if len(tensors) == 1 and (op.size in ("keeps", "broadcast") or self._made_of_numbers(tensors[0])):
             new.asked_at = tensors[0].asked_at
-        new.device = layer_device if layer_device == "cuda" else self._device(op, inputs, args, w)
-        if new.device == "cuda":
+        new.device = layer_device if layer_device in _GPU else self._device(op, inputs, args, w)
+        if new.device in _GPU:
             new.moved_at = site if op.device != "inputs" else next((t.moved_at for t in tensors if t.moved_at), site)
-            if op.device != "cuda" and layer_device != "cuda":
+            if op.device != "cuda" and layer_device not in _GPU:
                 new.device_if_tensor = self._placement.unproven(tensors)
         new.gradient_of = self._tensors.gradient_of(inputs, w)
         if op.view and first is not None:
@@ -360,6 +364,8 @@ class Operations:
                 given = position[0] if position else None
                 if given is None:
                     return self._where(args.positional[:1], w)
+            if given is None and op.copies and w.get(w.resolve(args.get(0) or NONE), Tensor) is not None:
+                return self._where(args.positional[:1], w)  # torch.tensor(t) is where t is
             if given is None:
                 return None if args.open else "cpu"
             return device_of(w.resolve(given), w)
@@ -382,6 +388,8 @@ class Operations:
         devices = {tensor.device if tensor is not None else None for tensor in tensors}
         if "cuda" in devices:
             return "cuda"
+        if CHOSEN in devices and devices <= {CHOSEN, "cpu"}:
+            return CHOSEN
         if devices == {None}:
             devices = {tensor.device_if_tensor if tensor is not None else None for tensor in tensors}
         return devices.pop() if len(devices) == 1 else None

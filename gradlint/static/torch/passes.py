@@ -55,8 +55,29 @@ class Passes:
     _stepping: Stepping
     _escapes: Escapes
 
-    def backward(self, root: Value, args: Arguments, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
-        """A backward pass from ``root``: gradients are added, graphs are freed."""
+    def jointly(self, roots: Iterable[Value], args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """One backward pass from several roots: what their graphs share is walked once, and freed at its end."""
+        roots = [self._walked(w.resolve(root), w) for root in roots]
+        for root in roots:
+            self.backward(root, args, w, ctx, site, frees=False)
+        retain, _ = _retains(args, w)
+        for root in roots:
+            tensor = w.get(root, Tensor)
+            if tensor is not None:
+                self.free(tensor, retain, w, site)
+
+    def backward(
+        self,
+        root: Value,
+        args: Arguments,
+        w: World,
+        ctx: Context,
+        site: Site,
+        certain: bool = True,
+        *,
+        frees: bool = True,
+    ) -> None:
+        """A backward pass from ``root``: gradients are added, graphs are freed, if not together with others."""
         self._budget.order_matters()
         self._evaluation.passes += 1
         root = self._choices.used(w.resolve(root), w)
@@ -70,11 +91,7 @@ class Passes:
         self._witness.send(asked, w, ctx)
         self._proofs.differentiated(root, w, ctx, site)
         self._keeping.walks(root, w)
-        asked_to_retain = args.keywords.get("retain_graph", args.keywords.get("retain_variables"))
-        retain = _flag(w.resolve(asked_to_retain or NONE), w)
-        create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
-        if asked_to_retain is None:
-            retain = create
+        retain, create = _retains(args, w)
         view = self._tensors.view_of(root, w)
         touches = self._reached(w.find(root.id), w, certain)
         if not touches or tensor.cut is not None or tensor.asked_at is not None:
@@ -82,12 +99,7 @@ class Passes:
             meant = [key for key, obj in w.heap.items() if isinstance(obj, Group)]
             self._escapes.doubt(meant, [], w)
             touches = {**dict.fromkeys(meant, None), **touches}
-        for key, reached in touches.items():
-            group = w.find(key) if isinstance(key, int) else None
-            if isinstance(group, Group) and isinstance(key, int):
-                group = w.write(key)
-                group.prepared, group.touched = True if reached or group.prepared else None, True
-                group.fed = fresh() if reached else group.fed
+        _mark(touches, w)
         self._perhaps_fed(touches, w, ctx, site)
         self._stepping.settle(w, ctx, site)
         self._stepping.accumulated(touches, w, ctx, site)
@@ -113,7 +125,8 @@ class Passes:
         self._evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
             self._keeping.retained(root, w, ctx, site)
-        self.free(tensor, retain, w, site)
+        if frees:
+            self.free(tensor, retain, w, site)
         if tensor.size is None and given.is_false:
             w.write(root.id).size = "one"  # or it has raised
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
@@ -225,6 +238,22 @@ class Passes:
         if unknown:
             self._escapes.doubt(unknown, [], w)
             self._stepping.refilled(unknown, w, ctx, site)
+
+
+def _retains(args: Arguments, w: World) -> tuple[bool | None, bool | None]:
+    """Whether a backward pass is asked to retain the graph, and to create one of the gradients."""
+    asked = args.keywords.get("retain_graph", args.keywords.get("retain_variables"))
+    create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
+    return create if asked is None else _flag(w.resolve(asked), w), create
+
+
+def _mark(touches: dict[Hashable, Literal[True] | None], w: World) -> None:
+    """The gradients of these groups are added to."""
+    for key, reached in touches.items():
+        if isinstance(key, int) and isinstance(w.find(key), Group):
+            group: Group = w.write(key)
+            group.prepared, group.touched = True if reached or group.prepared else None, True
+            group.fed = fresh() if reached else group.fed
 
 
 def _flag(value: Value, w: World) -> bool | None:

@@ -10,7 +10,7 @@ from gradlint.facts import unknown
 from gradlint.static.knowledge.guesses import MODEL_PART_NAME
 from gradlint.static.state.context import Arguments
 from gradlint.static.state.provenance import owner_of
-from gradlint.static.state.values import Instance, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import CHOSEN, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 
@@ -20,12 +20,16 @@ class Placement:
 
     _tensors: Tensors
 
-    def all_on_cuda(self, obj: Instance, args: Arguments, w: World) -> bool:
-        """Whether a module is on CUDA, and all that it is given: it is where that is, if nothing says otherwise."""
+    def device_of(self, obj: Instance, args: Arguments, w: World) -> str | None:
+        """Where a module is that is on CUDA, and all that it is given: where that is, if nothing says otherwise."""
         given = [w.get(value, Tensor) for value in self._tensors.tensors_in(args, w)]
-        may_be = obj.device == "cuda" or (obj.device is None and obj.opaque)
-        known_all = bool(given) and not args.open and may_be
-        return known_all and all(t is not None and "cuda" in (t.device, t.device_if_tensor) for t in given)
+        may_be = obj.device in ("cuda", CHOSEN) or (obj.device is None and obj.opaque)
+        if not given or args.open or not may_be:
+            return None
+        for device in ("cuda", CHOSEN):
+            if all(t is not None and device in (t.device, t.device_if_tensor) for t in given):
+                return device
+        return None
 
     def called(self, result: Unknown, callee: Value, method: str, args: Arguments, w: World) -> Value:
         """``result`` of what cannot be followed: that of a part or a method of such a module may be a tensor there."""
@@ -33,14 +37,19 @@ class Placement:
             return result
         owner = owner_of(callee)
         module = w.get(owner, Instance) if owner is not None else None
-        if module is None or not (module.opaque and module.kind == "module" and self.all_on_cuda(module, args, w)):
+        if module is None or not module.opaque or module.kind != "module":
             return result
-        return self._tensors.from_unknown(result, w, structured=True, device_if_tensor="cuda")
+        device = self.device_of(module, args, w)
+        return (
+            result
+            if device is None
+            else self._tensors.from_unknown(result, w, structured=True, device_if_tensor=device)
+        )
 
     def unproven(self, inputs: Iterable[Tensor]) -> str | None:
         """The :attr:`~gradlint.static.state.values.Tensor.device_if_tensor` of what is computed from values."""
         tensors = list(inputs)
-        if any(tensor.device == "cuda" and tensor.device_if_tensor is None for tensor in tensors):
+        if any(tensor.device in ("cuda", CHOSEN) and tensor.device_if_tensor is None for tensor in tensors):
             return None
         return next((tensor.device_if_tensor for tensor in tensors if tensor.device_if_tensor is not None), None)
 
@@ -64,7 +73,8 @@ class Placement:
         """What rules may know of a value, of which the device is not known where it may be no tensor."""
         tensor = w.get(value, Tensor)
         unsure = tensor is not None and tensor.device_if_tensor is not None and not is_tensor
-        return replace(view, device=unknown()) if unsure else view
+        asked = tensor is not None and tensor.device == CHOSEN and w.device_checked
+        return replace(view, device=unknown()) if unsure or asked else view
 
 
 __all__ = ["Placement"]

@@ -23,6 +23,7 @@ from gradlint.static.state.provenance import (
     is_number,
 )
 from gradlint.static.state.values import (
+    CHOSEN,
     NONE,
     Choice,
     Const,
@@ -84,7 +85,7 @@ class Tensors:
                 integral=integral,
                 activation=activation,
                 made_at=site,
-                moved_at=site if device == "cuda" else None,
+                moved_at=site if device in ("cuda", CHOSEN) else None,
                 groups=groups,
                 deps=groups,
                 open=False,
@@ -460,6 +461,9 @@ def device_of(value: Value, w: World) -> str | None:
         if isinstance(value.value, int) and not isinstance(value.value, bool):
             return "cuda"
         return "cpu" if value.value is None else None
+    if isinstance(value, Choice):
+        devices = {device_of(w.resolve(each), w) for each in value.alternatives}
+        return CHOSEN if devices in ({"cuda", "cpu"}, {CHOSEN, "cpu"}, {CHOSEN}) else None
     tensor = w.get(value, Tensor)
     return tensor.device if tensor is not None else None
 

@@ -1,0 +1,1 @@
+"""In a notebook or an interactive session: ``%load_ext gradlint``."""
