@@ -17,7 +17,6 @@ from gradlint.static.state.declaring import (
     ID,
     IDS,
     LEAST,
-    MOMENT,
     OWN,
     POINTED_SET,
     REACHED,
@@ -117,12 +116,12 @@ class Placed(Described):
     ``device`` is unknown as long as nothing was computed: modules also hand out tensors that they have moved.
     """
     moved_at: Site | None = story(TOLD)
-    moved_of: int | None = fact(None, same=WHETHER)  #: the tensor that was moved to a device, which gave this one
+    moved_of: int | None = fact(None, same=SETTLED)  #: the tensor that was moved to a device, which gave this one
     base: int | None = fact(None, same=WHETHER, points=ID)  #: the tensor whose storage it shares
     stale_at: Site | None = fact(None, join=FIRST)  #: where a numpy array that shares its storage was changed
     data_of: int | None = fact(None, same=WHETHER, points=ID)  #: the tensor whose ``.data`` this is
     data_at: Site | None = story(TOLD)
-    part_of: int | None = fact(None, same=WHETHER)
+    part_of: int | None = fact(None, same=SETTLED)
     """The output that may be a tuple, or the gradient, of which this was taken."""
     kept_as: tuple[str, str] = fact(("", ""), join=where_agreed("kept_at", ("", "")))
     """The class and name of the module's attribute it is, or is a view of."""

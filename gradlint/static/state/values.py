@@ -25,7 +25,6 @@ from gradlint.static.state.declaring import (
     GREATEST,
     HOOKS,
     ID,
-    MOMENT,
     ONE_CLASS,
     ONE_VALUE,
     OPTIONAL,
