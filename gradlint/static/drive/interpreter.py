@@ -54,8 +54,10 @@ from gradlint.static.torch.answers import (
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.derivatives import Derivatives
 from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
@@ -64,6 +66,7 @@ from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
+from gradlint.static.torch.grad_modes import GradModes
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.hooks import Hooks
@@ -210,8 +213,11 @@ class Interpreter:
         self.module_methods = self._make(ModuleMethods)
         self.parameter_names = self._make(ParameterNames)
         self.kinds = self._make(Kinds)
+        self.conversions = self._make(Conversions)
         self.methods = self._make(Methods)
         self.functional = self._make(Functional)
+        self.grad_modes = self._make(GradModes)
+        self.derivatives = self._make(Derivatives)
         self.externals = self._make(Externals)
 
     def _answer(self) -> None:

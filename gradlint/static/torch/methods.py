@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.facts import Fact, known, unknown
+from gradlint.facts import unknown
 from gradlint.static.knowledge.guesses import MODULE_NAME
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import (
@@ -65,6 +65,7 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.changes import Changes
+from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.devices import Devices
@@ -84,7 +85,6 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Placement
-from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.tensors import Tensors, device_of
@@ -116,7 +116,6 @@ class Methods:
     _tensors: Tensors
     _modules: Modules
     _cuts: Cuts
-    _proofs: Proofs
     _evaluation: Evaluation
     _legacy: Legacy
     _memory: Memory
@@ -138,6 +137,7 @@ class Methods:
     _trainers: Trainers
     _functions: CustomFunctions
     _module_methods: ModuleMethods
+    _conversions: Conversions
 
     def __init__(self) -> None:
         self._clearing: Ledger[Hashable, None] = self._ledgers.open()
@@ -206,7 +206,7 @@ class Methods:
             self._uses.escaped([receiver], w)
             force = w.resolve(args.keywords.get("force", Const(False)))
             if force != Const(True):
-                self.converted(receiver, f".{name}()", w, ctx, site, role="receiver")
+                self._conversions.converted(receiver, f".{name}()", w, ctx, site, role="receiver")
             self._evaluation.measured([receiver], True, w, ctx)
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
             self._memory.share(array, receiver, w)
@@ -278,47 +278,6 @@ class Methods:
             new.gradient_of = tensor.gradient_of
             if tensor.integral and new.integral is None:
                 new.integral = True
-
-    def converted(
-        self,
-        value: Value,
-        how: str,
-        w: World,
-        ctx: Context,
-        site: Site,
-        kept_at: Site | None = None,
-        which: Hashable = 0,
-        role: str = "",
-        within: bool = False,
-    ) -> None:
-        """Tell the rules that a value was turned into a numpy array.
-
-        Args:
-            value: what is converted, or a part of that.
-            how: the function, as findings spell it.
-            w: the world.
-            ctx: where.
-            site: the place.
-            kept_at: where the value was put into the list that is converted.
-            which: which of several values at the same place.
-            role: what it is to the call.
-            within: it is held by a list or tuple that was kept at ``kept_at``.
-        """
-        value = w.resolve(value)
-        tensor = w.get(value, Tensor)
-        if tensor is None:
-            return
-        grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
-        view = self._placement.certain(self._tensors.view_of(value, w, kept_at=kept_at), value, role == "receiver", w)
-        is_tensor = role == "receiver" or not tensor.structured
-        if self._tensors.is_weight(value, w) or (is_tensor and self._tensors.is_output(value, w)):
-            view = replace(view, requires_grad=known(True))
-        event = events.ConvertedToNumpy(
-            site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role, within=within
-        )
-        self._witness.send(event, w, ctx, alternative=which)
-        if w.grad and not view.requires_grad.known:
-            self._proofs.suspected(value, event, w)
 
     # --- modules, optimizers and other instances
 
