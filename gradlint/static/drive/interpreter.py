@@ -98,6 +98,7 @@ from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
+from gradlint.static.torch.unknown_methods import UnknownMethods
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
@@ -214,6 +215,7 @@ class Interpreter:
         self.parameter_names = self._make(ParameterNames)
         self.kinds = self._make(Kinds)
         self.conversions = self._make(Conversions)
+        self.unknown_methods = self._make(UnknownMethods)
         self.methods = self._make(Methods)
         self.functional = self._make(Functional)
         self.grad_modes = self._make(GradModes)
@@ -259,7 +261,8 @@ class Interpreter:
         effects.carries = self.cuts.carries
         effects.cut_of = self.cuts.of
         effects.groups_of_optimizers_in = self.optimizers.held_by
-        effects.method_of_unknown = self.methods.unknown
+        effects.method = self.methods.call
+        effects.method_of_unknown = self.unknown_methods.call
         effects.presumed_segments = self.graphs.presumed
 
     def entries(self, triggers: Triggers) -> Entries:
