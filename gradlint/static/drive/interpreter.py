@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.static.drive.entries import Entries
 from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.binding import Binding
 from gradlint.static.python.bodies import Bodies
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.builtins import BuiltinCalls
@@ -23,6 +24,7 @@ from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.expressions import Expressions
+from gradlint.static.python.filling import Filling
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.images import Images
 from gradlint.static.python.imports import Imports
@@ -35,6 +37,7 @@ from gradlint.static.python.options import Options
 from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.progress import Progress
 from gradlint.static.python.records import Records
+from gradlint.static.python.reflection import Reflection
 from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
@@ -146,10 +149,12 @@ class Interpreter:
         self.choices = self._make(Choices)
         self.decisions = self._make(Decisions)
         self.dicts = self._make(DictObjects)
+        self.binding = self._make(Binding)
         self.calls = self._make(Calls)
         self.late = self._make(LateAttributes)
         self.attributes = self._make(Attributes)
         self.collections = self._make(Collections)
+        self.filling = self._make(Filling)
 
     def _execute_statements(self) -> None:
         """Its statements, and what is built of them."""
@@ -157,6 +162,7 @@ class Interpreter:
         self.options = self._make(Options)
         self.records = self._make(Records)
         self.containers = self._make(Containers)
+        self.reflection = self._make(Reflection)
         self.builtins = self._make(BuiltinCalls)
         self.patterns = self._make(Patterns)
         self.expressions = self._make(Expressions)
@@ -254,7 +260,7 @@ class Interpreter:
         execution.iterate = self.collections.iterate
         execution.run_unit = self.bodies.unit
         execution.unpack = self.collections.unpack
-        execution.update = self.collections.update
+        execution.update = self.filling.update
         execution.value = self.flow.value
         effects = self.effects
         effects.calls_behind = self.graphs.calls

@@ -17,6 +17,7 @@ from gradlint.static.python.collections import Collections
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
+from gradlint.static.python.filling import Filling
 from gradlint.static.python.names import Names
 from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.state.context import Context
@@ -89,6 +90,7 @@ class Expressions:
     _attributes: Attributes
     _collections: Collections
     _conditions: Conditions
+    _filling: Filling
 
     def __init__(self) -> None:
         self._literals: dict[cst.CSTNode, Value] = {}
@@ -194,7 +196,7 @@ class Expressions:
         if ctx.on_yield is not None:
             ctx.on_yield(w, value)
         elif ctx.yields is not None:
-            self._collections.append(ctx.yields, value, w, ctx, ctx.site(node), kept=False)
+            self._filling.append(ctx.yields, value, w, ctx, ctx.site(node), kept=False)
         return NONE
 
     # --- access and calls
@@ -392,9 +394,9 @@ class Expressions:
             value = self._execution.evaluate(element.value, w, ctx)
             if isinstance(element, cst.DictElement):
                 key = w.resolve(self._execution.evaluate(element.key, w, ctx))
-                self._collections.set_item(ref, key, value, w, ctx, ctx.site(element.value))
+                self._filling.set_item(ref, key, value, w, ctx, ctx.site(element.value))
             else:
-                self._collections.update(ref, value, w, ctx)
+                self._filling.update(ref, value, w, ctx)
         return ref
 
     def _comprehension(
@@ -439,10 +441,10 @@ class Expressions:
         if isinstance(node, cst.DictComp):
             key = w.resolve(self._execution.evaluate(node.key, w, within))
             value = self._execution.evaluate(node.value, w, within)
-            self._collections.set_item(ref, key, value, w, ctx, ctx.site(node.value))
+            self._filling.set_item(ref, key, value, w, ctx, ctx.site(node.value))
             return
         value = self._execution.evaluate(node.elt, w, within)
-        self._collections.append(ref, value, w, ctx, ctx.site(node.elt), certain)
+        self._filling.append(ref, value, w, ctx, ctx.site(node.elt), certain)
 
     # --- augmented assignment
 
@@ -459,7 +461,7 @@ class Expressions:
             return
         sequence = w.get(current, Sequence)
         if sequence is not None and symbol == "+" and sequence.mutable:
-            self._collections.extend(current, value, w, ctx, ctx.site(node.value))
+            self._filling.extend(current, value, w, ctx, ctx.site(node.value))
             return
         if ctx.peeled and isinstance(current, Const) and isinstance(value, Const) and not isinstance(value.value, str):
             result: Value = Unknown(("counter", fresh()))
