@@ -9,7 +9,6 @@ from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import MAX_KNOWN, Collections
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.domain import Domain, Index
-from gradlint.static.report.place import Place
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import dict_of
@@ -27,6 +26,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.text.slices import Place
 
 
 class Filling:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
-from gradlint.static.state.values import Mapping
 from gradlint.static.text.chains import words_in
 from gradlint.static.text.constructs import constructs_in
 from gradlint.static.text.positions import Tree
