@@ -7,7 +7,9 @@ a run in which nothing has changed prints the same without importing anything bu
 from: where something has changed, only the parts are analysed that it belongs to, whatever is checked with them.
 
 A file is replaced at once, so that runs at the same time and crashes do no harm; one that is damaged, or of another
-version, is as good as none.  They are read by ``marshal``, which makes data of them and executes nothing.
+version, is as good as none.  Each is signed with a key that only the user has who made it, and that is asked for before
+anything else: the folder may come with a project, or be open to others, and what they put there must neither be told
+as a result of gradlint nor reach ``marshal``, which takes what it reads on trust.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ import marshal
 import os
 import sys
 import time
-import zlib
+from _blake2 import blake2b  # from hashlib, it costs a warm run more than the rest of the cache
 
 from gradlint import __version__
+from gradlint.cachefolder import CHECKED, HEAD, PART, TOLD, CacheFolder, is_draft, is_entry
+from gradlint.cachekey import key as secret_key
 from gradlint.consulted import MARKERS, Consulted
 
 TYPE_CHECKING = False  # typing alone costs a warm run more than all that is below
@@ -28,26 +32,24 @@ if TYPE_CHECKING:
 
 NAME = ".gradlint_cache"
 VARIABLE = "GRADLINT_CACHE_DIR"
-CHECKED, TOLD, PART = ".checked", ".told", ".part"
-_HEAD = f"gradlint cache 1 {marshal.version}\n".encode()
-_TAG = "CACHEDIR.TAG"
-_BESIDE = {
-    ".gitignore": b"# made by gradlint\n*\n",
-    _TAG: b"Signature: 8a477f597d28d172789f06886806bc55\n# made by gradlint; see https://bford.info/cachedir/\n",
-}
-_MOST_FILES, _MOST_BYTES = 10_000, 256 * 2**20
+_HEAD = HEAD + f"2 {marshal.version}\n".encode()
+_SIGNATURE = 16  #: bytes
+_MOST_FILES, _MOST_BYTES, _MOST_OF_ENTRY = 10_000, 256 * 2**20, 64 * 2**20
 _DAY = 86_400
 
 
 def location(asked: str | None = None, here: str = "") -> str:
     """The folder of the cache: the one asked for, that of the environment, or one at the root of the project.
 
+    Of a folder that somebody asked for, links are followed; one at the root of a project must be none, because a
+    project may have it lead anywhere.
+
     Args:
         asked: what the command line says.
         here: a folder of the project; the current one when empty.
     """
     given = asked or os.environ.get(VARIABLE)
-    return os.path.abspath(given) if given else os.path.join(_root(os.path.abspath(here)), NAME)
+    return os.path.realpath(given) if given else os.path.join(_root(os.path.abspath(here)), NAME)
 
 
 def _root(folder: str) -> str:
@@ -70,12 +72,12 @@ class Cache:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.trouble = ""  #: why nothing could be written
-        self._prepared = False
+        self._secret: bytes | None = None
 
     def recall(self, request: tuple[Any, ...]) -> tuple[bytes, bytes] | None:
         """What a request came to (marshalled) and its mark, if everything consulted for it is as it was."""
         key = (_program(), request)
-        found = self._read(_name(key, CHECKED), key)
+        found = self._read(key, CHECKED)
         if found is None:
             return None
         mark, stored, result = found
@@ -83,21 +85,20 @@ class Cache:
         if not consulted.holds():
             return None
         if consulted.renewed:
-            self._write(_name(key, CHECKED), (key, mark, consulted.stored(), result))
+            self._write(key, CHECKED, (mark, consulted.stored(), result))
         return result, mark
 
     def remember(self, request: tuple[Any, ...], result: tuple[Any, ...], consulted: Consulted) -> bytes:
         """Keep what a request came to, and return its mark."""
         key = (_program(), request)
         mark = os.urandom(16)
-        self._write(_name(key, CHECKED), (key, mark, consulted.stored(), marshal.dumps(result)))
-        self._prune()
+        self._write(key, CHECKED, (mark, consulted.stored(), marshal.dumps(result)), prune=True)
         return mark
 
     def told(self, arguments: Sequence[str]) -> tuple[str, str, int] | None:
         """What a command line printed, on standard output and standard error, and its exit code, if it would again."""
         key = (_program(), tuple(arguments), _surroundings())
-        found = self._read(_name(key, TOLD), key)
+        found = self._read(key, TOLD)
         if found is None:
             return None
         request, mark, out, err, code = found
@@ -109,119 +110,108 @@ class Cache:
     ) -> None:
         """Keep what a command line printed of the report with this mark."""
         key = (_program(), tuple(arguments), _surroundings())
-        self._write(_name(key, TOLD), (key, request, mark, *printed))
+        self._write(key, TOLD, (request, mark, *printed))
 
     def recall_part(self, key: tuple[Any, ...]) -> Any:
         """What was kept of a part; None if nothing was."""
-        found = self._read(_name(key, PART), key)
+        found = self._read(key, PART)
         return None if found is None else found[0]
 
     def keep_part(self, key: tuple[Any, ...], content: tuple[Any, ...]) -> None:
         """Keep what a part came to, and what from."""
-        self._write(_name(key, PART), (key, content))
+        self._write(key, PART, (content,))
 
     def clean(self) -> bool:
         """Remove the cache, and its folder if nothing else is in it; False if there is none.
 
         Raises:
-            OSError: it cannot be removed.
+            OSError: it cannot be removed, or is a symbolic link.
         """
         try:
-            own = [name for name in os.listdir(self.folder) if _is_own(name)]
+            with CacheFolder(self.folder) as folder:
+                return folder.clean()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        for name in own:
-            os.unlink(os.path.join(self.folder, name))
-        if not os.listdir(self.folder):
-            os.rmdir(self.folder)
-        return bool(own)
 
-    def _read(self, name: str, key: tuple[Any, ...]) -> Any:
+    def _signature(self, *parts: bytes | memoryview, make: bool = False) -> bytes:
+        """What nobody can tell who has not the key.
+
+        Raises:
+            OSError: there is no key, or none that is ours alone; with ``make``, none could be made.
+        """
+        if self._secret is None:
+            self._secret = secret_key(make=make)
+        digest = blake2b(key=self._secret, digest_size=_SIGNATURE)
+        for part in parts:
+            digest.update(part)
+        return digest.digest()
+
+    def _name(self, key: tuple[Any, ...], suffix: str, *, make: bool = False) -> str:
+        return self._signature(repr(key).encode("utf-8", "surrogatepass"), make=make).hex() + suffix
+
+    def _read(self, key: tuple[Any, ...], suffix: str) -> Any:
         """What is kept under a key, without the key."""
-        path = os.path.join(self.folder, name)
         try:
-            with open(path, "rb") as file:
-                age = time.time() - os.fstat(file.fileno()).st_mtime
-                data = file.read()
+            name = self._name(key, suffix)
+            with CacheFolder(self.folder) as folder:
+                data, seen = folder.read(name)
+                begin, body = data[: len(_HEAD) + _SIGNATURE], memoryview(data)[len(_HEAD) + _SIGNATURE :]
+                if begin != _HEAD + self._signature(_HEAD, body):
+                    return None
+                if time.time() - seen.st_mtime > _DAY:
+                    _renew(folder, name)
         except OSError:
             return None
-        start = len(_HEAD) + 4
-        if data[: len(_HEAD)] != _HEAD or zlib.crc32(data[start:]).to_bytes(4, "little") != data[len(_HEAD) : start]:
-            return None
-        try:
-            found = marshal.loads(data[start:])  # noqa: S302 -- it makes data of it and executes nothing
-        except (EOFError, TypeError, ValueError):
-            return None
-        if not isinstance(found, tuple) or found[:1] != (key,):
-            return None
-        if age > _DAY:  # what is used stays
-            try:
-                os.utime(path)
-            except OSError:
-                return found[1:]
-        return found[1:]
+        found = marshal.loads(body)  # noqa: S302 -- nobody but us has written it
+        return found[1:] if isinstance(found, tuple) and found[:1] == (key,) else None
 
-    def _write(self, name: str, content: tuple[Any, ...]) -> None:
-        body = marshal.dumps(content)
+    def _write(self, key: tuple[Any, ...], suffix: str, content: tuple[Any, ...], *, prune: bool = False) -> None:
+        body = marshal.dumps((key, *content))
+        if len(body) > _MOST_OF_ENTRY:
+            return
         try:
-            if not self._prepared:
-                self._prepare()
-            self._replace(name, _HEAD + zlib.crc32(body).to_bytes(4, "little") + body)
+            name = self._name(key, suffix, make=True)
+            os.makedirs(self.folder, exist_ok=True)
+            with CacheFolder(self.folder) as folder:
+                folder.claim()
+                folder.replace(name, b"".join((_HEAD, self._signature(_HEAD, body), body)))
+                if prune:
+                    _prune(folder)
         except OSError as error:
             self.trouble = f"{error.filename or self.folder}: {error.strerror}"
 
-    def _prepare(self) -> None:
-        """Make the folder, and tell backups and git to leave it alone, if it holds nothing of others."""
-        os.makedirs(self.folder, exist_ok=True)
-        names = os.listdir(self.folder)
-        if not _BESIDE.keys() <= set(names) and all(map(_is_own, names)):
-            for name, content in _BESIDE.items():
-                self._replace(name, content)
-        self._prepared = True
 
-    def _replace(self, name: str, content: bytes) -> None:
-        path = os.path.join(self.folder, name)
-        draft = f"{path}.{os.getpid()}-{time.monotonic_ns()}.new"
-        try:
-            with open(draft, "xb") as file:
-                file.write(content)
-            os.replace(draft, path)
-        except BaseException:
-            if os.path.exists(draft):
-                os.unlink(draft)
-            raise
+def _renew(folder: CacheFolder, name: str) -> None:
+    """Let stay what is used."""
+    try:
+        folder.renew(name)
+    except OSError:  # it may be read-only: then nothing else is kept or dropped there either
+        return
 
-    def _prune(self) -> None:
-        """Drop what was not used for longest where there is too much, and what crashed runs left."""
-        kept: list[tuple[float, int, str]] = []
+
+def _prune(folder: CacheFolder) -> None:
+    """Drop what was not used for longest where there is too much, and what crashed runs left."""
+    kept: list[tuple[float, int, str]] = []
+    dropped: list[str] = []
+    for name in folder.names():
         try:
-            with os.scandir(self.folder) as entries:
-                for entry in entries:
-                    seen = entry.stat()
-                    if entry.name.endswith((CHECKED, TOLD, PART)):
-                        kept.append((seen.st_mtime, seen.st_size, entry.path))
-                    elif _is_own(entry.name) and entry.name not in _BESIDE and seen.st_mtime < time.time() - _DAY:
-                        os.unlink(entry.path)
-            total = 0
-            for number, (_, size, path) in enumerate(sorted(kept, reverse=True)):
-                total += size
-                if number >= _MOST_FILES or total > _MOST_BYTES:
-                    os.unlink(path)
+            seen = folder.seen(name)
         except OSError:  # another run drops the same
-            return
-
-
-def arguments_location(arguments: Sequence[str]) -> str | None:
-    """The folder of the cache for a command line; None if it wants none, or is no check."""
-    asked = None
-    for place, argument in enumerate(arguments):
-        if argument in ("--no-cache", "-"):
-            return None
-        if argument == "--cache-dir":
-            asked = arguments[place + 1] if place + 1 < len(arguments) else None
-        elif argument.startswith("--cache-dir="):
-            asked = argument.partition("=")[2]
-    return location(asked)
+            continue
+        if is_entry(name):
+            kept.append((seen.st_mtime, seen.st_size, name))
+        elif is_draft(name) and seen.st_mtime < time.time() - _DAY:
+            dropped.append(name)
+    total = 0
+    for number, (_, size, name) in enumerate(sorted(kept, reverse=True)):
+        total += size
+        if number >= _MOST_FILES or total > _MOST_BYTES:
+            dropped.append(name)
+    for name in dropped:
+        try:
+            folder.remove(name)
+        except OSError:  # those of others, in a folder where each may remove only his own
+            continue
 
 
 def _program() -> tuple[Any, ...]:
@@ -232,11 +222,3 @@ def _program() -> tuple[Any, ...]:
 def _surroundings() -> tuple[Any, ...]:
     """What decides how a report is printed."""
     return sys.stdout.isatty(), *map(os.environ.get, ("NO_COLOR", "FORCE_COLOR", "TERM"))
-
-
-def _name(key: tuple[Any, ...], suffix: str) -> str:
-    return f"{zlib.crc32(repr(key).encode('utf-8', 'surrogatepass')):08x}{suffix}"
-
-
-def _is_own(name: str) -> bool:
-    return name in _BESIDE or name.endswith((CHECKED, TOLD, PART, ".new"))

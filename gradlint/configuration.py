@@ -5,67 +5,13 @@ Every file is checked under the configuration nearest to it, as Ruff does; the c
 
 from __future__ import annotations
 
-import difflib
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from gradlint.cachedir import NAMES
 from gradlint.disk import Disk
-from gradlint.ignorefiles import patterns, verdict
-from gradlint.output import OUTPUT_FORMATS
 from gradlint.refusal import Refusal
-from gradlint.selection import Choice
-
-DEFAULT_EXCLUDE = (
-    ".bzr",
-    ".direnv",
-    ".eggs",
-    ".git",
-    ".gradlint_cache",
-    ".hg",
-    ".ipynb_checkpoints",
-    ".mypy_cache",
-    ".nox",
-    ".pyenv",
-    ".pytest_cache",
-    ".ruff_cache",
-    ".svn",
-    ".tox",
-    ".venv",
-    "__pycache__",
-    "__pypackages__",
-    "build",
-    "dist",
-    "node_modules",
-    "site-packages",
-    "venv",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What holds for the files below one folder."""
-
-    origin: Path | None = None  #: the file it was read from
-    choice: Choice = field(default_factory=Choice)
-    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
-    extend_exclude: tuple[str, ...] = ()
-    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    output_format: str | None = None
-
-    @property
-    def root(self) -> Path | None:
-        """The folder that patterns are relative to."""
-        return self.origin.parent if self.origin else None
-
-    def ignored_in(self, path: Path) -> Iterator[str]:
-        """The selectors that ``per-file-ignores`` holds for ``path``; a pattern after ``!`` holds for all others."""
-        for pattern, selectors in self.per_file_ignores.items():
-            spec = patterns([pattern.removeprefix("!")])
-            if bool(verdict(spec, path, self.root or path.parent, is_folder=False)) != pattern.startswith("!"):
-                yield from selectors
+from gradlint.settings import Settings, read_settings
 
 
 class Configuration:
@@ -93,7 +39,7 @@ class Configuration:
         if isolated:
             self._fixed = override(Settings())
         elif path is not None:
-            if not self.disk.is_file(path):
+            if self.disk.kind(path) is None:
                 raise Refusal(f"{path}: no such configuration file")
             self._fixed = override(read_settings(path, self.disk.read) or Settings(path.absolute()))
 
@@ -105,107 +51,22 @@ class Configuration:
         """
         if self._fixed is not None:
             return self._fixed
-        settings = self._folders.get(folder)
-        if settings is None:
-            settings = self._read_in(folder)
+        new: list[Path] = []
+        above, settings = folder, self._folders.get(folder)
+        while settings is None:  # no call for each folder: they may be nested more deeply than calls
+            new.append(above)
+            settings = self._read_in(above)
             if settings is None:
-                at_top = folder.parent == folder
-                settings = self._override(Settings()) if at_top else self.of_folder(folder.parent)
-            self._folders[folder] = settings
+                at_top = above.parent == above
+                above = above.parent
+                settings = self._override(Settings()) if at_top else self._folders.get(above)
+        self._folders.update(dict.fromkeys(new, settings))
         return settings
 
     def _read_in(self, folder: Path) -> Settings | None:
-        for name in ("gradlint.toml", "pyproject.toml"):
+        for name in NAMES:
             path = folder / name
             settings = read_settings(path, self.disk.read) if self.disk.is_file(path) else None
             if settings is not None:
                 return self._override(settings)
         return None
-
-
-def read_settings(path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> Settings | None:
-    """The settings in a configuration file; ``None`` for a ``pyproject.toml`` that says nothing about gradlint.
-
-    Raises:
-        Refusal: naming the file and the key.
-    """
-    try:
-        text = read(path).decode("utf-8")
-        if path.name == "pyproject.toml" and "gradlint" not in text:
-            return None
-        table: Any = tomllib.loads(text)
-    except OSError as error:
-        raise Refusal(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise Refusal(f"{path}: not valid TOML: {error}") from error
-    where = str(path)
-    if path.name == "pyproject.toml":
-        tool = table.get("tool")
-        table = tool.get("gradlint") if isinstance(tool, dict) else None
-        where += ": [tool.gradlint]"
-        if table is None:
-            return None
-        if not isinstance(table, dict):
-            raise Refusal(f"{where} must be a table")
-    return _settings_from(table, path.absolute(), where)
-
-
-def _settings_from(table: dict[str, Any], path: Path, where: str) -> Settings:
-    readers: dict[str, Callable[[Any, str], Any]] = {
-        "select": _strings,
-        "ignore": _strings,
-        "extend-select": _strings,
-        "exclude": _strings,
-        "extend-exclude": _strings,
-        "per-file-ignores": _lists_by_pattern,
-        "output-format": _output_format,
-    }
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in readers:
-            near = difflib.get_close_matches(key, readers, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(readers)})"
-            raise Refusal(f"{where}: unknown key {key!r}{hint}")
-        values[key] = readers[key](value, f"{where}: {key}")
-    return Settings(
-        origin=path,
-        choice=Choice(f"{where}: ", values.get("select"), values.get("ignore", ()), values.get("extend-select", ())),
-        exclude=values.get("exclude", DEFAULT_EXCLUDE),
-        extend_exclude=values.get("extend-exclude", ()),
-        per_file_ignores=values.get("per-file-ignores", {}),
-        output_format=values.get("output-format"),
-    )
-
-
-def _strings(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise Refusal(f"{where}: must be a list of strings, not {value!r}")
-    return tuple(value)
-
-
-def _lists_by_pattern(value: Any, where: str) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict):
-        raise Refusal(f"{where}: must be a table of lists by pattern, not {value!r}")
-    return {pattern: _strings(codes, f"{where}: {pattern!r}") for pattern, codes in value.items()}
-
-
-def _output_format(value: Any, where: str) -> str:
-    if value not in OUTPUT_FORMATS:
-        raise Refusal(f"{where}: must be one of {', '.join(OUTPUT_FORMATS)}, not {value!r}")
-    return str(value)
-
-
-def overriding(
-    *, exclude: Sequence[str] = (), extend_exclude: Sequence[str] = (), output_format: str | None = None
-) -> Callable[[Settings], Settings]:
-    """How the command line changes settings; what it does not say stays."""
-
-    def override(settings: Settings) -> Settings:
-        return replace(
-            settings,
-            exclude=tuple(exclude) or settings.exclude,
-            extend_exclude=(*settings.extend_exclude, *extend_exclude),
-            output_format=output_format or settings.output_format,
-        )
-
-    return override

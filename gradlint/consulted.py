@@ -8,6 +8,9 @@ from __future__ import annotations
 import os
 import stat
 import time
+from _blake2 import blake2b  # from hashlib, it costs a warm run more than all the rest
+
+from gradlint.reading import read_regular
 
 TYPE_CHECKING = False  # typing alone costs a warm run more than the cache does
 if TYPE_CHECKING:
@@ -115,9 +118,7 @@ class Consulted:
         """The digest of a file; None where there is none."""
         asked = time.time_ns()
         try:
-            with open(path, "rb") as file:
-                seen = os.fstat(file.fileno())
-                data = file.read()
+            data, seen = read_regular(path)
         except OSError:
             return None
         self.date(path, seen, asked)
@@ -153,8 +154,6 @@ class Consulted:
 
 def digest_of(data: bytes) -> bytes:
     """Sixteen bytes that stand for ``data``."""
-    from hashlib import blake2b
-
     return blake2b(data, digest_size=16).digest()
 
 

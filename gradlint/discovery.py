@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gradlint.configuration import Configuration, Settings
+from gradlint.configuration import Configuration
 from gradlint.consulted import CACHES, FILES, FOLDER
 from gradlint.ignorefiles import GitIgnore, patterns, verdict
+from gradlint.refusal import Refusal
+from gradlint.settings import DEFAULT_INCLUDE, Patterns, Settings
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
+MOST_NESTED = 200  #: folders in one another, below the one that is named
 SUFFIXES = (".py", ".ipynb")
 
 
@@ -36,7 +34,7 @@ class Discovery:
         self.complain = complain
         self.force_exclude = force_exclude
         self._disk = configuration.disk
-        self._gitignore = GitIgnore(self._disk)
+        self._gitignore = GitIgnore(self._disk, complain)
 
     def files(self, paths: Iterable[Path]) -> list[Path]:
         """The files to check, absolute, sorted, each once."""
@@ -62,22 +60,47 @@ class Discovery:
                 yield path
 
     def _below(self, top: Path) -> Iterator[Path]:
-        pending = [top]
+        pending = [(top, 0)]
         while pending:
-            folder = pending.pop()
+            folder, depth = pending.pop()
+            if depth > MOST_NESTED:
+                self.complain(f"{folder}: more than {MOST_NESTED} folders deep, which is too deep to be searched")
+                continue
             try:
                 entries = self._disk.entries(folder)
             except OSError as error:
                 self.complain(f"{error.filename or folder}: {error.strerror}")
                 continue
-            for name, kind in entries.items():
-                if kind == FOLDER:
-                    if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
-                        pending.append(folder / name)
-                elif (
-                    kind in FILES and name.endswith(SUFFIXES) and not self._skipped(folder / name, top, is_folder=False)
-                ):
-                    yield folder / name
+            try:
+                files, folders = self._entries(folder, depth, entries, top)
+            except Refusal as refusal:  # a wrong configuration file costs what it would hold for
+                if folder == top:
+                    raise
+                self.complain(str(refusal))
+                continue
+            pending += folders
+            yield from files
+
+    def _entries(
+        self, folder: Path, depth: int, entries: Mapping[str, str], top: Path
+    ) -> tuple[list[Path], list[tuple[Path, int]]]:
+        """The files in a folder that are to be checked, and the folders that are to be searched, with their depth."""
+        files: list[Path] = []
+        folders: list[tuple[Path, int]] = []
+        for name, kind in entries.items():
+            if kind == FOLDER:
+                if name not in CACHES and not self._skipped(folder / name, top, is_folder=True):
+                    folders.append((folder / name, depth + 1))
+            elif kind in FILES and name.endswith(SUFFIXES) and self._wanted(folder / name, top):
+                files.append(folder / name)
+        return files, folders
+
+    def _wanted(self, path: Path, top: Path) -> bool:
+        """Whether a file below a folder is to be checked: it is included, and neither excluded nor ignored."""
+        include = self.configuration.of_folder(path.parent).include
+        if include.lines != DEFAULT_INCLUDE and not _said(include, path, include.base or top, is_folder=False):
+            return False
+        return not self._skipped(path, top, is_folder=False)
 
     def _skipped(self, path: Path, top: Path, *, is_folder: bool) -> bool:
         settings = self.configuration.of_folder(path.parent)
@@ -87,11 +110,14 @@ class Discovery:
 
     @staticmethod
     def _excluded(path: Path, settings: Settings, top: Path, *, is_folder: bool) -> bool:
-        spec = _spec((*settings.exclude, *settings.extend_exclude))
-        root = settings.root or top
-        if not path.is_relative_to(root) or verdict(spec, top, root, is_folder=True):
-            root = top  # as with ignore files: a folder that is named is checked, though its name is excluded
-        return bool(verdict(spec, path, root, is_folder=is_folder))
+        excluded = False
+        for group in (settings.exclude, *settings.extend_exclude):
+            root = group.base or settings.root or top
+            if not path.is_relative_to(root) or _said(group, top, root, is_folder=True):
+                root = top  # as with ignore files: a folder that is named is checked, though its name is excluded
+            said = _said(group, path, root, is_folder=is_folder)
+            excluded = excluded if said is None else said
+        return excluded
 
     def excludes(self, path: Path, *, is_folder: bool = False) -> bool:
         """Whether ``path`` would not have been found from the folder of its configuration."""
@@ -105,16 +131,16 @@ class Discovery:
         )
 
 
-@lru_cache(maxsize=64)
-def _spec(lines: tuple[str, ...]) -> GitIgnoreSpec:
-    return patterns(list(lines))
+def _said(group: Patterns, path: Path, root: Path, *, is_folder: bool) -> bool | None:
+    return verdict(patterns(group.lines), path, root, is_folder=is_folder)
 
 
 def _why_missing(path: Path) -> str:
     try:
         os.lstat(path)
+        path.stat()
     except FileNotFoundError:
-        return "no such file or folder"
+        return "a symbolic link that leads nowhere" if path.is_symlink() else "no such file or folder"
     except OSError as error:
         return str(error.strerror)
-    return "a symbolic link that leads nowhere"
+    return "no file or folder a moment ago"

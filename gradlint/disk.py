@@ -19,6 +19,7 @@ from gradlint.consulted import (
     kind_of,
     list_folder,
 )
+from gradlint.reading import NotRegularError, read_regular
 
 
 class Disk:
@@ -34,15 +35,16 @@ class Disk:
         """The content of a file.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: it cannot be read, is no regular file, or is too large.
         """
         name, known, asked = str(path), self.consulted, time.time_ns()
         try:
-            with path.open("rb") as file:
-                seen = os.fstat(file.fileno())
-                data = file.read()
+            data, seen = read_regular(name)
         except (FileNotFoundError, NotADirectoryError):
             known.complete &= known.files.setdefault(name, None) is None
+            raise
+        except NotRegularError:
+            known.kinds[name] = kind_of(name)
             raise
         except OSError:
             known.complete = False
@@ -104,17 +106,26 @@ class Disk:
 
     def real(self, path: Path) -> str:
         """Where an absolute path leads when all links are followed."""
-        name = str(path)
-        if name not in self._reals:
-            parent = str(path.parent)
-            listed = self._folders.get(parent)
-            entry = listed.get(path.name) if isinstance(listed, dict) else None
-            is_link = entry in (LINK_TO_FILE, LINK_TO_FOLDER) if entry else os.path.islink(name)  # noqa: PTH114
-            if parent == name or is_link:
-                real = os.path.realpath(name)
-                if real != name:
-                    self.consulted.links[name] = real
-            else:
-                real = os.path.join(self.real(path.parent), path.name)  # noqa: PTH118 -- of strings
-            self._reals[name] = real
-        return self._reals[name]
+        new: list[Path] = []
+        above = path
+        while str(above) not in self._reals:  # no call for each folder: they may be nested more deeply than calls
+            new.append(above)
+            above = above.parent
+            if above == new[-1]:
+                break
+        for below in reversed(new):
+            self._reals[str(below)] = self._real(below)
+        return self._reals[str(path)]
+
+    def _real(self, path: Path) -> str:
+        """Where a path leads, given where its folder does."""
+        name, parent = str(path), str(path.parent)
+        listed = self._folders.get(parent)
+        entry = listed.get(path.name) if isinstance(listed, dict) else None
+        is_link = entry in (LINK_TO_FILE, LINK_TO_FOLDER) if entry else os.path.islink(name)  # noqa: PTH114
+        if parent != name and not is_link:
+            return os.path.join(self._reals[parent], path.name)  # noqa: PTH118 -- of strings
+        real = os.path.realpath(name)
+        if real != name:
+            self.consulted.links[name] = real
+        return real

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gradlint.configuration import Configuration, Settings
+from gradlint.configuration import Configuration
 from gradlint.disk import Disk
 from gradlint.finding import Finding, Location
-from gradlint.selection import Choice, Selection, codes_of, matching, resolve
+from gradlint.policy import Policy
+from gradlint.refusal import Refusal
+from gradlint.selection import Choice
+from gradlint.settings import Settings
 
 if TYPE_CHECKING:
     from gradlint.parts import Outcome, Part
@@ -42,6 +45,8 @@ class Report:
     files: int = 0
     troubles: list[str] = field(default_factory=list)  #: what could not be done, a line each
     notes: list[str] = field(default_factory=list)  #: shown under --verbose
+    known: list[Finding] = field(default_factory=list)  #: findings of the baseline, which are not reported
+    gone: list[str] = field(default_factory=list)  #: findings of the baseline that are no more, a line each
     differs: bool = False  #: fixes would change a file, and were asked to be shown only
 
     def take_over(self, earlier: Report, targets: Iterable[Path]) -> None:
@@ -100,20 +105,17 @@ class Engine:
         self.jobs = jobs
         self.known = known
         self.rules = all_rules()
-        self._selections: dict[Choice, Selection] = {}
+        self._policies: dict[Path | None, Policy] = {}  # by the file that settings come from
 
-    def selection(self, settings: Settings) -> Selection:
-        """The rules that take part where ``settings`` hold.
+    def policy(self, settings: Settings) -> Policy:
+        """What happens to the findings of each rule where ``settings`` hold.
 
         Raises:
-            Problem: an unknown code, naming where it stands.
+            Refusal: an unknown code, naming where it stands.
         """
-        if settings.choice not in self._selections:
-            self._selections[settings.choice] = resolve([settings.choice, self.choice], self.rules)
-            for codes in settings.per_file_ignores.values():
-                for code in codes:
-                    codes_of(code, self.rules, settings.choice.origin, "per-file-ignores")
-        return self._selections[settings.choice]
+        if settings.origin not in self._policies:
+            self._policies[settings.origin] = Policy(settings, self.choice, self.rules)
+        return self._policies[settings.origin]
 
     def check(
         self,
@@ -135,8 +137,10 @@ class Engine:
 
         reader = _MemoReader(given or {}, self.disk)
         report = Report(targets, reader)
-        selections = {target: self.selection(self.configuration.of_folder(target.parent)) for target in targets}
-        taking_part = frozenset[str]().union(*(chosen.shown | chosen.counted for chosen in selections.values()))
+        report.targets = targets = self._configured(targets, report)
+        policies = {target: self.policy(self.configuration.of_folder(target.parent)) for target in targets}
+        chosen = [policy.selection for policy in dict.fromkeys(policies.values())]
+        taking_part = frozenset[str]().union(*(selection.shown | selection.counted for selection in chosen))
         rules = [rule for rule in self.rules if rule.code in taking_part and rule.listens()]
         project = self._project(roots, reader) if rules or earlier is not None else None
         due = targets if earlier is None or project is None else project.connected(earlier.changed, targets)
@@ -152,19 +156,37 @@ class Engine:
             report.notes += outcome.notes
             report.troubles += outcome.troubles
         report.notes.sort()  # in an order that does not tell which part they come from
+        for finding in self._unsuppressed(found, readable, reader, policies, report):
+            self._file(finding, policies, report)
         report.troubles.sort()
-        for finding in self._unsuppressed(found, readable, reader, selections):
-            self._file(finding, selections, report)
         if earlier is not None:
             report.take_over(earlier.report, set(targets).difference(due))
         report.findings.sort(key=lambda finding: finding.sort_key)
         self.progress(2 * len(targets), 2 * len(targets))
         return report
 
+    def _configured(self, targets: Sequence[Path], report: Report) -> list[Path]:
+        """The targets for which there are settings; a wrong configuration file costs those of its own folder.
+
+        Raises:
+            Refusal: the settings of all targets are wrong.
+        """
+        refusals: dict[Path, Refusal] = {}
+        for target in targets:
+            try:
+                self.policy(self.configuration.of_folder(target.parent))
+            except Refusal as refusal:
+                refusals[target] = refusal
+        if refusals and len(refusals) == len(targets):
+            raise refusals[targets[0]]
+        report.troubles += dict.fromkeys(map(str, refusals.values()))
+        return [target for target in targets if target not in refusals]
+
     def _project(self, roots: Sequence[Path], reader: Reader) -> Project:
         from gradlint.static.text.project import Project
 
-        return Project(roots, read=reader, disk=self.disk)
+        sources = self.configuration.of_folder(Path.cwd()).src
+        return Project(roots, read=reader, disk=self.disk, **({"sources": sources} if sources else {}))
 
     def _analyze(
         self, project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]]
@@ -207,7 +229,8 @@ class Engine:
         findings: Iterable[Finding],
         targets: Iterable[Path],
         reader: Reader,
-        selections: Mapping[Path, Selection],
+        policies: Mapping[Path, Policy],
+        report: Report,
     ) -> Iterator[Finding]:
         from gradlint.suppression import read_suppressions, unknown_codes, unused
 
@@ -215,24 +238,31 @@ class Engine:
         for finding in findings:
             by_file.setdefault(finding.location.filename, []).append(finding)
         for target in targets:
-            source = reader(target)
-            suppressions = read_suppressions(source.text, source.location)
-            here = [*by_file.pop(str(target), ()), *unknown_codes(suppressions, self.rules)]
-            yield from (finding for finding in here if not suppressions.suppress(finding))
-            yield from unused(suppressions, [rule for rule in self.rules if rule.code in selections[target].shown])
+            told = by_file.pop(str(target), [])
+            try:
+                source = reader(target)
+                suppressions = read_suppressions(source.text, source.location)
+                here = [*told, *unknown_codes(suppressions, self.rules)]
+                kept = [finding for finding in here if not suppressions.suppress(finding)]
+                kept += unused(
+                    suppressions, [rule for rule in self.rules if rule.code in policies[target].selection.shown]
+                )
+            except Exception as error:  # noqa: BLE001 -- comments that cannot be read cost no finding
+                report.troubles.append(f"{target}: internal error: {type(error).__name__}: {error}")
+                kept = told
+            yield from kept
         for elsewhere in by_file.values():
             yield from elsewhere
 
-    def _file(self, finding: Finding, selections: Mapping[Path, Selection], report: Report) -> None:
+    def _file(self, finding: Finding, policies: Mapping[Path, Policy], report: Report) -> None:
         """Put a finding where it belongs: shown, counted or dropped."""
         path = Path(finding.location.filename)
-        settings = self.configuration.of_folder(path.parent)
-        selection = selections.get(path) or self.selection(settings)
-        if any(finding.code in matching(selector, self.rules) for selector in settings.ignored_in(path)):
+        policy = policies.get(path) or self.policy(self.configuration.of_folder(path.parent))
+        if policy.ignores(finding.code, path):
             return
-        if finding.code in selection.shown:
-            report.findings.append(finding)
-        elif finding.code in selection.counted:
+        if finding.code in policy.selection.shown:
+            report.findings.append(policy.applied(finding))
+        elif finding.code in policy.selection.counted:
             report.left_out[str(path)] = report.left_out.get(str(path), 0) + 1
 
 

@@ -19,6 +19,20 @@ class Severity(enum.Enum):
     STYLE = "style"  #: it works today, and a safer form exists
 
 
+class Effect(enum.Enum):
+    """What a mistake does to whoever runs the program; its values select rules, as in ``effect:wrong-result``."""
+
+    WRONG_RESULT = "wrong-result"  #: it runs, and what it trains or computes is not what was meant
+    RAISES = "raises"  #: it ends with an error, here or where it is used
+    WASTES = "wastes"  #: the result is right, and memory or time is lost
+    STYLE = "style"  #: it does what was meant, and a safer or current form exists
+
+    @property
+    def label(self) -> str:
+        """The effect in words."""
+        return {"wrong-result": "wrong result", "wastes": "wastes memory or time"}.get(self.value, self.value)
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Location:
     """A range of source text.  Rows and columns count from 1; ``end_column`` is exclusive."""
@@ -101,6 +115,9 @@ class Finding:
     fix: Fix | None = None
     count: int = field(default=1, compare=False)  #: how often the runtime guard saw it
     ranks: tuple[int, ...] = field(default=(), compare=False)  #: that saw it, in a report of several
+    effect: Effect | None = None  #: that of its rule; None where no rule made the finding
+    library: str = ""  #: the installed package whose own it is, where the guard saw it
+    inside: Location | None = None  #: where in code of an installed package, which is called at ``location``
 
     def __str__(self) -> str:
         lines = [f"{self.location}: {self.code} [{self.name}] {self.message}"]
@@ -108,6 +125,11 @@ class Finding:
         if self.remedy:
             lines.append(f"    help: {self.remedy}")
         return "\n".join(lines)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for findings that are one: the guard tells each mistake once, however it was met."""
+        return (self.code, self.location, self.inside)
 
     @property
     def sort_key(self) -> tuple[object, ...]:

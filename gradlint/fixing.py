@@ -9,6 +9,7 @@ import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Protocol
 from gradlint.engine import Earlier, Report
 from gradlint.finding import Edit, Finding, Severity
 from gradlint.notebookedit import CellText
+from gradlint.reading import read_bytes
 from gradlint.source import Source, SourceError, source_from_bytes
 
 _NEWLINE = re.compile(r"\r\n?|\n")
@@ -168,7 +170,11 @@ class Mended:
     report: Report  #: of the files as they are to be
     before: dict[Path, Source] = field(default_factory=dict)  #: the files that change, as they lie on disk
     after: dict[Path, bytes] = field(default_factory=dict)
-    applied: int = 0
+    applied: Counter[Path] = field(default_factory=Counter)  #: how many fixes, by file
+
+    def leave(self, path: Path) -> None:
+        """Take back what was to be done to a file."""
+        del self.before[path], self.after[path], self.applied[path]
 
 
 Checking = Callable[[Mapping[Path, Callable[[], Source]], Earlier], Report]
@@ -204,10 +210,10 @@ def mend(report: Report, check: Checking, *, unsafe: bool) -> Mended:
         after = check(given, Earlier(mended.report, frozenset(changed)))
         applied = [finding for result in changed.values() for finding in result.applied]
         if _errors(after) <= _errors(mended.report) and _are_gone(applied, mended.report, after):
-            for path in changed:
+            for path, result in changed.items():
                 mended.before.setdefault(path, mended.report.read(path))
+                mended.applied[path] += len(result.applied)
             mended.after, mended.report = data, after
-            mended.applied += len(applied)
             most = None
         elif len(applied) > 1:
             most = len(wanted[:most]) // 2
@@ -255,7 +261,7 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
         OSError: it cannot be written, or no longer holds ``before``.
     """
     real = Path(os.path.realpath(path))
-    if real.read_bytes() != before:
+    if read_bytes(real) != before:
         raise OSError(f"{path}: the file has changed while it was checked")
     handle, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
     try:
@@ -263,18 +269,46 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
             file.write(after)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(stat.S_IMODE(real.stat().st_mode))
+        _make_alike(name, real.stat())
         Path(name).replace(real)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
 
 
-def difference(before: Source, after: bytes, name: str) -> str:
-    """The change of a file as a unified diff, with line feeds."""
-    old, new = (
-        _NEWLINE.sub("\n", (data[3:] if before.bom else data).decode(before.encoding)).splitlines(keepends=True)
-        for data in (before.data, after)
-    )
-    lines = difflib.unified_diff(old, new, name, name)
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+def _make_alike(name: str, seen: os.stat_result) -> None:
+    """Give a file the owner and the permissions of another, as far as that is allowed."""
+    mine = os.stat(name)  # noqa: PTH116 -- it goes by its name here
+    if hasattr(os, "chown") and (mine.st_uid, mine.st_gid) != (seen.st_uid, seen.st_gid):
+        with suppress(PermissionError):
+            os.chown(name, seen.st_uid, seen.st_gid)
+    Path(name).chmod(stat.S_IMODE(seen.st_mode))
+
+
+def difference(before: Source, after: bytes, name: str) -> bytes:
+    """The change of a file as a unified diff that ``git apply`` and ``patch -p1`` turn into the same bytes.
+
+    Lines end with line feeds alone, as they do there; other newlines belong to what they end.
+
+    Args:
+        before: the file.
+        after: what is to become of it.
+        name: what it is called, seen from where the diff is applied.
+    """
+    old, new = (re.findall(r"[^\n]*\n|[^\n]+", data.decode("latin-1")) for data in (before.data, after))
+    names = (_spelled(name, "a/"), _spelled(name, "b/"))
+    lines = difflib.unified_diff(old, new, *names)
+    told = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return told.encode("latin-1")
+
+
+_QUOTED = {**{number: f"\\{number:03o}" for number in (*range(32), *range(127, 256))}, 34: '\\"', 92: r"\\"}
+_QUOTED |= {7: r"\a", 8: r"\b", 9: r"\t", 10: r"\n", 11: r"\v", 12: r"\f", 13: r"\r"}
+
+
+def _spelled(name: str, prefix: str) -> str:
+    """The name of a file as git spells it; that of one elsewhere stays whole."""
+    text = (name if Path(name).is_absolute() else prefix + name).encode("utf-8", "surrogateescape").decode("latin-1")
+    if any(ord(character) in _QUOTED for character in text):
+        return f'"{text.translate(_QUOTED)}"'
+    return f"{text}\t" if " " in text else text

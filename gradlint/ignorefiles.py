@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gradlint.disk import Disk
+from gradlint.patterns import Patterns
+from gradlint.reading import TooLargeError
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
-
-def patterns(lines: list[str]) -> GitIgnoreSpec:
-    """Patterns in the manner of ``.gitignore``; a line git could not make sense of is passed over, as git does."""
-    from pathspec import GitIgnoreSpec  # costs 15 ms, which a file that is named need not wait for
-
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
-        valid = []
-        for line in lines:
-            try:
-                GitIgnoreSpec.from_lines([line])
-            except ValueError:
-                continue
-            valid.append(line)
-        return GitIgnoreSpec.from_lines(valid)
+MOST_PATTERNS = 5_000  #: in one place; every path is held against each
 
 
-def verdict(spec: GitIgnoreSpec, path: Path, root: Path, *, is_folder: bool) -> bool | None:
+@lru_cache(maxsize=1024)
+def patterns(lines: tuple[str, ...]) -> Patterns:
+    """Patterns in the manner of ``.gitignore``."""
+    return Patterns(lines)
+
+
+def verdict(spec: Patterns, path: Path, root: Path, *, is_folder: bool) -> bool | None:
     """Whether ``spec``, relative to ``root``, takes ``path`` in (True), out again (False), or says nothing (None)."""
     if not path.is_relative_to(root) or path == root:
         return None
-    return spec.check_file(path.relative_to(root).as_posix() + ("/" if is_folder else "")).include
+    return spec.verdict(path.relative_to(root).as_posix(), is_folder=is_folder)
 
 
 class GitIgnore:
-    """Tells which paths git ignores.  Outside a repository that is none."""
+    """Tells which paths git ignores.  Outside a repository that is none.
 
-    def __init__(self, disk: Disk) -> None:
+    Args:
+        disk: what files are read from.
+        complain: is given one line for each file that git would read and that is not used.
+    """
+
+    def __init__(self, disk: Disk, complain: Callable[[str], None]) -> None:
         self._disk = disk
-        self._chains: dict[Path, tuple[tuple[Path, GitIgnoreSpec], ...] | None] = {}
+        self._complain = complain
+        self._chains: dict[Path, tuple[tuple[Path, Patterns], ...] | None] = {}
 
     def ignored(self, path: Path, *, is_folder: bool, below: Path) -> bool:
         """Whether git ignores ``path``, found while walking ``below``.
@@ -53,24 +50,39 @@ class GitIgnore:
                 return said
         return False
 
-    def _chain(self, folder: Path) -> tuple[tuple[Path, GitIgnoreSpec], ...] | None:
+    def _chain(self, folder: Path) -> tuple[tuple[Path, Patterns], ...] | None:
         """The ignore files that speak about ``folder``, nearest first; ``None`` outside a repository."""
-        if folder in self._chains:
-            return self._chains[folder]
-        top = self._disk.kind(folder / ".git") is not None
-        above = () if top else None if folder.parent == folder else self._chain(folder.parent)
-        chain = above
-        if above is not None:
-            chain = (*self._read(folder, ".gitignore"), *above)
-            if top:
-                chain = (*chain, *self._read(folder, ".git/info/exclude"))
-        self._chains[folder] = chain
+        new: list[Path] = []
+        above = folder
+        while above not in self._chains:  # no call for each folder: they may be nested more deeply than calls
+            new.append(above)
+            if self._disk.kind(above / ".git") is not None:
+                self._chains[above] = (*self._read(above, ".gitignore"), *self._read(above, ".git/info/exclude"))
+                new.pop()
+            elif above.parent == above:
+                self._chains[above] = None
+                new.pop()
+            else:
+                above = above.parent
+        chain = self._chains[above]
+        for below in reversed(new):
+            chain = None if chain is None else (*self._read(below, ".gitignore"), *chain)
+            self._chains[below] = chain
         return chain
 
-    def _read(self, folder: Path, name: str) -> tuple[tuple[Path, GitIgnoreSpec], ...]:
+    def _read(self, folder: Path, name: str) -> tuple[tuple[Path, Patterns], ...]:
         path = folder / name
+        if not self._disk.is_file(path):
+            return ()
         try:
-            lines = self._disk.read(path).decode("utf-8", "replace").splitlines() if self._disk.is_file(path) else []
+            text = self._disk.read(path).decode("utf-8", "replace")
+        except TooLargeError as error:
+            self._complain(f"{path}: {error.strerror}")
+            return ()
         except OSError:  # it cannot be read: git goes on without it too
             return ()
-        return ((folder, patterns(lines)),) if lines else ()
+        lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+        if len(lines) > MOST_PATTERNS:
+            self._complain(f"{path}: more than {MOST_PATTERNS:,} lines, which are too many to heed")
+            return ()
+        return ((folder, patterns(tuple(lines))),) if any(lines) else ()

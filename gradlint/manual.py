@@ -68,6 +68,7 @@ def describe(rule: type[Rule]) -> dict[str, Any]:
         "code": rule.code,
         "name": rule.name,
         "severity": rule.severity.value,
+        "effect": rule.effect.value,
         "default": rule.default(),
         "witnesses": list(witnesses(rule)),
         "fix": rule.fix,
@@ -79,6 +80,7 @@ def page(rule: type[Rule]) -> str:
     """The manual page of a rule, as Markdown."""
     facts = [
         f"Severity: {rule.severity.value}",
+        f"effect: {rule.effect.label}",
         "selected by default" if rule.default() else "not selected by default",
         f"seen by: {', '.join(_SEEN_BY[name] for name in witnesses(rule))}",
         f"fix: {rule.fix or 'none'}",
@@ -91,25 +93,29 @@ _SEEN_BY = {"static": "the linter", "runtime": "the guard"}
 
 def table(rules: Iterable[type[Rule]]) -> str:
     """All rules as a Markdown table."""
-    lines = ["| code | name | severity | linter | guard | fix | what it reports |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| code | name | severity | effect | linter | guard | fix | what it reports |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for rule in rules:
         seen = witnesses(rule)
         marks = ["✓" if name in seen else "–" for name in ("static", "runtime")]
         severity = rule.severity.value + ("" if rule.default() else ", opt-in")
         summary = rule.summary().replace("|", "\\|")
-        lines.append(f"| {' | '.join([rule.code, rule.name, severity, *marks, rule.fix or '–', summary])} |")
+        cells = [rule.code, rule.name, severity, rule.effect.label, *marks, rule.fix or "–", summary]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def listing(rules: Sequence[type[Rule]], output_format: str) -> str:
     """All rules in the given format: ``text``, ``json`` or ``markdown`` (a table, then every page)."""
     if output_format == "json":
-        return json.dumps([describe(rule) for rule in rules], indent=2, ensure_ascii=False) + "\n"
+        return json.dumps([describe(rule) for rule in rules], indent=2) + "\n"
     if output_format == "markdown":
         return "\n".join([table(rules), *(page(rule) for rule in rules)])
-    width = max(len(rule.name) for rule in rules)
+    width, effect = (max(map(len, texts)) for texts in ([r.name for r in rules], [r.effect.label for r in rules]))
     return "".join(
-        f"{rule.code}  {rule.name:{width}}  {rule.severity.value:7}  {rule.summary()}"
+        f"{rule.code}  {rule.name:{width}}  {rule.severity.value:7}  {rule.effect.label:{effect}}  {rule.summary()}"
         f"{'' if rule.default() else ' (opt-in)'}\n"
         for rule in rules
     )
@@ -118,5 +124,5 @@ def listing(rules: Sequence[type[Rule]], output_format: str) -> str:
 def single(rule: type[Rule], output_format: str) -> str:
     """One rule in the given format."""
     if output_format == "json":
-        return json.dumps({**describe(rule), "page": rule.page()}, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps({**describe(rule), "page": rule.page()}, indent=2) + "\n"
     return page(rule)

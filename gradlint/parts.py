@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+_RECURSION = 6_000  #: calls in one another, for what walks along a tree of the depth that is accepted
 
 if TYPE_CHECKING:
     from gradlint.finding import Finding
@@ -48,6 +52,11 @@ class Outcome:
         self.notes += other.notes
         self.troubles += other.troubles
 
+    def fail(self, path: Path, error: Exception) -> None:
+        """Something was met that gradlint should have been able to deal with; it costs no more than this file."""
+        self.notes.append("".join(traceback.format_exception(error)).rstrip())
+        self.troubles.append(f"{path}: internal error: {type(error).__name__}: {error}")
+
 
 def split(project: Project, targets: Sequence[Path]) -> list[Part]:
     """The parts that files fall into, in their order."""
@@ -71,20 +80,31 @@ def analyze_part(project: Project, part: Part, rules: Sequence[type[Rule]]) -> O
     from gradlint.static.drive.analysis import analyze
 
     alone = project.apart()
-    outcome = read_part(part, lambda path: alone.module(path).source)
-    try:
-        analysis = analyze(alone, outcome.readable, rules, part.callers)
-    except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
-        if len(part.targets) > 1:
-            return _one_by_one(project, part, rules)
-        outcome.notes.append("".join(traceback.format_exception(error)).rstrip())
-        outcome.troubles.append(f"{part.targets[0]}: internal error: {type(error).__name__}: {error}")
-        return outcome
-    outcome.findings, outcome.notes = analysis.findings, analysis.notes
+    with _room():
+        outcome = read_part(part, lambda path: alone.module(path).source)
+        try:
+            analysis = analyze(alone, outcome.readable, rules, part.callers)
+        except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
+            if len(part.targets) > 1:
+                return _one_by_one(project, part, rules)
+            outcome.fail(part.targets[0], error)
+            return outcome
+    outcome.findings += analysis.findings
+    outcome.notes += analysis.notes
     outcome.errors += analysis.rejected
     outcome.troubles += analysis.crashes
     outcome.footprint = alone.footprint()
     return outcome
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def read_part(part: Part, read: Callable[[Path], Source]) -> Outcome:
@@ -101,10 +121,15 @@ def read_part(part: Part, read: Callable[[Path], Source]) -> Outcome:
         try:
             outcome.errors += read(target).problems
         except SourceError as error:
-            if isinstance(error.__cause__, OSError):
+            cause = error.__cause__
+            if isinstance(cause, OSError):
                 outcome.troubles.append(f"{target}: {error.reason}")
+            elif isinstance(cause, Exception) and error.reason.startswith("internal error: "):
+                outcome.fail(target, cause)
             else:
                 outcome.errors.append(error)
+        except Exception as error:  # noqa: BLE001 -- as above
+            outcome.fail(target, error)
         else:
             outcome.readable.append(target)
     return outcome

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from gradlint.reading import read_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "gradlint.rules"
+_MOST = 2**20  #: bytes of what a package declares
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def load() -> None:
@@ -14,12 +22,34 @@ def load() -> None:
 
     ``importlib.metadata`` takes as long to import as click; it is imported only where a package may declare something.
     """
-    if not may_be_brought(sys.path):
-        return
-    from importlib.metadata import entry_points
+    folders = installed(sys.path)
+    if may_be_brought(folders):
+        for entry in sorted(_declared(folders), key=lambda entry: (entry.name, entry.value)):
+            entry.load()
 
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
-        entry.load()
+
+def installed(path: Iterable[str]) -> list[str]:
+    """The folders of ``sys.path`` where packages are installed.
+
+    Those that anybody has added for another purpose, such as the current one, may hold what is checked, and a package
+    that seems to be installed there might be anybody's.
+    """
+    folders = dict.fromkeys(path)
+    names = ("site-packages", "dist-packages")
+    return [
+        folder for folder in folders if folder == _OWN or (os.path.isabs(folder) and os.path.basename(folder) in names)
+    ]
+
+
+def _declared(folders: list[str]) -> Iterator[EntryPoint]:
+    from importlib.metadata import distributions
+
+    seen = set()
+    for distribution in distributions(path=folders):
+        name = distribution.metadata["Name"]
+        if name not in seen:  # the first one is the one that is imported
+            seen.add(name)
+            yield from (entry for entry in distribution.entry_points if entry.group == GROUP)
 
 
 def may_be_brought(folders: Iterable[str]) -> bool:
@@ -44,7 +74,6 @@ def _declares(folder: str) -> bool:
 
 def _mentions(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            return GROUP.encode() in file.read()
+        return GROUP.encode() in read_regular(path, _MOST)[0]
     except OSError:
         return False

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gradlint.runtime import Guard
 
 _GUARD: pytest.StashKey[Guard] = pytest.StashKey()
-_OPTIONS = {"enabled", "select", "ignore", "exact", "on_finding"}
+_OPTIONS = {"enabled", "select", "ignore", "exact", "on_finding", "include_libraries"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Add the marker."""
     config.addinivalue_line(
         "markers",
-        "gradlint(enabled=True, select=None, ignore=None, exact=False, on_finding='collect'): "
+        "gradlint(enabled=True, select=None, ignore=None, exact=False, on_finding='collect', include_libraries=False): "
         "watch the test with gradlint's guard and fail it on findings; enabled=False leaves it out of --gradlint",
     )
 

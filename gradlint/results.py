@@ -14,7 +14,7 @@ from gradlint.cache import Cache
 from gradlint.consulted import digest_of
 from gradlint.disk import Disk
 from gradlint.engine import Engine, Reader, Report
-from gradlint.finding import Applicability, Edit, Finding, Fix, Location, Related, Severity
+from gradlint.finding import Applicability, Edit, Effect, Finding, Fix, Location, Related, Severity
 from gradlint.rule import Rule
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Results:
     def keep(self, report: Report, engine: Engine) -> None:
         """Keep a report that the engine made, unless something could not be done or could not be told again."""
         if self._cache is not None and not report.troubles:
-            _consult_program(engine.disk, engine.rules)
+            consult_program(engine.disk, engine.rules)
             if engine.disk.consulted.complete:
                 self._mark = self._cache.remember(self._request, packed(report), engine.disk.consulted)
 
@@ -84,7 +84,7 @@ class Parts:
     @cached_property
     def _program(self) -> bytes:
         """Stands for what gradlint itself is made of, and the rules of others."""
-        files = _consult_program(self._engine.disk, self._engine.rules)
+        files = consult_program(self._engine.disk, self._engine.rules)
         return digest_of(b"\n".join([os.fsencode(name) + digest for name, digest in files]) + sys.version.encode())
 
     def _key(self, part: Part, rules: Sequence[type[Rule]]) -> tuple[Any, ...]:
@@ -129,7 +129,7 @@ class Parts:
         )
 
 
-def _consult_program(disk: Disk, rules: Sequence[type[Rule]]) -> list[tuple[str, bytes]]:
+def consult_program(disk: Disk, rules: Sequence[type[Rule]]) -> list[tuple[str, bytes]]:
     """Consult what the report owes to gradlint itself, to rules of others, and to what is installed beside it.
 
     Returns:
@@ -182,11 +182,12 @@ def _finding(finding: Finding) -> tuple[Any, ...]:
         _place(finding.cause),
         _fix(finding.fix) if finding.fix else None,
         finding.count,
+        finding.effect.value if finding.effect else None,
     )
 
 
 def _unpacked_finding(stored: tuple[Any, ...]) -> Finding:
-    code, name, message, severity, location, related, remedy, cause, fix, count = stored
+    code, name, message, severity, location, related, remedy, cause, fix, count, effect = stored
     return Finding(
         code,
         name,
@@ -198,6 +199,7 @@ def _unpacked_finding(stored: tuple[Any, ...]) -> Finding:
         Location(*cause) if cause else None,
         _unpacked_fix(fix) if fix else None,
         count,
+        effect=Effect(effect) if effect else None,
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from gradlint import plugins
-from gradlint.finding import Finding, Related, Severity
+from gradlint.finding import Effect, Finding, Related, Severity
 from gradlint.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -59,16 +59,21 @@ def on(*events: type[E], every_time: bool = False) -> Callable[[Check[E]], Check
 
 
 class Rule:
-    """A pitfall.  Subclasses set ``code``, ``name``, ``severity`` and a docstring in the shape of the manual page."""
+    """A pitfall.
+
+    Subclasses set ``code``, ``name``, ``severity``, ``effect`` and a docstring in the shape of the manual page.
+    """
 
     code: ClassVar[str]
     name: ClassVar[str]
     severity: ClassVar[Severity]
+    effect: ClassVar[Effect]  #: what the mistake does to whoever runs the program
     opt_in: ClassVar[bool] = False  #: not selected by default even though its severity would be
     fix: ClassVar[str | None] = None  #: "safe", "unsafe" or None
     remedy: ClassVar[str] = ""  #: what to do, in one line
     supersedes: ClassVar[tuple[str, ...]] = ()  #: codes that stay silent where this rule reports the same cause
 
+    concerns_values: ClassVar[bool] = False  #: the numbers of a training are wrong, whoever's code computes them
     once_for_a_cause: ClassVar[bool] = False  #: where one cause shows at several places, the first of them is reported
 
     checks: ClassVar[dict[type[Event], tuple[str, ...]]] = {}
@@ -110,6 +115,12 @@ class Rule:
         """The first sentence of the manual page."""
         return " ".join(cls.page().partition("\n\n")[0].split())
 
+    @classmethod
+    def why(cls) -> str:
+        """What the manual page says under "Why is this bad", on one line; empty where it says nothing."""
+        found = re.search(r"^## Why is this bad\n(.*?)(?=^## |\Z)", cls.page(), re.DOTALL | re.MULTILINE)
+        return " ".join(found[1].split()) if found else ""
+
     def finding(self, violation: Violation) -> Finding:
         """The violation with its sites located."""
         return Finding(
@@ -117,6 +128,7 @@ class Rule:
             name=self.name,
             message=violation.message,
             severity=self.severity,
+            effect=self.effect,
             location=violation.at.locate(),
             related=tuple(Related(message, site.locate()) for message, site in violation.related),
             remedy=violation.remedy or self.remedy,
@@ -131,6 +143,9 @@ _discovered = False
 def _register(rule: type[Rule]) -> None:
     if not re.fullmatch(r"[A-Z]{2,8}[0-9]{3}", rule.code):
         raise ValueError(f"{rule.__qualname__}: {rule.code!r} is not a rule code such as 'GL201'")
+    if not isinstance(getattr(rule, "effect", None), Effect):
+        choices = ", ".join(f"Effect.{effect.name}" for effect in Effect)
+        raise ValueError(f"rule {rule.code} ({rule.__qualname__}) does not say its effect: set it to one of {choices}")
     other = _registry.get(rule.code)
     if other is not None:
         raise ValueError(f"rule code {rule.code} is defined by both {other.__module__} and {rule.__module__}")

@@ -1,6 +1,7 @@
 """Which rules take part in a run: ``--select GL2``, ``ignore = ["data-read"]`` and their like.
 
-A selector is a code (``GL201``), a prefix of codes (``GL2``), a slug (``missing-zero-grad``) or ``ALL``.
+A selector is a code (``GL201``), a prefix of codes (``GL2``), a slug (``missing-zero-grad``), what a mistake does
+(``effect:wrong-result``, ``effect:raises``, ``effect:wastes``, ``effect:style``) or ``ALL``.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gradlint.finding import Effect
 from gradlint.refusal import Refusal
 
 if TYPE_CHECKING:
     from gradlint.rule import Rule
 
 EVERYTHING = "ALL"
+EFFECT = "effect:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ def matching(selector: str, rules: Iterable[type[Rule]]) -> frozenset[str]:
     """The codes of ``rules`` that ``selector`` means; empty when it is unknown."""
     if selector.upper() == EVERYTHING:
         return frozenset(rule.code for rule in rules)
+    if selector.lower().startswith(EFFECT):
+        return frozenset(rule.code for rule in rules if f"{EFFECT}{rule.effect.value}" == selector.lower())
     prefix = selector.upper()
     named = frozenset(rule.code for rule in rules if rule.name == selector.lower())
     return named or frozenset(rule.code for rule in rules if prefix and rule.code.startswith(prefix))
@@ -49,7 +54,7 @@ def resolve(choices: Iterable[Choice], rules: Sequence[type[Rule]]) -> Selection
     """Apply ``choices`` in order, each over the outcome of those before it.
 
     A ``select`` starts afresh.  Within one choice the more specific selector wins (a code or slug over a longer
-    prefix over a shorter one over ``ALL``), and ``ignore`` wins between equals.
+    prefix over a shorter one over an effect over ``ALL``), and ``ignore`` wins between equals.
 
     Raises:
         Refusal: a selector that means no rule.
@@ -64,9 +69,9 @@ def resolve(choices: Iterable[Choice], rules: Sequence[type[Rule]]) -> Selection
             (selector, codes_of(selector, rules, choice.origin, "extend-select")) for selector in choice.extend_select
         ]
         unwanted = [(selector, codes_of(selector, rules, choice.origin, "ignore")) for selector in choice.ignore]
-        for breadth in sorted({_breadth(s, codes) for s, codes in (*wanted, *unwanted)}, reverse=True):
-            shown = shown.union(*(codes for s, codes in wanted if _breadth(s, codes) == breadth))
-            shown = shown.difference(*(codes for s, codes in unwanted if _breadth(s, codes) == breadth))
+        for width in sorted({breadth(s, codes) for s, codes in (*wanted, *unwanted)}, reverse=True):
+            shown = shown.union(*(codes for s, codes in wanted if breadth(s, codes) == width))
+            shown = shown.difference(*(codes for s, codes in unwanted if breadth(s, codes) == width))
         counted = counted.difference(*(codes for _, codes in unwanted))
     return Selection(shown, counted - shown)
 
@@ -80,15 +85,18 @@ def codes_of(selector: str, rules: Sequence[type[Rule]], origin: str, key: str) 
     codes = matching(selector, rules)
     if codes:
         return codes
-    near = difflib.get_close_matches(selector.lower(), [rule.name for rule in rules], 1)
+    effects = [f"{EFFECT}{effect.value}" for effect in Effect]
+    near = difflib.get_close_matches(selector.lower(), [*effects, *(rule.name for rule in rules)], 1)
     near = near or difflib.get_close_matches(selector.upper(), [rule.code for rule in rules], 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise Refusal(f"{origin}{key}: no rule is called {selector!r}{hint}")
 
 
-def _breadth(selector: str, codes: frozenset[str]) -> int:
-    """Smaller is more specific: full codes and slugs 0, then longer prefixes before shorter ones, ``ALL`` last."""
+def breadth(selector: str, codes: frozenset[str]) -> int:
+    """Smaller is more specific: codes and slugs 0, longer prefixes before shorter ones, effects, ``ALL`` last."""
     upper = selector.upper()
     if upper == EVERYTHING:
         return 1000
+    if selector.lower().startswith(EFFECT):
+        return 500
     return 0 if upper in codes or not any(code.startswith(upper) for code in codes) else 100 - len(selector)

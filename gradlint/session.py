@@ -1,12 +1,13 @@
-"""One run of the linter at a terminal: find the files, check them, tell the outcome."""
+"""One run of the linter at a terminal: find the files, check them, report the outcome."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,35 +16,64 @@ import click
 from gradlint.configuration import Configuration
 from gradlint.discovery import Discovery
 from gradlint.engine import Earlier, Engine, Report, disk_reader
-from gradlint.output.machine import as_json, github
+from gradlint.output import MACHINE_FORMATS
 from gradlint.output.progress import ProgressBar
-from gradlint.output.style import Style, shown_path, wants_colour
-from gradlint.output.summary import statistics as as_statistics
-from gradlint.output.summary import summary
-from gradlint.output.text import concise, full
+from gradlint.output.rendering import changed, details, gone, rendered
+from gradlint.output.style import Style, wants_colour
+from gradlint.output.summary import counted
+from gradlint.output.visible import visible
+from gradlint.reading import most_bytes, too_large
 from gradlint.refusal import Refusal
 from gradlint.results import Results
 from gradlint.selection import Choice
 
 if TYPE_CHECKING:
+    from gradlint.baseline import Baseline
     from gradlint.fixing import Mended
     from gradlint.source import Source
 
 STDIN = Path("-")
 
+Given = Mapping[Path, "Callable[[], Source]"]
+
 
 @dataclass(frozen=True, slots=True)
 class Fixing:
-    """What is to be mended, and how."""
+    """What is to be fixed, and how."""
 
     fix: bool = False
-    unsafe: bool = False  #: also where more might change than the mistake
     diff: bool = False  #: show the changes only
 
     @property
     def wanted(self) -> bool:
-        """Whether anything is to be mended at all."""
+        """Whether anything is to be fixed at all."""
         return self.fix or self.diff
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a run."""
+
+    paths: Sequence[Path]
+    configuration: Configuration
+    choice: Choice
+    force_exclude: bool = False
+    stdin_filename: Path | None = None
+    fixing: Fixing = Fixing()
+    write_baseline: bool = False  #: make what is found the known findings
+    add_noqa: bool = False  #: suppress what is found by comments
+    statistics: bool = False
+    output_file: Path | None = None  #: instead of standard output
+    quiet: bool = False
+    verbose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Piped:
+    """What came on standard input."""
+
+    path: Path  #: what it is called
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,162 +81,264 @@ class Outcome:
     """What a run came to."""
 
     report: Report
-    out: str  #: on standard output
-    err: str  #: on standard error
-    settled: bool  #: the same command would print the same again, as long as nothing changes
+    out: str = ""  #: on standard output
+    err: str = ""  #: on standard error
+    settled: bool = False  #: the same command would print the same again, as long as nothing changes
 
 
-def run(
-    paths: Sequence[Path],
-    configuration: Configuration,
-    choice: Choice,
-    results: Results,
-    *,
-    force_exclude: bool = False,
-    stdin_filename: Path | None = None,
-    fixing: Fixing = Fixing(),
-    jobs: int | None = None,
-    statistics: bool = False,
-    quiet: bool = False,
-    verbose: bool = False,
-) -> Outcome:
-    """Check ``paths`` and print the outcome: findings on standard output, everything else on standard error.
+def run(request: Request, results: Results) -> Outcome:
+    """Check files and print the outcome: findings on standard output, everything else on standard error.
 
     Raises:
-        Refusal: a request that makes no sense, before anything is checked.
+        Refusal: a request that makes no sense, before anything is checked, or a file that cannot be written after it.
     """
-    started = time.perf_counter()
-    cwd = Path.cwd()
-    settings = configuration.of_folder(cwd)
-    progress = ProgressBar(sys.stderr)
-    troubles: list[str] = []
-    given: Given = {}
-    roots = [] if STDIN in paths else [Path(os.path.abspath(path)) for path in paths]
-    report = results.recall(disk_reader(configuration.disk))
-    if report is not None and fixing.wanted and any(finding.fix for finding in report.findings):
-        report = None  # a file that changes at this moment must not be given edits made for what it was
-    recalled = report is not None
-    if report is None:
-        engine = Engine(configuration, choice, progress, jobs)
-        engine.known = results.parts(engine)
-        engine.selection(settings)  # a misspelled selector is told even where no file is found
-        discovery = Discovery(configuration, troubles.append, force_exclude=force_exclude)
-        if STDIN in paths:
-            if fixing.fix and not fixing.diff:
-                raise Refusal("gradlint: --fix cannot change standard input: --diff shows what it would change")
-            targets, given = _stdin(paths, discovery, stdin_filename)
+    return Session(request, results).run()
+
+
+class Session:
+    """A request, and what is needed to answer it.
+
+    Args:
+        request: what is asked.
+        results: what is known of it from earlier runs.
+    """
+
+    def __init__(self, request: Request, results: Results) -> None:
+        self._request = request
+        self._results = results
+        self._configuration = request.configuration
+        self._cwd = Path.cwd()
+        self._settings = request.configuration.of_folder(self._cwd)
+        self._progress = ProgressBar(sys.stderr)
+        self._troubles: list[str] = []
+        self._given: Given = {}
+        self._piped: _Piped | None = None
+        self._roots = [] if STDIN in request.paths else [Path(os.path.abspath(path)) for path in request.paths]
+        self._baseline = self._read_baseline()
+        self._recalled = False
+
+    def run(self) -> Outcome:
+        """Check, do what is to be done about the findings, and print."""
+        started = time.perf_counter()
+        report = self._checked()
+        if self._request.write_baseline or self._request.add_noqa:
+            self._progress.close()
+            report.troubles[:0] = self._troubles
+            return self._accept(report)
+        if self._baseline is not None:
+            self._baseline.apply(report, self._looked_for)
+        mended = self._mended(report) if self._request.fixing.wanted else None
+        if mended is not None and not self._request.fixing.diff:
+            report = mended.report
+        self._progress.close()
+        if mended is not None and self._request.fixing.diff:
+            report.differs = bool(mended.after)
+        elif mended is not None and self._piped is None:
+            report = self._written(mended)
+        report.troubles[:0] = self._troubles
+        return self._printed(report, mended, started)
+
+    def _checked(self) -> Report:
+        """The report of an earlier run, if nothing has changed since, or a new one."""
+        report = self._results.recall(disk_reader(self._configuration.disk))
+        if report is not None and self._request.fixing.wanted and any(finding.fix for finding in report.findings):
+            report = None  # a file that changes at this moment must not be given edits made for what it was
+        self._recalled = report is not None
+        if report is not None:
+            return report
+        engine = self._engine()
+        engine.known = self._results.parts(engine)
+        engine.policy(self._settings)  # a misspelled selector is named even where no file is found
+        targets = self._targets()
+        report = engine.check(targets, self._roots, self._given)
+        if not self._troubles:
+            self._results.keep(report, engine)
+        return report
+
+    def _engine(self) -> Engine:
+        return Engine(self._configuration, self._request.choice, self._progress, self._settings.jobs)
+
+    def _targets(self) -> list[Path]:
+        request = self._request
+        discovery = Discovery(self._configuration, self._troubles.append, force_exclude=request.force_exclude)
+        if STDIN not in request.paths:
+            return discovery.files(request.paths)
+        if request.add_noqa:
+            raise Refusal("gradlint: --add-noqa cannot change standard input")
+        self._piped = _read_stdin(request.paths, request.stdin_filename)
+        targets, self._given = _stdin(self._piped, discovery)
+        return targets
+
+    # --- known findings --------------------------------------------------------------------------------------------
+
+    def _read_baseline(self) -> Baseline | None:
+        path = self._settings.baseline
+        if path is None:
+            if self._request.write_baseline:
+                raise Refusal("gradlint: --write-baseline needs the name of a file: --baseline FILE")
+            return None
+        from gradlint.baseline import Baseline
+
+        if self._request.write_baseline and not self._configuration.disk.is_file(path):
+            return Baseline(path)
+        return Baseline.read(path, self._configuration.disk)
+
+    def _looked_for(self, filename: str) -> Collection[str]:
+        """The codes of the rules that take part in a file."""
+        path = Path(filename)
+        policy = self._engine().policy(self._configuration.of_folder(path.parent))
+        return [code for code in policy.selection.shown if not policy.ignores(code, path)]
+
+    def _accept(self, report: Report) -> Outcome:
+        """Make the findings known ones, or suppress them by comments."""
+        if self._request.add_noqa:
+            from gradlint.noqa import add_noqa
+
+            if self._baseline is not None:
+                self._baseline.apply(report, self._looked_for)
+            out = add_noqa(report)
         else:
-            targets = discovery.files(paths)
-        report = engine.check(targets, roots, given)
-        if not troubles:
-            results.keep(report, engine)
-    mended = None
-    if fixing.wanted:
+            assert self._baseline is not None
+            out = self._baseline.write(report, self._looked_for).told(self._baseline.path, self._cwd)
+        err = "".join(f"gradlint: {visible(trouble)}\n" for trouble in report.troubles)
+        click.echo("" if self._request.quiet else out, nl=False)
+        click.echo(err, nl=False, err=True)
+        report.findings = []  # none of them is left to be looked at
+        return Outcome(report, out, err)
+
+    # --- fixes -----------------------------------------------------------------------------------------------------
+
+    def _mended(self, report: Report) -> Mended:
         from gradlint.fixing import mend
 
-        targets = list(report.targets)
+        return mend(report, self._again, unsafe=self._settings.unsafe_fixes)
 
-        def again(new: Given, earlier: Earlier) -> Report:
-            return Engine(configuration, choice, progress, jobs).check(targets, roots, {**given, **new}, earlier)
+    def _again(self, new: Given, earlier: Earlier) -> Report:
+        """Check once more, after some sources have changed."""
+        before = earlier.report
+        whole = replace(before, findings=[*before.findings, *before.known], known=[], gone=[])
+        given = {**self._given, **new}
+        after = self._engine().check(list(before.targets), self._roots, given, Earlier(whole, earlier.changed))
+        if self._baseline is not None:
+            self._baseline.apply(after, self._looked_for)
+        return after
 
-        mended = mend(report, again, unsafe=fixing.unsafe)
-        report = report if fixing.diff else mended.report
-    progress.close()
-    report.troubles[:0] = troubles
-    if mended is not None and fixing.diff:
-        report.differs = bool(mended.after)
-    elif mended is not None:
-        _write(mended, report)
-    output_format = settings.output_format or "text"
-    to_stderr = fixing.diff or output_format in ("json", "github")
-    if mended is not None and fixing.diff:
-        dressed = sys.stdout.isatty()
-        out = _diff(mended, cwd)
-    else:
-        dressed = wants_colour(sys.stdout)
-        out = _told(report, output_format, Style(dressed), cwd, statistics=statistics, quiet=quiet)
-    changes = "" if mended is None or quiet else _changes(mended, fixing)
-    out += "" if to_stderr else changes
-    out = out if dressed else click.unstyle(out)
-    click.echo(out, nl=False, color=True)
-    sys.stdout.flush()
-    err = changes if to_stderr else ""
-    if verbose:
-        err += _details(report, configuration, cwd, results.trouble, recalled=recalled)
-        err += f"gradlint: {report.files} files in {time.perf_counter() - started:.2f} s\n"
-    if not report.files and not report.troubles and not quiet:
-        err += "gradlint: no Python files or notebooks found\n"
-    err += "".join(f"gradlint: {trouble}\n" for trouble in report.troubles)
-    click.echo(err, nl=False, err=True)
-    return Outcome(report, out, err, settled=not (verbose or report.troubles or (mended is not None and mended.after)))
+    def _written(self, mended: Mended) -> Report:
+        """Write the files that change; the report of the files as they then are."""
+        from gradlint.source import source_from_bytes
+
+        failed = _write(mended, self._troubles)
+        if not failed:
+            return mended.report
+        now = {path: partial(source_from_bytes, path, data) for path, data in mended.after.items()}
+        return self._again(now, Earlier(mended.report, failed))
+
+    # --- output ----------------------------------------------------------------------------------------------------
+
+    def _printed(self, report: Report, mended: Mended | None, started: float) -> Outcome:
+        request = self._request
+        out, err = self._output(report, mended)
+        if request.verbose:
+            err += details(report, self._configuration, self._cwd, self._results.trouble, recalled=self._recalled)
+            err += f"gradlint: {counted(report.files, 'file')} in {time.perf_counter() - started:.2f} s\n"
+        if not report.files and not report.troubles and not request.quiet:
+            err += "gradlint: no Python files or notebooks found\n"
+        if report.gone and self._baseline is not None and not request.quiet:
+            err += gone(report, self._baseline.path, self._cwd, every=request.verbose)
+        err += "".join(f"gradlint: {visible(trouble)}\n" for trouble in report.troubles)
+        click.echo(err, nl=False, err=True)
+        lasting = request.verbose or request.output_file or report.troubles or (mended is not None and mended.after)
+        return Outcome(report, out, err, settled=not lasting)
+
+    def _output(self, report: Report, mended: Mended | None) -> tuple[str, str]:
+        """Print what goes to standard output, or to a file; return it with what goes to standard error."""
+        request = self._request
+        output_format = self._settings.output_format or "text"
+        to_stderr = request.fixing.diff or output_format in MACHINE_FORMATS
+        if mended is not None and request.fixing.diff:
+            out = _diff(mended, self._cwd)
+        else:
+            dressed = wants_colour(sys.stdout) and request.output_file is None
+            out = rendered(
+                report, output_format, Style(dressed), self._cwd, statistics=request.statistics, quiet=request.quiet
+            )
+        changes = "" if mended is None or request.quiet else changed(mended, diff=request.fixing.diff)
+        out += "" if to_stderr else changes
+        err = changes if to_stderr else ""
+        if mended is not None and self._piped is not None and not request.fixing.diff:  # as formatters do
+            out, err = "", out + err
+            _pass_on(mended.after.get(self._piped.path, self._piped.data))
+        elif request.output_file is not None:
+            _write_report(request.output_file, out, "surrogateescape" if request.fixing.diff else "backslashreplace")
+        else:
+            if (
+                request.fixing.diff and not sys.stdout.isatty() and hasattr(sys.stdout, "buffer")
+            ):  # byte for byte, to apply
+                click.echo(out.encode("utf-8", "surrogateescape"), nl=False)
+            else:
+                click.echo(visible(out, keep="\n\t") if request.fixing.diff else out, nl=False, color=True)
+            sys.stdout.flush()
+        return out, err
 
 
-Given = Mapping[Path, "Callable[[], Source]"]
-
-
-def _stdin(paths: Sequence[Path], discovery: Discovery, name: Path | None) -> tuple[list[Path], Given]:
+def _stdin(piped: _Piped, discovery: Discovery) -> tuple[list[Path], Given]:
     from gradlint.source import source_from_bytes
 
+    if discovery.force_exclude and discovery.excludes(piped.path):
+        return [], {}
+    return [piped.path], {piped.path: partial(source_from_bytes, piped.path, piped.data)}
+
+
+def _read_stdin(paths: Sequence[Path], name: Path | None) -> _Piped:
     if len(paths) > 1:
         raise Refusal("gradlint: - (standard input) cannot be checked together with other paths")
     path = Path(os.path.abspath(name or STDIN))
-    if discovery.force_exclude and discovery.excludes(path):
-        return [], {}
-    data = sys.stdin.buffer.read()
-    return [path], {path: lambda: source_from_bytes(path, data)}
+    if sys.stdin is None:
+        raise Refusal("gradlint: -: standard input is closed")
+    most = most_bytes(str(path))
+    data = sys.stdin.buffer.read(most + 1)
+    if len(data) > most:
+        raise Refusal(f"gradlint: -: {too_large(str(path), most).strerror}")
+    return _Piped(path, data)
+
+
+def _pass_on(data: bytes) -> None:
+    """Write a source to standard output as it is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def _diff(mended: Mended, cwd: Path) -> str:
-    """The changes of each file as a unified diff; of a notebook, those of its JSON."""
+    """The changes of each file as a unified diff; of a notebook, those of its JSON.  Bytes are kept as surrogates."""
     from gradlint.fixing import difference
+    from gradlint.output.style import relative_name
 
-    return "".join(
-        difference(mended.before[path], mended.after[path], shown_path(str(path), cwd)) for path in sorted(mended.after)
-    )
+    return b"".join(
+        difference(mended.before[path], mended.after[path], relative_name(str(path), cwd))
+        for path in sorted(mended.after)
+    ).decode("utf-8", "surrogateescape")
 
 
-def _write(mended: Mended, report: Report) -> None:
+def _write(mended: Mended, troubles: list[str]) -> frozenset[Path]:
+    """Write the files that change, and return those that could not be written."""
     from gradlint.fixing import replace_file
 
+    failed = set()
     for path, data in sorted(mended.after.items()):
         try:
             replace_file(path, mended.before[path].data, data)
         except OSError as error:
-            report.troubles.append(f"{path}: not fixed: {error.strerror or error}")
+            troubles.append(f"{path}: not fixed: {error.strerror or error}")
+            mended.leave(path)
+            failed.add(path)
+    return frozenset(failed)
 
 
-def _changes(mended: Mended, fixing: Fixing) -> str:
-    if not mended.after:
-        return ""
-    verb = "Would fix" if fixing.diff else "Fixed"
-    files = len(mended.after)
-    told = f"{verb} {mended.applied} {'finding' if mended.applied == 1 else 'findings'}"
-    return f"{told} in {files} {'file' if files == 1 else 'files'}.\n"
+def _write_report(path: Path, text: str, errors: str) -> None:
+    from gradlint.writing import write_file
 
-
-def _told(report: Report, output_format: str, style: Style, cwd: Path, *, statistics: bool, quiet: bool) -> str:
-    """The findings in the format asked for."""
-    if statistics:
-        told = as_statistics(report.findings, output_format)
-    elif output_format == "json":
-        told = as_json(report.findings)
-    elif output_format == "github":
-        told = "".join(f"{github(finding, cwd)}\n" for finding in report.findings)
-    elif output_format == "concise":
-        told = "".join(f"{concise(finding, style, cwd)}\n" for finding in report.findings)
-    else:
-        told = "".join(f"{full(finding, style, cwd, report.line)}\n" for finding in report.findings)
-    if quiet or output_format in ("json", "github"):
-        return told
-    return told + summary(report.findings, report.files, sum(report.left_out.values())) + "\n"
-
-
-def _details(report: Report, configuration: Configuration, cwd: Path, trouble: str, *, recalled: bool) -> str:
-    """What --verbose tells: configuration, files, notes."""
-    origins = {configuration.of_folder(target.parent).origin for target in report.targets}
-    lines = [f"configuration: {shown_path(str(origin), cwd)}" for origin in sorted(o for o in origins if o)]
-    lines += [f"checked {shown_path(str(target), cwd)}" for target in report.targets]
-    lines += report.notes
-    lines += ["nothing has changed since an earlier run"] if recalled else []
-    lines += [f"no cache: {trouble}"] if trouble else []
-    return "".join(f"gradlint: {line}\n" for line in lines)
+    try:
+        write_file(path, text.encode("utf-8", errors))
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror}") from error

@@ -15,9 +15,12 @@ from pathlib import Path
 
 from gradlint.finding import Location
 from gradlint.notebook import CellSpan, normalised, read_notebook
+from gradlint.reading import read_bytes
 from gradlint.syntax import TextError
 
 _ROW = re.compile("\n")
+_BOM = b"\xef\xbb\xbf"
+_ASCII = bytes(range(128)) + b"?" * 128
 
 
 class SourceError(Exception):
@@ -115,7 +118,7 @@ def absolute(path: Path) -> str:
     return text if text.startswith("<") else os.path.abspath(text)
 
 
-def read_source(path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> Source:
+def read_source(path: Path, read: Callable[[Path], bytes] = read_bytes) -> Source:
     """The source at ``path``, a Python file or a notebook.
 
     Args:
@@ -140,7 +143,7 @@ def source_from_bytes(path: Path, data: bytes) -> Source:
         SourceError: it cannot be decoded, or it is no notebook although its name says so.
     """
     notebook = path.suffix == ".ipynb"
-    encoding, bom = ("utf-8", data.startswith(b"\xef\xbb\xbf")) if notebook else _encoding(data, path)
+    encoding, bom = ("utf-8", data.startswith(_BOM)) if notebook else _encoding(data, path)
     raw = data[3:] if bom else data
     try:
         text = raw.decode(encoding)
@@ -168,6 +171,8 @@ def _source(text: str, path: Path, *, encoding: str, bom: bool, data: bytes) -> 
     newline = _commonest_newline(text)
     text = normalised(text)
     if path.suffix != ".ipynb":
+        if text.startswith("\ufeff"):  # a second byte order mark: parsers would pass over it, and python does not
+            raise SourceError(path, 1, 1, "invalid non-printable character U+FEFF")
         return Source(path, text, (), encoding, newline, bom, data)
     try:
         code, cells, problems = read_notebook(text)
@@ -178,21 +183,23 @@ def _source(text: str, path: Path, *, encoding: str, bom: bool, data: bytes) -> 
 
 
 def _encoding(data: bytes, path: Path) -> tuple[str, bool]:
+    """The encoding that a file declares in its first two lines, and whether it has a byte order mark."""
+    bom = data.startswith(_BOM)
+    stream = io.BytesIO(data)
+    stream.seek(len(_BOM) * bom)
+    # whatever they hold beside the declaration: it is decoded later, and what cannot be is told with its place
+    head = [stream.readline().translate(_ASCII) for _ in range(2)]
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        encoding, _ = tokenize.detect_encoding(iter(head).__next__)
     except SyntaxError as error:
-        head = data.split(b"\n", 2)[:2]
-        row = 2 if len(head) == 2 and _decodes(head[0]) else 1
-        raise SourceError(path, row, 1, error.msg or "invalid encoding declaration") from error
-    return ("utf-8", True) if encoding == "utf-8-sig" else (encoding, False)
-
-
-def _decodes(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return b"coding" not in line
+        row = 1 if b"coding" in head[0] else 2
+        reason = error.msg if len(error.msg) < 100 else f"{error.msg[:99]}…"
+        raise SourceError(path, row, 1, reason) from error
+    except LookupError as error:  # since Python 3.14 for codecs that decode no text
+        raise SourceError(path, 1, 1, f"cannot be decoded as declared: {error}") from error
+    if bom and encoding != "utf-8":
+        raise SourceError(path, 1, 1, f"{encoding} is declared, after a byte order mark of utf-8")
+    return encoding, bom
 
 
 def _commonest_newline(text: str) -> str:

@@ -136,7 +136,7 @@ def unknown_codes(suppressions: Suppressions, rules: Sequence[type[Rule]]) -> It
     from gradlint.rules.unknown_code import UnknownCode
 
     for selector in suppressions.selectors():
-        if selector.ours and not matching(selector.text, rules):
+        if selector.ours and (":" in selector.text or not matching(selector.text, rules)):  # a comment names rules
             yield UnknownCode.at(selector.location, selector.text)
 
 

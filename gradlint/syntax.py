@@ -6,13 +6,13 @@ import ast
 import re
 import warnings
 
+from gradlint.depth import is_shallow, too_deep
+
 _PYTHON_2 = re.compile(
     r"Missing parentheses in call to|multiple exception types must be parenthesized|leading zeros in decimal integer"
 )
+_TOO_MANY = re.compile(r"too many (?:levels of indentation|nested parentheses|statically nested blocks)")
 _TOO_DEEP = "the code is nested too deeply to be parsed"
-_SHAPE = re.compile(r"#[^\n]*|\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|[\[({]|[\])}]|\n", re.DOTALL)
-_DEPTH, _ROWS_IN_BRACKETS, _LINE_LENGTH = 100, 1000, 2000
-_LEVELS = 1000  #: of the tree, at which libcst takes about a second
 
 
 class TextError(Exception):
@@ -49,44 +49,15 @@ def parse(text: str) -> ast.Module:
         if _PYTHON_2.search(reason):
             reason = f"Python 2 syntax: {reason}"
         row, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
-        raise TextError(row, column, reason, final=not is_shallow(text)) from None
+        raise TextError(row, column, reason, final=bool(_TOO_MANY.search(reason)) or not is_shallow(text)) from None
     except (RecursionError, MemoryError):
         raise TextError(1, 1, _TOO_DEEP) from None
     except ValueError as error:
         raise TextError(1, 1, str(error)) from None
-    if not is_shallow(text) and _depth(tree) > _LEVELS:
-        raise TextError(1, 1, _TOO_DEEP)
+    deepest = too_deep(tree, text)
+    if deepest is not None:
+        raise TextError(deepest, 1, _TOO_DEEP)
     return tree
-
-
-def is_shallow(text: str) -> bool:
-    """Whether a text can be given to libcst without a look at its tree; a long table of data is not shallow either.
-
-    libcst takes time by the square of the depth of an expression, and overflows the stack on extreme nesting, which
-    ends the process.
-    """
-    depth = rows = 0
-    for part in _SHAPE.findall(text):
-        if part in "([{":
-            depth += 1
-            if depth > _DEPTH:
-                return False
-        elif part in ")]}":
-            depth = max(depth - 1, 0)
-            rows = rows if depth else 0
-        elif part == "\n" and depth:
-            rows += 1
-            if rows > _ROWS_IN_BRACKETS:
-                return False
-    return max(map(len, text.split("\n"))) <= _LINE_LENGTH
-
-
-def _depth(tree: ast.AST) -> int:
-    depth, level = 0, [tree]
-    while level:
-        depth += 1
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return depth
 
 
 def error_in(text: str) -> TextError | None:

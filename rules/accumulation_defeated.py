@@ -12,13 +12,13 @@ from gradlint.events import (
     Step,
     StepBehindLoop,
 )
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
 
 class AccumulationDefeated(Rule):
-    """Gradients are cleared on every micro-batch although a step is made on every k-th one only.
+    """Gradients are cleared on every micro-batch, but `step()` runs on every k-th one only.
 
     ## What it does
     Finds loops in which `step()` depends on the number of the iteration (`if (i + 1) % k == 0`), while backward
@@ -62,8 +62,9 @@ class AccumulationDefeated(Rule):
     code = "GL214"
     name = "accumulation-defeated"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
-    remedy = "clear the gradients where the step is made, after it"
+    remedy = "clear the gradients where step() is called, right after it"
     supersedes = ("GL202",)
 
     gradients = Protocol(
@@ -93,11 +94,11 @@ class AccumulationDefeated(Rule):
     def story(self, token: Token, event: Event) -> Violation:
         cleared = token.last_at(GradientsDiscarded)
         return Violation(
-            "every micro-batch clears the gradients, but a step is made on every k-th only: the others are lost",
+            "gradients are cleared on every micro-batch, but step() runs on every k-th only: the others are lost",
             at=cleared or event.site,
             related=places(
                 ("gradients were added here", token.last_at(GradientsAccumulated)),
-                ("the step is made here", event.site),
+                ("step() is called here", event.site),
             ),
             cause=event.site,
         )

@@ -9,7 +9,7 @@ from gradlint.events import (
     ScalerUpdated,
     Step,
 )
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
@@ -60,6 +60,7 @@ class AmpMisuse(Rule):
     code = "GL212"
     name = "amp-misuse"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "with a scaler: scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update()"
 
@@ -86,18 +87,18 @@ class AmpMisuse(Rule):
     @scale.violated
     def applied(self, token: Token, event: Event) -> Violation:
         return Violation(
-            "this step applies gradients that are still multiplied by the scale of the GradScaler",
+            "step() applies gradients that are still multiplied by the scale of the GradScaler",
             at=event.site,
-            related=places(("they come from the scaled loss walked here", token.last_at(GradientsScaled))),
-            remedy="let the scaler make the step: scaler.step(optimizer)",
+            related=places(("they come from this backward pass of the scaled loss", token.last_at(GradientsScaled))),
+            remedy="call scaler.step(optimizer) instead of optimizer.step()",
         )
 
     @updates.violated
     def stale(self, token: Token, event: Event) -> Violation:
         earlier = token.last_at(ScalerStepped)
         return Violation(
-            "scaler.step() is called again without scaler.update() since the last time",
+            "scaler.step() is called again without scaler.update() in between",
             at=event.site,
-            related=places(("the last time was here", earlier if earlier != event.site else None)),
+            related=places(("the earlier scaler.step() is here", earlier if earlier != event.site else None)),
             remedy="call scaler.update() once after each round of steps",
         )

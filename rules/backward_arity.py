@@ -3,16 +3,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import GradientsReturned
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
 class BackwardArity(Rule):
-    """The backward of a custom function returns another number of gradients than its forward takes inputs.
+    """The backward of a custom function returns more or fewer gradients than its forward takes inputs.
 
     ## What it does
-    Executes `backward` of `autograd.Function` classes abstractly and counts what it returns: one gradient, or `None`,
-    for each input of `forward` besides `ctx`.
+    Counts what `backward` of `autograd.Function` classes returns: it must be one gradient, or `None`, for each input
+    of `forward` besides `ctx`.
 
     ## Why is this bad
     The backward pass raises. A missing `None` for a number or a flag is the usual reason.
@@ -57,6 +57,7 @@ class BackwardArity(Rule):
     code = "GL603"
     name = "backward-arity"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = None
     remedy = "return one gradient for each input of forward, None where there is none"
 
@@ -69,6 +70,6 @@ class BackwardArity(Rule):
             return
         yield Violation(
             f"backward of {event.function} returns {given} gradient{'s' * (given != 1)}, "
-            f"and forward takes {event.inputs} input{'s' * (event.inputs != 1)}",
+            f"but forward takes {event.inputs} input{'s' * (event.inputs != 1)}",
             at=event.site,
         )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 _OUTSIDE = {
@@ -54,6 +54,7 @@ class BceWithoutSigmoid(Rule):
     code = "GL304"
     name = "bce-without-sigmoid"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = None
     remedy = "use BCEWithLogitsLoss, which applies the sigmoid itself and is numerically stable"
 
@@ -63,7 +64,7 @@ class BceWithoutSigmoid(Rule):
             return
         what = _OUTSIDE[event.input.activation.value]
         yield Violation(
-            f"binary cross-entropy expects probabilities, and {event.input.named('its input')} holds {what}",
+            f"binary cross-entropy expects probabilities, but {event.input.named('its input')} holds {what}",
             at=event.site,
             related=places((f"{what} made here", event.input.activation_at)),
         )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import BackwardAsked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 _HOW = {
@@ -27,7 +27,7 @@ class BrokenGraph(Rule):
     `torch.autograd.grad` gave without `create_graph=True`.
 
     ## Why is this bad
-    It raises, or, where the value was rounded or told to require grad, trains nothing: no gradient reaches a parameter.
+    It raises, or, where the value was rounded or made to require grad, trains nothing: no gradient reaches a parameter.
 
     ## Example
     ```python
@@ -56,6 +56,7 @@ class BrokenGraph(Rule):
     code = "GL107"
     name = "broken-graph"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     remedy = "compute the loss from the outputs of the model with differentiable operations only"
 
     @on(BackwardAsked)

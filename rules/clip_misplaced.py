@@ -10,7 +10,7 @@ from gradlint.events import (
     Unfollowed,
     WeightsUpdated,
 )
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
@@ -23,7 +23,7 @@ _STORIES: dict[str, tuple[str, str, type[Event]]] = {
     ),
     "scaled": (
         "gradients are clipped while they are still multiplied by the scale of the GradScaler",
-        "the scaled loss was walked here",
+        "this backward pass of the scaled loss computed them",
         GradientsScaled,
     ),
 }
@@ -76,6 +76,7 @@ class ClipMisplaced(Rule):
     code = "GL211"
     name = "clip-misplaced"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     opt_in = True
     fix = None
     remedy = "clip between backward() and step(), after scaler.unscale_(optimizer) where a scaler is used"

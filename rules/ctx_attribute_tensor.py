@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import KeptOnContext
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -57,6 +57,7 @@ class CtxAttributeTensor(Rule):
     code = "GL601"
     name = "ctx-attribute-tensor"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "use ctx.save_for_backward(…) and ctx.saved_tensors"
 
@@ -64,6 +65,7 @@ class CtxAttributeTensor(Rule):
     def kept(self, event: KeptOnContext) -> Iterator[Violation]:
         if event.role:
             yield Violation(
-                f"`ctx.{event.attribute}` keeps an {event.role} past autograd: changes in place go unnoticed",
+                f"`ctx.{event.attribute}` keeps an {event.role} without save_for_backward: "
+                "in-place changes of it go unnoticed",
                 at=event.site,
             )

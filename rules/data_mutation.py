@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import DataWritten, SavedTensorChanged
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import ChangeItself, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -13,7 +13,7 @@ class DataMutation(Rule):
 
     ## What it does
     Finds in-place changes of `.data`, assignments to it, and changes through another name for it, where the
-    tensor requires grad and is no parameter, or where a graph that a backward pass still needs has saved it.
+    tensor requires grad and is not a parameter, or where a graph that a backward pass still needs has saved it.
 
     ## Why is this bad
     `.data` shares memory with the tensor but not its version counter. Where the backward pass needs the old
@@ -36,8 +36,9 @@ class DataMutation(Rule):
     ```
 
     ## At runtime
-    PyTorch raises nothing: the version counter that would notice the change does not see it. With `exact=True` the
-    guard compares what was saved with what the backward pass uses, and so finds changes by any means: `.data`,
+    PyTorch raises nothing: the version counter that would notice the change does not see it. The guard looks for
+    weights that change through `.data` between a forward pass and the backward pass that needs them. With `exact=True`
+    it compares what was saved with what the backward pass uses, and so finds changes by any means: `.data`,
     numpy, extensions.
 
     ## Stays silent on
@@ -53,6 +54,7 @@ class DataMutation(Rule):
     code = "GL101"
     name = "data-mutation"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "unsafe"
     remedy = "compute a new tensor, or change this one under torch.no_grad(), where autograd checks it"
     supersedes = ("GL110", "GL102")
@@ -81,7 +83,7 @@ class DataMutation(Rule):
             return
         needed = f" by {event.operation}" if event.operation else ""
         yield Violation(
-            f"values that this backward pass needs were changed behind autograd's back since they were saved{needed}: "
+            f"values saved for this backward pass{needed} were changed without autograd noticing: "
             "its gradients are wrong",
             at=event.changed_at or event.site,
             related=places(("they were saved here", event.saved_at)),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint import events
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -40,13 +40,14 @@ class DataRead(Rule):
     code = "GL102"
     name = "data-read"
     severity = Severity.STYLE
+    effect = Effect.STYLE
     fix = "safe"
     remedy = "use .detach()"
 
     @on(events.DataRead)
     def read(self, event: events.DataRead) -> Iterator[Violation]:
         yield Violation(
-            f".data of {event.tensor.named('a tensor')} shares its memory unchecked: .detach() is checked by autograd",
+            f".data of {event.tensor.named('a tensor')} is not checked by autograd: .detach() is",
             at=event.site,
             cause=event.site,
             mend=safe("detach it", Replace("node", "{receiver}.detach()", when="{receiver}.data")),

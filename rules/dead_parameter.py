@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import NeverReached
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -11,7 +11,7 @@ class DeadParameter(Rule):
     """A trainable parameter of an optimizer never receives a gradient.
 
     ## What it does
-    Reports, after several steps, the parameters an optimizer holds that no backward pass has reached.
+    Reports, after a training of several steps, the parameters an optimizer holds that no backward pass has reached.
 
     ## Why is this bad
     They are never trained. Mostly the layer is not called, its output is not used, or it is cut off by `detach()`.
@@ -35,10 +35,11 @@ class DeadParameter(Rule):
     ```
 
     ## At runtime
-    It is said after ten steps of the optimizer, or at the end of the guard after five.
+    It is reported at the end of the guard, after five steps of the optimizer or more: a loss may set in late.
 
     ## Stays silent on
-    Frozen parameters (`requires_grad_(False)`); parameters that are reached at times.
+    Frozen parameters (`requires_grad_(False)`); parameters that are reached at times, or late; parameters
+    without elements.
 
     ## References
     - [torch.nn.Module.requires_grad_](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
@@ -47,6 +48,7 @@ class DeadParameter(Rule):
     code = "GL702"
     name = "dead-parameter"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "use the layer in forward, freeze its parameters, or leave them out of the optimizer"
 
@@ -54,6 +56,4 @@ class DeadParameter(Rule):
     def unreached(self, event: NeverReached) -> Iterator[Violation]:
         names = event.parameters
         others = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield Violation(
-            f"no gradient has ever reached {', '.join(names[:3])}{others}, after {event.steps} steps", at=event.site
-        )
+        yield Violation(f"no gradient has reached {', '.join(names[:3])}{others} in {event.steps} steps", at=event.site)

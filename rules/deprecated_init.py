@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import DeprecatedUsed
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Rename, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -37,6 +37,7 @@ class DeprecatedInit(Rule):
     code = "GL902"
     name = "deprecated-init"
     severity = Severity.STYLE
+    effect = Effect.STYLE
     fix = "safe"
     remedy = "use the name with an underscore"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import DeprecatedUsed
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Mend, Replace, Unwrap, safe, unsafe
 from gradlint.rule import Rule, Violation, on
 
@@ -47,6 +47,7 @@ class DeprecatedVariable(Rule):
     code = "GL901"
     name = "deprecated-variable"
     severity = Severity.STYLE
+    effect = Effect.STYLE
     fix = "safe"
     supersedes = ("GL102",)
     remedy = "use tensors as they are, torch.no_grad() for evaluation, and .item() for numbers"

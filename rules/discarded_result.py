@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ResultDiscarded
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import AssignBack, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -43,13 +43,14 @@ class DiscardedResult(Rule):
     code = "GL505"
     name = "discarded-result"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "unsafe"
     remedy = "assign the result, or use the in-place method where there is one"
 
     @on(ResultDiscarded)
     def discarded(self, event: ResultDiscarded) -> Iterator[Violation]:
         yield Violation(
-            f".{event.method}() returns a new tensor, and this one is thrown away",
+            f".{event.method}() returns a new tensor, and its result is not used",
             at=event.site,
             related=places(("the tensor was made here", event.tensor.made_at)),
             # what is detached from here on might be trained without it

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import DropoutCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Intent, Mend, Replace, SetArgument, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -27,8 +27,8 @@ class DropoutWithoutTraining(Rule):
     depend on `self.training`, and `nn.Dropout` built on the spot, in the forward pass of a module.
 
     ## Why is this bad
-    `model.eval()` reaches registered modules only. A dropout that is not told the mode keeps dropping in
-    evaluation: predictions are random and worse. `F.alpha_dropout` has the opposite default and never drops.
+    `model.eval()` reaches registered modules only. A dropout that is not given the mode stays active in
+    evaluation: predictions are random and worse. `F.alpha_dropout` has the opposite default and is never active.
 
     ## Example
     ```python
@@ -59,6 +59,7 @@ class DropoutWithoutTraining(Rule):
     code = "GL401"
     name = "dropout-without-training"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "safe"
     remedy = "pass training=self.training"
 
@@ -96,14 +97,14 @@ def _explained(event: DropoutCalled) -> tuple[str, str]:
     name = event.function
     if name == _ATTENTION:
         return (
-            f"{name} applies dropout_p in evaluation too: it does not know the module's mode",
+            f"{name} applies dropout_p in evaluation too: it does not depend on self.training",
             "pass dropout_p=p if self.training else 0.0",
         )
     if name.startswith("nn."):
         return (
-            f"{name} is built in the forward pass, so eval() never reaches it: it drops in evaluation too",
+            f"{name} is built in the forward pass, so eval() never reaches it: it stays active in evaluation",
             f"build {name} once in __init__",
         )
     if event.drops_by_default:
-        return f"{name} without `training` drops in evaluation too", DropoutWithoutTraining.remedy
-    return f"{name} without `training` never drops: its default is False", DropoutWithoutTraining.remedy
+        return f"{name} without `training` stays active in evaluation", DropoutWithoutTraining.remedy
+    return f"{name} without `training` is never active: its default is False", DropoutWithoutTraining.remedy

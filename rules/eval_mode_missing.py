@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import OutputMeasured
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -15,7 +15,7 @@ class EvalModeMissing(Rule):
     behaviour depends on it, where numbers, labels, probabilities or losses are made of the output, or it is printed.
 
     ## Why is this bad
-    Dropout goes on dropping, so that the result is random and too low. Batch normalisation uses the statistics of
+    Dropout stays active, so that the result is random and too low. Batch normalisation uses the statistics of
     the batch, so that the result depends on what else is in it, and it takes test data into its running statistics.
 
     ## Example
@@ -50,6 +50,7 @@ class EvalModeMissing(Rule):
     code = "GL407"
     name = "eval-mode-missing"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "call eval() on the model before evaluating, and train() before training goes on"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ModelStepped
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -36,7 +36,7 @@ class EvalModeTraining(Rule):
     ```
 
     ## At runtime
-    The place is the step; the call of the model is told with it.
+    The finding stands at the step; the call of the model is a related location.
 
     ## Stays silent on
     Models in training mode some layers of which are in evaluation mode (frozen normalization); models without dropout
@@ -49,6 +49,7 @@ class EvalModeTraining(Rule):
     code = "GL703"
     name = "eval-mode-training"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "call model.train() before training goes on"
 

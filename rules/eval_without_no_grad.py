@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import OutputMeasured
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Decorate, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -14,11 +14,11 @@ _UNRECORDED = Decorate("@{torch}.no_grad()", without=_TRAINS, having=_EVALUATES)
 
 
 class EvalWithoutNoGrad(Rule):
-    """An evaluation builds graphs that nothing walks.
+    """An evaluation builds graphs that `backward()` never uses.
 
     ## What it does
     Finds calls of a model in evaluation mode, with gradients enabled, whose output is only measured: turned into
-    numbers, labels or probabilities. No backward pass reaches it. Of several in a function the first is told.
+    numbers, labels or probabilities. No backward pass reaches it. Of several in a function the first is reported.
 
     ## Why is this bad
     Every operation saves what a backward pass would need, and none comes. `eval()` does not prevent that: it only
@@ -40,13 +40,13 @@ class EvalWithoutNoGrad(Rule):
     ```
 
     ## At runtime
-    The guard reports a call in evaluation mode after which the graph of the output dies without being walked, at least
-    twice and each time. It does not look at what is done with the output.
+    The guard reports a call in evaluation mode after which the graph of the output is freed without a backward pass, at
+    least twice and each time. It does not look at what is done with the output.
 
     ## Stays silent on
     Evaluations under `torch.no_grad()` or `torch.inference_mode()`, of a caller or a decorator as well;
-    `set_grad_enabled(phase == "train")`; attacks and saliency maps, which walk the graph; outputs that are returned
-    with their graph to code that is not followed.
+    `set_grad_enabled(phase == "train")`; attacks and saliency maps, which run backward through the graph; outputs that
+    are returned with their graph to code that is not followed.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
@@ -56,6 +56,7 @@ class EvalWithoutNoGrad(Rule):
     code = "GL406"
     name = "eval-without-no-grad"
     severity = Severity.WARNING
+    effect = Effect.WASTES
     fix = "unsafe"
     once_for_a_cause = True
     remedy = "evaluate under torch.no_grad() or torch.inference_mode()"
@@ -65,7 +66,7 @@ class EvalWithoutNoGrad(Rule):
         if not event.training.is_false or not event.grad_enabled.is_true:
             return
         yield Violation(
-            "this evaluation builds graphs that nothing walks: gradients are enabled",
+            "this evaluation builds graphs that backward() never uses: gradients are enabled",
             at=event.site,
             related=places(
                 ("the model was put into evaluation mode here", event.set_at),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ForwardInvoked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -29,7 +29,7 @@ class ForwardCalled(Rule):
     ```
 
     ## Stays silent on
-    `super().forward(…)` and `self.forward(…)`; objects that are no modules, or are not known to be; classes that
+    `super().forward(…)` and `self.forward(…)`; objects that are not modules, or not known to be; classes that
     have a `__call__` of their own.
 
     ## References
@@ -39,13 +39,14 @@ class ForwardCalled(Rule):
     code = "GL403"
     name = "forward-called"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = "safe"
     remedy = "call the module itself"
 
     @on(ForwardInvoked)
     def called(self, event: ForwardInvoked) -> Iterator[Violation]:
         yield Violation(
-            f"forward() of {event.module} is called by name: its hooks are skipped",
+            f"forward() of {event.module} is called directly: its hooks are skipped",
             at=event.site,
             mend=safe("call the module", Replace("function", "{receiver}", when="{receiver}.forward")),
         )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import FunctionUsed
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
@@ -12,11 +12,11 @@ class FunctionNotApplied(Rule):
     """A custom function is used without `apply`.
 
     ## What it does
-    Finds instances of `autograd.Function` classes that are called, and their `forward` called by name.
+    Finds instances of `autograd.Function` classes that are called, and direct calls of their `forward`.
 
     ## Why is this bad
-    Only `apply` makes a node of the graph that knows the backward. Calling an instance raises; `forward` by name
-    computes the values, and the custom gradient is silently not used.
+    Only `apply` makes a node of the graph that knows the backward. Calling an instance raises; a direct call of
+    `forward` computes the values, and the custom gradient is silently not used.
 
     ## Example
     ```python
@@ -61,6 +61,7 @@ class FunctionNotApplied(Rule):
     code = "GL604"
     name = "function-not-applied"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = "safe"
     remedy = "call the apply method of the class"
 
@@ -69,7 +70,7 @@ class FunctionNotApplied(Rule):
         if event.how == "instance":
             message = f"an instance of {event.function} is called: this raises"
         else:
-            message = f"forward of {event.function} is called by name: autograd does not know its backward"
+            message = f"forward of {event.function} is called directly: autograd does not use its backward"
         name = "{function of function}"
         yield Violation(
             message,

@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import FunctionDefined
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import InsertBefore, safe
 from gradlint.rule import Rule, Violation, on
 
 
 class FunctionNotStatic(Rule):
-    """`forward` or `backward` of a custom function is no static method.
+    """`forward` or `backward` of a custom function is not a static method.
 
     ## What it does
     Finds `forward` and `backward` of `autograd.Function` classes without `@staticmethod`.
@@ -50,6 +50,7 @@ class FunctionNotStatic(Rule):
     code = "GL602"
     name = "function-not-static"
     severity = Severity.WARNING
+    effect = Effect.STYLE
     fix = "safe"
     remedy = "write @staticmethod above forward and backward, and ctx instead of self"
 
@@ -57,7 +58,7 @@ class FunctionNotStatic(Rule):
     def defined(self, event: FunctionDefined) -> Iterator[Violation]:
         if event.static.is_false:
             yield Violation(
-                f"`{event.method}` of {event.function} is no static method",
+                f"`{event.method}` of {event.function} is not a static method",
                 at=event.site,
                 mend=safe("make it one", InsertBefore("@staticmethod")),
             )

@@ -3,16 +3,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
 class GraphFreed(Rule):
-    """A backward pass walks a graph that an earlier one has already freed.
+    """A backward pass goes through a graph that an earlier one has already freed.
 
     ## What it does
-    Follows which graphs a backward pass has freed, and reports the next one that reaches them: a loss walked
-    twice, or a hidden state carried over iterations with its graph.
+    Follows which graphs a backward pass has freed, and reports the next one that reaches them: `backward()`
+    called twice on a loss, or a hidden state carried over iterations with its graph.
 
     ## Why is this bad
     A backward pass frees the values saved for it. The second one raises, often far from the mistake, in an
@@ -38,7 +38,7 @@ class GraphFreed(Rule):
 
     ## Stays silent on
     `retain_graph=True` and `create_graph=True` on the first pass; graphs that are separate, or detached between;
-    operations that save nothing for backward, which can be walked twice.
+    operations that save nothing for backward, which can run backward twice.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
@@ -48,6 +48,7 @@ class GraphFreed(Rule):
     code = "GL203"
     name = "graph-freed"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = None
     remedy = "detach what is carried over, or pass retain_graph=True to the earlier backward()"
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import MovedToCuda
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, unsafe
 from gradlint.rule import Rule, Violation, on
 
 
 class HardcodedCuda(Rule):
-    """`.cuda()` is called where the program has a device at hand.
+    """`.cuda()` is called where a device that was chosen is available.
 
     ## What it does
     Finds `.cuda()` of tensors and modules where a variable or attribute named `device` is in scope, or in the
@@ -41,6 +41,7 @@ class HardcodedCuda(Rule):
     code = "GL504"
     name = "hardcoded-cuda"
     severity = Severity.STYLE
+    effect = Effect.RAISES
     opt_in = True
     fix = "unsafe"
     remedy = "use .to(device)"
@@ -51,4 +52,4 @@ class HardcodedCuda(Rule):
         if " " not in event.device:
             written = Replace("node", f"{{receiver}}.to({event.device})", when="{receiver}.cuda()")
             mend = unsafe("move it to that device", written)
-        yield Violation(f".cuda() ignores {event.device}, which is at hand", at=event.site, mend=mend)
+        yield Violation(f".cuda() ignores {event.device}, which is available here", at=event.site, mend=mend)

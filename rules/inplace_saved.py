@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import SavedTensorChanged
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -13,8 +13,8 @@ class InplaceSaved(Rule):
     ## What it does
     Follows which tensors each operation saves for its backward (its output for `sigmoid`, `tanh`, `exp`, `softmax`,
     `sqrt`, `relu`; its factors for products), and finds in-place changes of them, also through a view, `detach()` or
-    `numpy()`, before the backward pass. What comes out of the `forward` of a module that nothing calls is taken to be
-    walked backward later on, but for what is computed only where `self.training` is false.
+    `numpy()`, before the backward pass. Where nothing calls a module, its output is assumed to go
+    through a backward pass later on, except for what is computed only where `self.training` is false.
 
     ## Why is this bad
     The backward pass needs the old values. PyTorch notices the change by the tensor's version and raises. A change
@@ -49,6 +49,7 @@ class InplaceSaved(Rule):
     code = "GL104"
     name = "inplace-saved"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     remedy = "compute a new tensor instead of changing this one"
     supersedes = ("GL503",)
 
@@ -63,7 +64,7 @@ class InplaceSaved(Rule):
             at = event.site  # the error is certain, the place of the change is not
         needed = f" by {event.operation}" if event.operation else ""
         yield Violation(
-            f"values that a backward pass needs{needed} are changed in place before it",
+            f"values saved for the backward pass{needed} are changed in place before it runs",
             at=at,
             related=places(("they were saved here", event.saved_at), ("they are needed here", event.site)),
             cause=event.changed_at,

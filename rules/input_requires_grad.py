@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gradlint.events import Event, GradientRead, InputDone, InputFed
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
@@ -51,6 +51,7 @@ class InputRequiresGrad(Rule):
     code = "GL109"
     name = "input-requires-grad"
     severity = Severity.WARNING
+    effect = Effect.WASTES
     fix = None
     once_for_a_cause = True
     remedy = "leave requires_grad of inputs and targets alone: only the parameters need gradients"

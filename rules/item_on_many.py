@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import NumberTaken
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -43,6 +43,7 @@ class ItemOnMany(Rule):
     code = "GL506"
     name = "item-on-many"
     severity = Severity.WARNING
+    effect = Effect.RAISES
     remedy = "reduce it first, or use .tolist()"
 
     @on(NumberTaken)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LayerBuilt
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -63,6 +63,7 @@ class LayerInForward(Rule):
     code = "GL405"
     name = "layer-in-forward"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "build the layer once, in __init__, and keep it as an attribute"
 

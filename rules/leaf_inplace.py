@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ChangedInPlace
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -15,7 +15,7 @@ class LeafInplace(Rule):
     require grad, outside of `torch.no_grad()`.
 
     ## Why is this bad
-    It raises: a leaf has no history, and the operation would have to become one.
+    It raises: autograd cannot record an operation that overwrites the very leaf whose gradient is wanted.
 
     ## Example
     ```python
@@ -38,8 +38,8 @@ class LeafInplace(Rule):
     PyTorch raises `RuntimeError: a leaf Variable that requires grad is being used in an in-place operation`.
 
     ## Stays silent on
-    Changes under `torch.no_grad()` or by `nn.init`; tensors that are no leaves, as what a list or another tensor picks
-    of one; changes made before `requires_grad_()`; frozen parameters.
+    Changes under `torch.no_grad()` or by `nn.init`; tensors that are not leaves, as what indexing
+    returns; changes made before `requires_grad_()`; frozen parameters.
 
     ## References
     - [In-place operations](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd)
@@ -48,6 +48,7 @@ class LeafInplace(Rule):
     code = "GL103"
     name = "leaf-inplace"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     remedy = "change it under torch.no_grad(), or compute a new tensor"
 
     @on(ChangedInPlace)
@@ -57,7 +58,7 @@ class LeafInplace(Rule):
             return
         what = "a parameter" if tensor.is_parameter.is_true else "a leaf that requires grad"
         yield Violation(
-            f"{tensor.named(what)} is changed in place where gradients are enabled: it raises",
+            f"{tensor.named(what)} is changed in place where gradients are enabled: this raises",
             at=event.site,
             related=places(("it was made here", tensor.made_at)),
         )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LogTaken
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Rename, Unwrap, safe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -44,6 +44,7 @@ class LogOfSoftmax(Rule):
     code = "GL306"
     name = "log-of-softmax"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = "safe"
     remedy = "use log_softmax, which computes the logarithm without the rounding"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Omit, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -12,7 +12,7 @@ class LogSoftmaxBeforeCrossEntropy(Rule):
     """Cross-entropy is given log-probabilities: it applies log-softmax itself.
 
     ## What it does
-    Finds `nn.CrossEntropyLoss` and `F.cross_entropy` whose prediction has passed a log-softmax.
+    Finds `nn.CrossEntropyLoss` and `F.cross_entropy` whose prediction has already been through a log-softmax.
 
     ## Why is this bad
     Log-softmax applied twice gives the same values and the same gradients, so nothing is lost but time. It is
@@ -47,6 +47,7 @@ class LogSoftmaxBeforeCrossEntropy(Rule):
     code = "GL308"
     name = "log-softmax-before-cross-entropy"
     severity = Severity.WARNING
+    effect = Effect.WASTES
     fix = "unsafe"
     remedy = "use NLLLoss for log-probabilities, or give cross-entropy the logits"
 
@@ -56,7 +57,7 @@ class LogSoftmaxBeforeCrossEntropy(Rule):
             return
         applied = event.input.activation_at
         yield Violation(
-            f"cross-entropy applies log-softmax, and {event.input.named('its input')} has passed one already",
+            f"cross-entropy applies log-softmax itself: {event.input.named('its input')} has already been through one",
             at=event.site,
             related=places(("log-softmax applied here", applied)),
             mend=unsafe("leave it out", Omit("log_softmax", "LogSoftmax", at=applied)) if applied else None,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import GraphKept, ValueKept
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Append, Mend, safe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -15,9 +15,9 @@ class LossKeepsGraph(Rule):
     """A loss is added to a running total, or to a list, together with its graph.
 
     ## What it does
-    Finds sums and lists that grow with the iterations of a loop and hold values whose graphs a backward pass has
-    already walked: they were freed and cannot be walked again, or nothing walks them again, but they are kept. As
-    well losses that a variable of a function collects, as an evaluation does, where nothing walks any of their graphs.
+    Finds sums and lists that grow with the iterations of a loop and hold values whose backward pass has already run:
+    their graphs are of no more use, but they are kept. Also losses that a variable of a function collects, as an
+    evaluation does, where no backward pass uses any of their graphs.
 
     ## Why is this bad
     The total refers to the graph of every loss added to it, and through it to tensors of every batch. Memory grows
@@ -46,13 +46,13 @@ class LossKeepsGraph(Rule):
     ```
 
     ## At runtime
-    Graphs of five steps that were walked must be alive at once; the guard then looks for the variable that keeps them,
-    and names it.
+    Graphs of five steps must be alive at once after their backward passes; the guard then looks for the variable that
+    keeps them, and names it.
 
     ## Stays silent on
     Losses summed or collected for one later backward pass; values made under `torch.no_grad()`; `.item()`,
     `.detach()`, numbers; functions that return a number; lists that each iteration empties; sums within an iteration;
-    losses whose graphs nothing has walked, where they are returned or handed on to code that may.
+    losses without a backward pass that are returned or passed to code that may run one.
 
     ## References
     - [My model reports "cuda runtime error(2): out of memory"](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
@@ -61,6 +61,7 @@ class LossKeepsGraph(Rule):
     code = "GL205"
     name = "loss-keeps-graph"
     severity = Severity.WARNING
+    effect = Effect.WASTES
     fix = "safe"
     remedy = "keep the number, or the value without its graph: .item() or .detach()"
 
@@ -72,16 +73,16 @@ class LossKeepsGraph(Rule):
         if event.keeper:
             where += f" `{event.keeper}`"
         yield Violation(
-            f"{where} holds the graph of every iteration, although backward() has already walked it",
+            f"{where} keeps the graph of every iteration, although backward() is done with it",
             at=event.site,
-            related=places(("the graph of an earlier value was walked here", event.walked_at)),
+            related=places(("backward() of an earlier value ran here", event.walked_at)),
             mend=_mend(event.where),
         )
 
     @on(GraphKept)
     def never_walked(self, event: GraphKept) -> Iterator[Violation]:
         yield Violation(
-            f"{_KEEPERS[event.where]} holds the graphs of all iterations, and nothing walks them",
+            f"{_KEEPERS[event.where]} keeps the graph of every iteration, and backward() never uses it",
             at=event.site,
             mend=_mend(event.where),
         )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import BackwardAsked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -16,8 +16,8 @@ class LossRequiresGrad(Rule):
 
     ## Why is this bad
     A loss that was computed from parameters requires grad by itself. One that does not was cut from them, and
-    `backward()` says so by raising. Told to require grad it raises no more, and nothing is trained: the gradient ends
-    at the loss itself.
+    `backward()` says so by raising. With `requires_grad` set it no longer raises, and nothing is trained: the gradient
+    ends at the loss itself.
 
     ## Example
     ```python
@@ -44,6 +44,7 @@ class LossRequiresGrad(Rule):
     code = "GL108"
     name = "loss-requires-grad"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     remedy = "remove it, and compute the loss from the outputs of the model with differentiable operations only"
     supersedes = ("GL105", "GL107", "GL208")
 
@@ -53,7 +54,7 @@ class LossRequiresGrad(Rule):
         if root.asked_at is None or not root.requires_grad.is_true:
             return
         yield Violation(
-            "a loss is made to require grad: that hides that no gradient reaches a parameter",
+            "requires_grad is set on a loss: this hides that no gradient reaches a parameter",
             at=root.asked_at,
             related=places(("the graph was cut here", root.cut_at), ("its backward pass starts here", event.site)),
             cause=root.cut_at,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import BackwardAsked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -47,6 +47,7 @@ class LossUnderNoGrad(Rule):
     code = "GL208"
     name = "loss-under-no-grad"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     remedy = "compute the outputs of the model, and the loss, where gradients are enabled"
 
     @on(BackwardAsked)
@@ -55,7 +56,7 @@ class LossUnderNoGrad(Rule):
         if root.requires_grad.is_true or not root.cut.equals("no_grad"):
             return
         yield Violation(
-            f"backward() of {root.named('a value')} that was computed while gradients were disabled",
+            f"backward() of {root.named('a value')} raises: it was computed while gradients were disabled",
             at=event.site,
             related=places(("computed here without a graph", root.cut_at)),
             cause=root.cut_at,

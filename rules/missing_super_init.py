@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Event, SetsLayer, SuperCalled, SuperInit
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import DropArguments, InsertFirst, safe
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, on
@@ -14,7 +14,7 @@ class MissingSuperInit(Rule):
 
     ## What it does
     Follows the building of each module: `super().__init__()` must have run before the first layer, parameter or
-    buffer becomes an attribute. Also finds `super(OtherClass, self)`, where `self` is no instance of that class.
+    buffer becomes an attribute. Also finds `super(OtherClass, self)`, where `self` is not an instance of that class.
 
     ## Why is this bad
     `nn.Module` keeps layers and parameters in tables that its `__init__` makes. Without them the first assignment
@@ -45,7 +45,7 @@ class MissingSuperInit(Rule):
 
     ## Stays silent on
     Plain attributes set before the call; bases of the project that make the call, also through
-    `Base.__init__(self)`; dataclasses that make it in `__post_init__`; mixins and other classes that are no modules;
+    `Base.__init__(self)`; dataclasses that make it in `__post_init__`; mixins and other classes that are not modules;
     bases that cannot be followed.
 
     ## References
@@ -55,6 +55,7 @@ class MissingSuperInit(Rule):
     code = "GL402"
     name = "missing-super-init"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = "safe"
     remedy = "call super().__init__() first in __init__"
 
@@ -80,7 +81,7 @@ class MissingSuperInit(Rule):
         if not event.fits.is_false:
             return
         yield Violation(
-            f"super({event.named}, self) in class {event.within}: self is no {event.named}, and this raises",
+            f"super({event.named}, self) in class {event.within}: self is not a {event.named}: this raises",
             at=event.site,
             remedy="write super().__init__(), which needs no class",
             mend=safe("name no class", DropArguments()),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gradlint.events import Backward, Cleared, Event, ParametersReplaced, PeriodicClearing, Step
-from gradlint.finding import Severity, Site
+from gradlint.finding import Effect, Severity, Site
 from gradlint.intents import ClearGradients, InsertBehind, Mend, joint, unsafe
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
@@ -11,8 +11,8 @@ class MissingZeroGrad(Rule):
     """`step()` applies gradients that an earlier `step()` has already applied.
 
     ## What it does
-    Follows the gradients of each group of parameters: a backward pass adds to them, `step()` spends them, and
-    they must be cleared before a later backward pass adds to what has been spent and another `step()` applies
+    Follows the gradients of each group of parameters: a backward pass adds to them, `step()` applies them, and
+    they must be cleared before a later backward pass adds to what has been applied and another `step()` applies
     the sum.
 
     ## Why is this bad
@@ -51,6 +51,7 @@ class MissingZeroGrad(Rule):
     code = "GL201"
     name = "missing-zero-grad"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "unsafe"
     remedy = "clear the gradients before each backward pass: optimizer.zero_grad()"
 

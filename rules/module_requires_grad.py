@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ModuleRequiresGradSet
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Replace, safe
 from gradlint.rule import Rule, Violation, on
 
 
 class ModuleRequiresGrad(Rule):
-    """`requires_grad` of a module is assigned, which freezes nothing.
+    """`requires_grad` is set on a module, which freezes nothing.
 
     ## What it does
     Finds `module.requires_grad = …` on values known to be modules.
@@ -29,8 +29,8 @@ class ModuleRequiresGrad(Rule):
     ```
 
     ## At runtime
-    The guard sees the assignment. Of one that was made before, it tells where the model is called, if parameters of
-    that module still require grad.
+    The guard sees the assignment. One that was made before the guard began is reported where the model is called,
+    if parameters of that module still require grad.
 
     ## Stays silent on
     Parameters and other tensors; a module that keeps such an attribute of its own.
@@ -42,6 +42,7 @@ class ModuleRequiresGrad(Rule):
     code = "GL410"
     name = "module-requires-grad"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "safe"
     remedy = "call module.requires_grad_(False)"
 
@@ -51,14 +52,14 @@ class ModuleRequiresGrad(Rule):
             return
         if event.part:
             yield Violation(
-                f"requires_grad of the module `{event.part}` was assigned before: its parameters stay as they are",
+                f"requires_grad was set on the module `{event.part}` before: its parameters are unchanged",
                 at=event.site,
                 remedy=f"call {event.part}.requires_grad_(False)",
             )
             return
         owner = "{receiver of target}"
         yield Violation(
-            "requires_grad of a module is a plain attribute: its parameters stay as they are",
+            "setting requires_grad on a module only adds an attribute: its parameters are unchanged",
             at=event.site,
             mend=safe(
                 "ask its parameters",

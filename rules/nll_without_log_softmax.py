@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -44,6 +44,7 @@ class NllWithoutLogSoftmax(Rule):
     code = "GL302"
     name = "nll-without-log-softmax"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "apply log_softmax first, or use cross-entropy on the logits"
 
@@ -54,7 +55,7 @@ class NllWithoutLogSoftmax(Rule):
         softmax = event.input.activation.equals("softmax")
         what, where = ("probabilities", "softmax applied here") if softmax else ("raw logits", "logits made here")
         yield Violation(
-            f"the negative log-likelihood expects log-probabilities, and {event.input.named('its input')} holds {what}",
+            f"the negative log-likelihood expects log-probabilities, but {event.input.named('its input')} holds {what}",
             at=event.site,
             related=places((where, event.input.activation_at)),
             remedy="use log_softmax instead of softmax" if softmax else self.remedy,

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator
 
 from gradlint.events import GradientsMeasured
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
 class NonfiniteGradient(Rule):
-    """A step applies gradients that are not finite.
+    """A step applies gradients that are NaN or infinite.
 
     ## What it does
     Measures the norms of gradients on some of the steps, just before they are applied, and names the parameters
@@ -38,11 +38,11 @@ class NonfiniteGradient(Rule):
     ```
 
     ## At runtime
-    The first steps and every tenth one are measured; values are read when they have arrived, so that a device is
-    never waited for.
+    The first steps and every tenth one are measured; values are read once the device has computed them, so
+    that training never waits for them.
 
     ## Stays silent on
-    Steps that a gradient scaler skips, which is its work.
+    Steps that a gradient scaler skips, as it should.
 
     ## References
     - [torch.autograd.detect_anomaly](https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection)
@@ -51,7 +51,9 @@ class NonfiniteGradient(Rule):
     code = "GL701"
     name = "nonfinite-gradient"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
+    concerns_values = True
     remedy = "find the operation with torch.autograd.detect_anomaly(); clip, scale or add an epsilon there"
 
     @on(GradientsMeasured)
@@ -61,5 +63,6 @@ class NonfiniteGradient(Rule):
             return
         others = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
         yield Violation(
-            f"gradients are not finite by step {event.step}: those of {', '.join(broken[:3])}{others}", at=event.site
+            f"gradients are NaN or infinite at step {event.step}: those of {', '.join(broken[:3])}{others}",
+            at=event.site,
         )

@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import GradOfTensorRead
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
 class NonleafGrad(Rule):
-    """`.grad` of the result of a computation is read, which is `None` unless it was asked to keep it.
+    """`.grad` of a non-leaf tensor is read, which is `None` without `retain_grad()`.
 
     ## What it does
     Finds reads of `.grad` on tensors that carry a graph and whose `retain_grad()` was not called.
@@ -16,7 +16,7 @@ class NonleafGrad(Rule):
     ## Why is this bad
     A backward pass leaves gradients in leaves only. The `.grad` of anything else is `None`, which raises where it is
     used, or quietly skips what depends on it. `torch.randn(3, requires_grad=True) * 0.01` and
-    `torch.randn(3, requires_grad=True).cuda()` are no leaves.
+    `torch.randn(3, requires_grad=True).cuda()` are not leaves.
 
     ## Example
     ```python
@@ -46,6 +46,7 @@ class NonleafGrad(Rule):
     code = "GL106"
     name = "nonleaf-grad"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     remedy = "call .retain_grad() on it before the backward pass, or use torch.autograd.grad"
 
     @on(GradOfTensorRead)
@@ -54,7 +55,7 @@ class NonleafGrad(Rule):
         if not (tensor.requires_grad.is_true and tensor.is_leaf.is_false and tensor.retains_grad.is_false):
             return
         yield Violation(
-            f".grad of {tensor.named('a tensor')} that is no leaf is None: nothing retains it",
+            f".grad of {tensor.named('a tensor')} is None: it is not a leaf, and retain_grad() was not called",
             at=event.site,
             related=places(("it was computed here", tensor.made_at)),
         )

@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import RequiresGradSet
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
 class NonleafRequiresGrad(Rule):
-    """`requires_grad` is set on the result of a computation.
+    """`requires_grad` is set on a non-leaf tensor, the result of a computation.
 
     ## What it does
     Finds assignments to `requires_grad`, and calls of `requires_grad_()`, on tensors that carry a graph.
@@ -41,7 +41,8 @@ class NonleafRequiresGrad(Rule):
     code = "GL105"
     name = "nonleaf-requires-grad"
     severity = Severity.ERROR
-    remedy = "use .detach() to stop gradients, or ask the leaves for them"
+    effect = Effect.RAISES
+    remedy = "use .detach() to stop gradients, or set requires_grad on the leaves"
 
     @on(RequiresGradSet)
     def asked(self, event: RequiresGradSet) -> Iterator[Violation]:
@@ -52,7 +53,7 @@ class NonleafRequiresGrad(Rule):
             return
         raises = event.assigned or event.value.is_false
         yield Violation(
-            f"{tensor.named('the result of a computation')} is no leaf: "
+            f"{tensor.named('the result of a computation')} is not a leaf: "
             + ("setting requires_grad raises" if raises else "requires_grad_() changes nothing"),
             at=event.site,
             related=places(("it was computed here", tensor.made_at)),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import BackwardAsked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -42,6 +42,7 @@ class NonscalarBackward(Rule):
     code = "GL207"
     name = "nonscalar-backward"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     remedy = "reduce it first: .mean() or .sum()"
 
     @on(BackwardAsked)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ConvertedToNumpy
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Append, safe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -45,6 +45,7 @@ class NumpyOnCuda(Rule):
     code = "GL502"
     name = "numpy-on-cuda"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = "safe"
     remedy = "move it first: .cpu().numpy()"
 

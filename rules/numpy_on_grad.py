@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ConvertedToNumpy
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Append, Mend, safe, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -13,7 +13,7 @@ class NumpyOnGrad(Rule):
 
     ## What it does
     Finds `.numpy()`, numpy functions, plotting and metrics that are given a value known to require grad, or a list
-    of such values, where gradients are enabled.  A backward pass later on tells that its root requires grad.
+    of such values, where gradients are enabled.  A later backward pass proves that its root requires grad.
 
     ## Why is this bad
     It raises: numpy cannot record what happens to the values, so PyTorch refuses to hand them over. The line is
@@ -43,6 +43,7 @@ class NumpyOnGrad(Rule):
     code = "GL501"
     name = "numpy-on-grad"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = "safe"
     remedy = "detach first: .detach().numpy(), or .item() for a single number"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import SharedMemoryChanged
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -45,6 +45,7 @@ class NumpySharedMemory(Rule):
     code = "GL503"
     name = "numpy-shared-memory"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     remedy = "change a copy: array.copy(), tensor.clone() or torch.tensor(array)"
 
     @on(SharedMemoryChanged)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import OptimizerChecked
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -39,9 +39,10 @@ class OptimizerStaleParams(Rule):
     ```
 
     ## At runtime
-    The guard tells of an optimizer built before it by its steps. It reports parameters that took their place in a model
-    after the optimizer of the others was built, and parameters of an optimizer that no model has any more, where others
-    are trained that no optimizer owns; parameters that are all frozen it reports at the end, for they may thaw.
+    The guard notices an optimizer that was created before it by its steps. It reports parameters that took their place
+    in a model after the optimizer of the others was built, and parameters of an optimizer that no model has any more,
+    where others are trained that no optimizer owns; parameters that are all frozen it reports at the end, as they may
+    be unfrozen.
 
     ## Stays silent on
     A new optimizer, or `add_param_group`, afterwards; parameters frozen on purpose beside others that are trained;
@@ -54,6 +55,7 @@ class OptimizerStaleParams(Rule):
     code = "GL209"
     name = "optimizer-stale-params"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "build the optimizer after the model is complete, or use add_param_group()"
     supersedes = ("GL206",)
@@ -62,7 +64,7 @@ class OptimizerStaleParams(Rule):
     def checked(self, event: OptimizerChecked) -> Iterator[Violation]:
         if event.frozen.is_true:
             yield Violation(
-                "all parameters of this optimizer are frozen: its steps move nothing",
+                "all parameters of this optimizer are frozen: its steps change nothing",
                 at=event.site,
                 related=places(("it steps here", event.stepped_at)),
                 remedy="give it the parameters that require grad",
@@ -70,17 +72,17 @@ class OptimizerStaleParams(Rule):
             )
         elif event.misses_at is not None:
             yield Violation(
-                "this optimizer was built before parameters that are trained: it never updates them",
+                "this optimizer was created before some of the trained parameters: it never updates them",
                 at=event.site,
                 related=places(
-                    ("they took their place here", event.misses_at),
+                    ("they were put into the model here", event.misses_at),
                     ("it steps without them here", event.stepped_at),
                 ),
                 cause=event.stepped_at,
             )
         elif event.trained_at is not None:
             yield Violation(
-                "no model has the parameters of this optimizer any more, and no optimizer those that are trained",
+                "no model has the parameters of this optimizer any more, and no optimizer has those that are trained",
                 at=event.site,
                 related=places(
                     ("their gradients are computed here", event.trained_at),

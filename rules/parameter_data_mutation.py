@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import DataWritten
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import ChangeItself, Mend, Replace, safe, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -47,6 +47,7 @@ class ParameterDataMutation(Rule):
     code = "GL110"
     name = "parameter-data-mutation"
     severity = Severity.WARNING
+    effect = Effect.STYLE
     fix = "safe"
     remedy = "use torch.nn.init, or change the parameter itself under torch.no_grad()"
     supersedes = ("GL102",)
@@ -56,7 +57,7 @@ class ParameterDataMutation(Rule):
         if not event.tensor.is_parameter.is_true:
             return
         yield Violation(
-            f"{event.tensor.named('a parameter')} is changed through .data, behind autograd's back",
+            f"{event.tensor.named('a parameter')} is changed through .data, where autograd cannot check it",
             at=event.site,
             related=places((".data was taken here", event.taken_before)),
             cause=event.taken_at or event.site,

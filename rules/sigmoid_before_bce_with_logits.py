@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Omit, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -12,7 +12,8 @@ class SigmoidBeforeBceWithLogits(Rule):
     """Binary cross-entropy with logits is given probabilities: it applies sigmoid itself.
 
     ## What it does
-    Finds `nn.BCEWithLogitsLoss` and `F.binary_cross_entropy_with_logits` whose prediction has passed a sigmoid.
+    Finds `nn.BCEWithLogitsLoss` and `F.binary_cross_entropy_with_logits` whose prediction has already been through a
+    sigmoid.
 
     ## Why is this bad
     The second sigmoid maps probabilities between 0 and 1 to values between 0.5 and 0.73: a negative can never be
@@ -47,6 +48,7 @@ class SigmoidBeforeBceWithLogits(Rule):
     code = "GL303"
     name = "sigmoid-before-bce-with-logits"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "unsafe"
     remedy = "give the loss the logits; apply sigmoid only where probabilities are needed"
 
@@ -56,7 +58,7 @@ class SigmoidBeforeBceWithLogits(Rule):
             return
         applied = event.input.activation_at
         yield Violation(
-            f"this loss expects logits, and {event.input.named('its input')} has passed a sigmoid",
+            f"this loss expects logits, but {event.input.named('its input')} has already been through a sigmoid",
             at=event.site,
             related=places(("sigmoid applied here", applied)),
             mend=unsafe("leave it out", Omit("sigmoid", "Sigmoid", at=applied)) if applied else None,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Omit, unsafe
 from gradlint.rule import Rule, Violation, on, places
 
@@ -12,8 +12,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
     """Cross-entropy is given probabilities: it applies softmax itself.
 
     ## What it does
-    Finds `nn.CrossEntropyLoss` and `F.cross_entropy` whose prediction has passed a softmax, in the same function, at
-    the end of the model, or in another file.
+    Finds `nn.CrossEntropyLoss` and `F.cross_entropy` whose prediction has already been through a softmax, in the same
+    function, at the end of the model, or in another file.
 
     ## Why is this bad
     The loss expects logits and applies log-softmax to them. A second softmax squeezes probabilities between 0 and 1
@@ -48,6 +48,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
     code = "GL301"
     name = "softmax-before-cross-entropy"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = "unsafe"
     remedy = "give cross-entropy the logits; apply softmax only where probabilities are needed"
 
@@ -57,7 +58,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
             return
         applied = event.input.activation_at
         yield Violation(
-            f"cross-entropy expects logits, and {event.input.named('its input')} has passed a softmax",
+            f"cross-entropy expects logits, but {event.input.named('its input')} has already been through a softmax",
             at=event.site,
             related=places(("softmax applied here", applied)),
             mend=unsafe("leave it out", Omit("softmax", "Softmax", at=applied)) if applied else None,

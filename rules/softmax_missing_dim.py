@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import SoftmaxCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
 class SoftmaxMissingDim(Rule):
-    """Softmax is not told along which dimension it normalises.
+    """Softmax is called without the dimension that it normalizes over.
 
     ## What it does
     Finds `softmax`, `log_softmax` and `softmin`, as functions and as layers, without `dim`.
@@ -40,10 +40,11 @@ class SoftmaxMissingDim(Rule):
     code = "GL305"
     name = "softmax-missing-dim"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
-    remedy = "say the dimension: dim=-1 for classes in the last one, dim=1 for images"
+    remedy = "pass the dimension: dim=-1 for classes in the last one, dim=1 for images"
 
     @on(SoftmaxCalled)
     def called(self, event: SoftmaxCalled) -> Iterator[Violation]:
         if event.dim_given.is_false:
-            yield Violation(f"{event.function} without `dim` guesses along which dimension to normalise", at=event.site)
+            yield Violation(f"{event.function} without `dim` guesses which dimension to normalize over", at=event.site)

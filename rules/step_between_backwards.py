@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Backward
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 
@@ -15,7 +15,7 @@ class StepBetweenBackwards(Rule):
 
     ## Why is this bad
     The backward pass of a layer needs the weights as they were in the forward pass. PyTorch notices the change and
-    raises; optimizers with `fused=True` do not tell it, and the gradients are silently wrong.
+    raises; optimizers with `fused=True` hide it, and the gradients are silently wrong.
 
     ## Example
     ```python
@@ -53,6 +53,7 @@ class StepBetweenBackwards(Rule):
     code = "GL213"
     name = "step-between-backwards"
     severity = Severity.ERROR
+    effect = Effect.RAISES
     fix = None
     remedy = "run both backward passes before the step, or compute the second loss after it"
 
@@ -61,7 +62,7 @@ class StepBetweenBackwards(Rule):
         if event.root.stale_at is None or event.root.freed.is_true:
             return
         yield Violation(
-            "this graph was built with parameters that a step() has changed since",
+            "this backward pass needs parameters as they were before step() changed them",
             at=event.site,
             related=places(("they were changed here", event.root.stale_at)),
         )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import FirstStep, Step
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -39,7 +39,7 @@ class StepOrder(Rule):
     ```
 
     ## Stays silent on
-    `ReduceLROnPlateau`; schedulers that are told the epoch; schedulers of the project or of other libraries;
+    `ReduceLROnPlateau`; schedulers that are given the epoch; schedulers of the project or of other libraries;
     optimizers whose history cannot be followed.
 
     ## References
@@ -49,6 +49,7 @@ class StepOrder(Rule):
     code = "GL206"
     name = "step-order"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "backward(), then optimizer.step(), then scheduler.step()"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import LossCalled
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 _CLASSES = ("cross_entropy", "nll_loss")
@@ -46,6 +46,7 @@ class SwappedLossArguments(Rule):
     code = "GL307"
     name = "swapped-loss-arguments"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "give the prediction first, the target second"
 

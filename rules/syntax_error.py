@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gradlint.finding import Finding, Location, Severity
+from gradlint.finding import Effect, Finding, Location, Severity
 from gradlint.rule import Rule, Violation
 
 
@@ -40,7 +40,8 @@ class SyntaxError(Rule):  # noqa: A001 -- the rule is called as Python calls it
     code = "GL001"
     name = "syntax-error"
     severity = Severity.ERROR
-    remedy = "mend it, or exclude the file"
+    effect = Effect.RAISES
+    remedy = "fix it, or exclude the file"
 
     @classmethod
     def at(cls, location: Location, reason: str) -> Finding:

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from gradlint.events import Backward, EvalMode, Event, TrainMode, WeightsUpdated
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
 
 class TrainModeNotRestored(Rule):
-    """Training goes on in evaluation mode.
+    """Training continues in evaluation mode.
 
     ## What it does
     Follows the mode of each model that is trained: after `eval()`, `train()` must be called before the next step.
@@ -56,6 +56,7 @@ class TrainModeNotRestored(Rule):
     code = "GL408"
     name = "train-mode-not-restored"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "call train() after each evaluation, or at the start of the function that trains"
 
@@ -78,7 +79,7 @@ class TrainModeNotRestored(Rule):
     @mode.violated
     def story(self, token: Token, event: Event) -> Violation:
         return Violation(
-            "training goes on in the evaluation mode that this call leaves the model in",
+            "training continues in evaluation mode after this call: train() is missing",
             at=token.last_at(EvalMode) or event.site,
             related=places(
                 ("a backward pass follows here", token.last_at(Backward)),

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gradlint.finding import Finding, Location, Severity
+from gradlint.finding import Effect, Finding, Location, Severity
 from gradlint.rule import Rule, Violation
 
 
@@ -37,6 +37,7 @@ class UnknownCode(Rule):
     code = "GL003"
     name = "unknown-code"
     severity = Severity.WARNING
+    effect = Effect.STYLE
     remedy = "gradlint rule --all lists every code"
 
     @classmethod

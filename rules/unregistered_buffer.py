@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import PlainTensorUsed
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.intents import Intent, Replace, unsafe
 from gradlint.rule import Rule, Violation, on
 
@@ -57,6 +57,7 @@ class UnregisteredBuffer(Rule):
     code = "GL411"
     name = "unregistered-buffer"
     severity = Severity.WARNING
+    effect = Effect.RAISES
     fix = "unsafe"
     remedy = "register it: self.register_buffer(name, tensor), with persistent=False if it need not be saved"
 

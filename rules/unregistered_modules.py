@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import ModuleBuilt
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -49,7 +49,7 @@ class UnregisteredModules(Rule):
     Containers whose content is registered as well (`nn.ModuleList`, `nn.Sequential(*layers)`, `add_module`,
     `register_parameter`, a second attribute); parameters that are handed to an optimizer by hand; layers without
     parameters, functions and names; modules that were given from outside; a list of a single module, the usual way
-    to hide one on purpose; classes that are no modules or list their parameters themselves.
+    to hide one on purpose; classes that are not modules or list their parameters themselves.
 
     ## References
     - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)
@@ -59,6 +59,7 @@ class UnregisteredModules(Rule):
     code = "GL404"
     name = "unregistered-modules"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "keep layers in nn.ModuleList or nn.ModuleDict, parameters in nn.ParameterList or nn.ParameterDict"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import PlainTensorUsed, TensorKept
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -50,7 +50,7 @@ class UnregisteredParameter(Rule):
 
     ## Stays silent on
     Tensors that are wrapped in a parameter in the end; tensors that an optimizer is given by hand, or that are trained
-    by hand or set anew; classes that are no modules.
+    by hand or set anew; classes that are not modules.
 
     ## References
     - [torch.nn.parameter.Parameter](https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html)
@@ -59,6 +59,7 @@ class UnregisteredParameter(Rule):
     code = "GL409"
     name = "unregistered-parameter"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "wrap the finished tensor: nn.Parameter(tensor); a model is moved as a whole, by model.to(device)"
 
@@ -67,9 +68,9 @@ class UnregisteredParameter(Rule):
         if not event.requires_grad.is_true or not event.registered.is_false:
             return
         if event.computed.is_true:
-            what = "is computed from a parameter that is lost, and is none itself"
+            what = "is computed from a parameter, but is not a parameter itself"
         else:
-            what = "requires grad and is no parameter"
+            what = "requires grad but is not a parameter"
         yield Violation(f"`self.{event.attribute}` {what}: {event.module} never trains or saves it", at=event.site)
 
     @on(PlainTensorUsed)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gradlint.finding import Finding, Location, Severity
+from gradlint.finding import Effect, Finding, Location, Severity
 from gradlint.rule import Rule, Violation
 
 
@@ -38,6 +38,7 @@ class UnusedSuppression(Rule):
     code = "GL002"
     name = "unused-suppression"
     severity = Severity.WARNING
+    effect = Effect.STYLE
     opt_in = True
     remedy = "remove it"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import GradientsMeasured
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 TINY, HUGE = 1e-8, 1e4
@@ -51,8 +51,10 @@ class VanishingGradient(Rule):
     code = "GL704"
     name = "vanishing-gradient"
     severity = Severity.WARNING
+    effect = Effect.WRONG_RESULT
     opt_in = True
     fix = None
+    concerns_values = True
     remedy = "look at initialisation, normalisation and learning rate; clip gradients that explode"
 
     @on(GradientsMeasured)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlint.events import Loaded, Saved
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -39,6 +39,7 @@ class WholeModelPickle(Rule):
     code = "GL903"
     name = "whole-model-pickle"
     severity = Severity.STYLE
+    effect = Effect.RAISES
     fix = None
     remedy = "save and load the state_dict()"
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gradlint.events import Backward, Cleared, Event, GradientsAssigned, ParametersReplaced, WeightsUpdated
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
 from gradlint.rule import Rule, Violation, places
 
@@ -15,7 +15,7 @@ class ZeroGradMisplaced(Rule):
 
     ## Why is this bad
     The step has nothing to apply: the parameters do not move, or only by what momentum and weight decay are left.
-    The loss is computed and walked for nothing, and nothing raises.
+    The loss and its gradients are computed for nothing, and nothing raises.
 
     ## Example
     ```python
@@ -44,6 +44,7 @@ class ZeroGradMisplaced(Rule):
     code = "GL202"
     name = "zero-grad-misplaced"
     severity = Severity.ERROR
+    effect = Effect.WRONG_RESULT
     fix = None
     remedy = "clear the gradients before the backward pass, or after the step"
 

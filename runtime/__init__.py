@@ -5,8 +5,9 @@ This module imports without torch, so that the linter can ask which events the g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from gradlint.events import (
     Backward,
@@ -55,7 +56,8 @@ from gradlint.events import (
     ValueKept,
     WeightsUpdated,
 )
-from gradlint.finding import Finding
+
+from .delivery import OnFinding
 
 if TYPE_CHECKING:
     from .session import Guard as Guard
@@ -114,8 +116,6 @@ Some it knows without sending them: to it, parameters that are replaced are new 
 only said to be discarded between the steps that miss them, and an iteration goes one way, whatever others do.
 """
 
-OnFinding = Literal["warn", "raise", "collect"] | Callable[[Finding], object]
-
 __all__ = ["EVENTS", "Guard", "guard"]
 
 
@@ -126,6 +126,8 @@ def guard(
     ignore: str | Iterable[str] | None = None,
     exact: bool | float = False,
     rank_timeout: float = 10.0,
+    logger: Any = None,
+    include_libraries: bool = False,
 ) -> Guard:
     """Watch the training that runs inside: a context manager, and a decorator.
 
@@ -150,33 +152,49 @@ def guard(
         ignore: codes, prefixes of codes, or names of the rules to leave out.
         exact: True compares the values saved for backward with those it uses, bit by bit, and so finds changes that
             nothing else notices; a fraction such as ``1 / 20`` does so on a random sample of the steps.  It takes
-            hooks on saved tensors, under which ``torch.func.grad`` does not work.
+            hooks on saved tensors; where ``torch.func`` forbids these, nothing is compared.
         rank_timeout: seconds that rank 0 waits at the end for what other ranks found.
+        logger: where findings and gradient norms are told as they come: a ``SummaryWriter``, a run of Weights & Biases
+            or MLflow or one of these two modules, a function of numbers by name and a step, or a
+            :class:`~gradlint.runtime.loggers.Logger`.  A logger that raises is told nothing more.
+        include_libraries: tell what is found in code of installed packages, too, which is otherwise only counted, and
+            kept in ``library_findings``.  Places are those where your own code calls it.
 
     Raises:
         ModuleNotFoundError: torch is not installed.
         ValueError: ``on_finding``, ``select`` or ``ignore`` names nothing that exists; ``exact`` is no fraction,
             ``rank_timeout`` no time.
-        TypeError: something watched is neither a module nor an optimizer.
+        TypeError: something watched is neither a module nor an optimizer; ``logger`` is none.
     """
     made: Guard = _session().Guard(
-        *watched, on_finding=on_finding, select=select, ignore=ignore, exact=exact, rank_timeout=rank_timeout
+        *watched,
+        on_finding=on_finding,
+        select=select,
+        ignore=ignore,
+        exact=exact,
+        rank_timeout=rank_timeout,
+        logger=logger,
+        include_libraries=include_libraries,
     )
     return made
 
 
 def _session() -> Any:
     try:
-        import torch  # noqa: F401  whether it is there decides between a hint and a real error
+        import torch  # whether it is there decides between a hint and a real error
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
             "gradlint.guard watches PyTorch, which is not installed: pip install 'gradlint[runtime]'", name="torch"
         ) from None
-    from . import session
+    if "gradlint.runtime.session" not in sys.modules:
+        from torch.utils._python_dispatch import _disable_current_modes
 
-    return session
+        # What is computed once, when modules are first imported, is seen by no mode of the program.
+        with torch._C.DisableTorchFunction(), _disable_current_modes():
+            from . import session  # noqa: F401  found below
+    return sys.modules["gradlint.runtime.session"]
 
 
 def __getattr__(name: str) -> Any:

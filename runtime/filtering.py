@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gradlint.configuration import Configuration, Settings
+from gradlint.configuration import Configuration
 from gradlint.finding import Finding
+from gradlint.policy import Policy
 from gradlint.refusal import Refusal
 from gradlint.rule import all_rules
-from gradlint.selection import Choice, Selection, codes_of, matching, resolve
+from gradlint.selection import Choice
+from gradlint.settings import Settings
 from gradlint.source import SourceError, read_source
 from gradlint.suppression import Suppressions, read_suppressions
 
@@ -30,7 +32,7 @@ class Filter:
         self._configuration = configuration
         self._choice = choice
         self._rules = all_rules()
-        self._selections: dict[Choice, Selection] = {}
+        self._policies: dict[Path | None, Policy] = {}  # by the file that settings come from
         self._suppressions: dict[Path, Suppressions] = {}
         self._refused = False
 
@@ -41,10 +43,7 @@ class Filter:
             Refusal: a configuration that cannot be read, or a selector that means no rule.
         """
         settings = self._configuration.of_folder(folder)
-        self._selection(settings)
-        for selectors in settings.per_file_ignores.values():
-            for selector in selectors:
-                codes_of(selector, self._rules, settings.choice.origin, "per-file-ignores")
+        self._policy(settings)
         return settings
 
     def codes(self, folder: Path) -> list[str]:
@@ -53,28 +52,33 @@ class Filter:
         Raises:
             Refusal: as from :meth:`settings`.
         """
-        return sorted(self._selection(self.settings(folder)).shown)
+        return sorted(self._policy(self.settings(folder)).selection.shown)
 
     def wants(self, finding: Finding) -> bool:
         """Whether neither the settings nor the comments of its file are against a finding."""
         path = Path(finding.location.filename)
+        policy = self._policy_of(path)
+        if finding.code not in policy.selection.shown or policy.ignores(finding.code, path):
+            return False
+        return not self._comments(path).suppress(finding)
+
+    def applied(self, finding: Finding) -> Finding:
+        """The finding with the severity that the settings of its file give to its rule."""
+        return self._policy_of(Path(finding.location.filename)).applied(finding)
+
+    def _policy_of(self, path: Path) -> Policy:
         try:
-            settings = self.settings(path.parent)
+            return self._policy(self._configuration.of_folder(path.parent))
         except Refusal as refusal:  # no reason to end somebody's training
             if not self._refused:
                 sys.stderr.write(f"gradlint: {refusal}; its settings are not used\n")
             self._refused = True
-            settings = Settings()
-        if finding.code not in self._selection(settings).shown:
-            return False
-        if any(finding.code in matching(selector, self._rules) for selector in settings.ignored_in(path)):
-            return False
-        return not self._comments(path).suppress(finding)
+            return self._policy(Settings())
 
-    def _selection(self, settings: Settings) -> Selection:
-        if settings.choice not in self._selections:
-            self._selections[settings.choice] = resolve([settings.choice, self._choice], self._rules)
-        return self._selections[settings.choice]
+    def _policy(self, settings: Settings) -> Policy:
+        if settings.origin not in self._policies:
+            self._policies[settings.origin] = Policy(settings, self._choice, self._rules)
+        return self._policies[settings.origin]
 
     def _comments(self, path: Path) -> Suppressions:
         if path not in self._suppressions:

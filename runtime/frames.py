@@ -19,7 +19,7 @@ _FRAMEWORKS = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]"
     r"(?:torch|torchvision|functorch|lightning|lightning_fabric|pytorch_lightning|accelerate|transformers)[/\\]"
 )
-_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
 _STANDARD = (f"{Path(os.__file__).parent}{os.sep}", "<frozen ")
 _OWN = tuple(f"{Path(path).resolve().parent}{os.sep}" for path in (torch.__file__, gradlint.__file__, __file__))
 _DISPATCHING = (
@@ -30,6 +30,7 @@ _DISPATCHING = (
 MANY = 4096  #: sites, above which all are forgotten: a program may compile code without end
 _GENERATED = ("<frozen ", "<eval_with_key>", "<torch_package")
 
+_packages: dict[str, str] = {}  # by file name: the package it is installed with, empty for none
 _foreign: dict[str, bool] = {}  # by file name: whether its frames are passed over
 _sites: dict[tuple[int, int], FrameSite] = {}  # by id of the code, which each keeps alive, and instruction
 _paths: dict[str, str] = {}  # by file name: its path, from before the program changes its directory
@@ -53,6 +54,33 @@ def is_installed(filename: str) -> bool:
     return not filename.startswith("<") and _INSTALLED.search(str(Path(filename).resolve())) is not None
 
 
+def package_of(filename: str) -> str:
+    """The installed package that a file belongs to; empty for code of the user's own, or of the program's package."""
+    package = _packages.get(filename)
+    if package is None:
+        package = _packages[filename] = _package_of(filename)
+    return "" if package and package == _program() else package
+
+
+def _package_of(filename: str) -> str:
+    if is_foreign(filename) or not is_installed(filename):
+        return ""
+    found = _INSTALLED.search(filename) or _INSTALLED.search(str(Path(filename).resolve()))
+    if found is None:
+        return "Python"
+    return found[1].removesuffix(".py")
+
+
+def _program() -> str:
+    """The installed package whose module, or whose script, is being run: not cached, for its package comes first."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name.partition(".")[0])
+    found = _INSTALLED.search(str(getattr(main, "__file__", None) or ""))
+    return found[1].removesuffix(".py") if found else ""
+
+
 def path_of(filename: str) -> str:
     """The absolute path of a file that code names."""
     is_foreign(filename)
@@ -62,12 +90,13 @@ def path_of(filename: str) -> str:
 class FrameSite:
     """An instruction of a code object: where a call of the user's program was when something happened."""
 
-    __slots__ = ("_hash", "code", "lasti", "line")
+    __slots__ = ("_hash", "caller", "code", "lasti", "line")
 
-    def __init__(self, code: CodeType, lasti: int, line: int) -> None:
+    def __init__(self, code: CodeType, lasti: int, line: int, caller: FrameSite | None = None) -> None:
         self.code = code
         self.lasti = lasti
         self.line = line
+        self.caller = caller  #: for code of an installed package: where the user's own first called it
         self._hash = hash((id(code), lasti))
 
     def __eq__(self, other: object) -> bool:
@@ -129,8 +158,19 @@ def site_of(frame: FrameType) -> FrameSite:
     if site is None:
         if len(_sites) >= MANY:
             _sites.clear()
-        site = _sites[key] = FrameSite(code, frame.f_lasti, frame.f_lineno)
+        caller = _caller(frame.f_back) if package_of(code.co_filename) else None
+        site = _sites[key] = FrameSite(code, frame.f_lasti, frame.f_lineno, caller)
     return site
+
+
+def _caller(frame: FrameType | None) -> FrameSite | None:
+    """The innermost frame of the user's own, from ``frame`` on outwards."""
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not is_foreign(filename) and not package_of(filename):
+            return site_of(frame)
+        frame = frame.f_back
+    return None
 
 
 def forget_sites() -> None:

@@ -13,6 +13,8 @@ from gradlint.refusal import Refusal
 from gradlint.rule import Rule, Violation, all_rules
 from gradlint.selection import Choice, resolve
 
+from .libraries import placed
+
 if TYPE_CHECKING:
     from .recording import Recording
 
@@ -52,6 +54,8 @@ class Judge:
         self._known: dict[tuple[str, Site], int] = {}
         self._unwanted: dict[tuple[str, Site], Finding] = {}
         self.wants: Callable[[Finding], bool] = lambda _: True  #: whether to keep a finding when it is first seen
+        self.include_libraries = False  #: keep what is found in code of installed packages, too
+        self.left_out: dict[tuple[object, ...], Finding] = {}  #: what is found there and not kept, by identity
         self.undelivered: list[int] = []  #: findings first seen since :meth:`fresh` was last asked
         self.turn = 0  #: counts what happens; an event is counted once in each
         self._last: tuple[int, Event, int] | None = None
@@ -124,8 +128,8 @@ class Judge:
         key = (rule.code, violation.at)
         index = self._known.get(key)
         if index is None:
-            finding = self._unwanted.get(key) or rule.finding(violation)
-            if key in self._unwanted or not self.wants(finding):
+            finding = self._unwanted.get(key) or placed(rule.finding(violation), violation.at, rule.concerns_values)
+            if key in self._unwanted or not self._keeps(finding):
                 self._unwanted[key] = finding
                 return finding
             index = self._keep(finding)
@@ -138,9 +142,17 @@ class Judge:
                 self.recording.found(index)
         return self._findings[index]
 
+    def _keeps(self, finding: Finding) -> bool:
+        if not self.wants(finding):
+            return False
+        if finding.library and not self.include_libraries:
+            self.left_out.setdefault(finding.identity, finding)
+            return False
+        return True
+
     def _keep(self, finding: Finding) -> int:
         for index, other in enumerate(self._findings):
-            if (other.code, other.location) == (finding.code, finding.location):
+            if other.identity == finding.identity:
                 return index
         self._findings.append(finding)
         self._counts.append(0)

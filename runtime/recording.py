@@ -7,6 +7,7 @@ import mmap
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -17,9 +18,8 @@ from gradlint.events import GradientsMeasured
 from gradlint.finding import Site
 
 if TYPE_CHECKING:
-    from .ages import Ages
+    from .calls import BackwardCall, ForwardCall, StepCall
     from .frames import FrameSite
-    from .interception import BackwardCall, ForwardCall, StepCall
 
 _STATM = "/proc/self/statm"
 
@@ -78,7 +78,8 @@ class Recording:
         self._number = 0  # of the next event
         self._losses: dict[FrameSite, Series[Any]] = {}
         self._loss: tuple[FrameSite | None, Series[Any]] = None, Series()  # the latest of them, and where it is taken
-        self.ages: Ages | None = None  #: knows how many graphs are alive
+        self.on_norms: Callable[[GradientsMeasured], None] | None = None  #: told of gradient norms, too
+        self.graphs_alive: Callable[[], int] | None = None  #: how many graphs are alive
         self.graphs: Series[int] = Series()  #: outputs of models whose graph is alive, after a step
         self.memory: Series[int] = Series()  #: bytes, after a step
         self.on_device = False  #: it is that of tensors on a CUDA device
@@ -119,6 +120,8 @@ class Recording:
 
     def measured(self, event: GradientsMeasured) -> None:
         """Gradient norms arrived."""
+        if self.on_norms is not None:
+            self.on_norms(event)
         series = self.norms.get(event.site)
         if series is None:
             series = self.norms[event.site] = Series()
@@ -153,8 +156,8 @@ class Recording:
         """Count graphs and memory: not so often that it costs anything."""
         self._measured_at = self.seconds
         step = self.counts["step"]
-        if self.ages is not None and self.graphs.wants():
-            self.graphs.add(step, len(self.ages.stamps))
+        if self.graphs_alive is not None and self.graphs.wants():
+            self.graphs.add(step, self.graphs_alive())
         if self.memory.wants() and (used := memory_used()) is not None:
             self.memory.add(step, used)
             self.on_device = torch.cuda.is_initialized()

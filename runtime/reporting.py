@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import linecache
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from gradlint.finding import Finding, Location, Severity
+from gradlint.output import MACHINE_FORMATS, OUTPUT_FORMATS
 from gradlint.output.machine import as_dict, github
+from gradlint.output.reports import Material, for_machines
 from gradlint.output.style import Style, wants_colour
 from gradlint.output.text import concise, full
+from gradlint.source import read_source
 
-FORMATS = ("text", "concise", "json", "github")
+FORMATS = OUTPUT_FORMATS
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.STYLE: "style finding"}
 
@@ -50,7 +54,12 @@ ALONE = World()
 
 
 def told(
-    findings: Sequence[Finding], output_format: str, cwd: Path, stream: IO[str] | None = None, world: World = ALONE
+    findings: Sequence[Finding],
+    output_format: str,
+    cwd: Path,
+    stream: IO[str] | None = None,
+    world: World = ALONE,
+    left_out: str = "",
 ) -> str:
     """All findings, ending in a line break.
 
@@ -60,16 +69,20 @@ def told(
         cwd: the folder that paths are told relative to.
         stream: where the text will go, which decides about colour.
         world: the processes they come from.
+        left_out: what a reader of text should know about findings that are not among them.
     """
     if output_format == "json":
-        return json.dumps([as_json_value(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
+        return json.dumps([as_json_value(finding) for finding in findings], indent=2) + "\n"
     if output_format == "github":
         notes = "".join(f"::warning title=gradlint::{note}\n" for note in world.notes)
         return "".join(f"{github(finding, cwd)}\n" for finding in findings) + notes
+    if output_format in MACHINE_FORMATS:
+        return for_machines(Material(findings, cwd, troubles=world.notes, read=read_source), output_format)
+    findings = sorted(findings, key=lambda finding: finding.library)  # first those in the user's own code
     style = Style(stream is not None and _is_coloured(stream))
     show = _concise if output_format == "concise" else _full
     shown = "".join(f"{show(finding, style, cwd)}\n" for finding in findings)
-    notes = "".join(f"gradlint: {note}\n" for note in world.notes)
+    notes = "".join(f"gradlint: {note}\n" for note in (*world.notes, *([left_out] if left_out else [])))
     return f"{shown}{notes}gradlint: {in_short(findings, world)}\n"
 
 
@@ -78,6 +91,21 @@ def in_short(findings: Sequence[Finding], world: World = ALONE) -> str:
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     parts = [f"{n} {_NOUNS[severity]}{'' if n == 1 else 's'}" for severity, n in counts.items() if n]
     return f"{' and '.join(parts) or 'no findings'} {world}"
+
+
+def left_out_in_short(findings: Sequence[Finding], option: str) -> str:
+    """One line: how many of them are in which packages, and how to see them; empty without findings.
+
+    Args:
+        findings: those that are left out.
+        option: what brings them.
+    """
+    if not findings:
+        return ""
+    counts = Counter(finding.library for finding in findings)
+    packages = ", ".join(f"{count} in {package}" for package, count in sorted(counts.items()))
+    noun = "finding" if len(findings) == 1 else "findings"
+    return f"{len(findings)} {noun} in installed packages left out ({packages}): {option} tells them"
 
 
 def in_words(ranks: Sequence[int]) -> str:
@@ -93,8 +121,17 @@ def in_words(ranks: Sequence[int]) -> str:
 
 
 def as_json_value(finding: Finding) -> dict[str, Any]:
-    """A finding in the linter's JSON, with ``count``, how often it was seen, ``ranks``, by which, and ``remedy``."""
-    return {**as_dict(finding), "count": finding.count, "ranks": list(finding.ranks), "remedy": finding.remedy}
+    """A finding in the linter's JSON, and what only the guard knows of it.
+
+    ``count`` tells how often it was seen, ``ranks`` by which, ``library`` the installed package whose own it is.
+    """
+    return {
+        **as_dict(finding),
+        "count": finding.count,
+        "ranks": list(finding.ranks),
+        "remedy": finding.remedy,
+        "library": finding.library or None,
+    }
 
 
 def source_line(place: Location) -> str | None:

@@ -31,6 +31,9 @@ EVENTS = (
     "part_placed",
     "flag_set",
     "tensors_swapped",
+    "graph_compiled",
+    "hooks_disabled",
+    "hooks_enabled",
     "finish",
 )
 

@@ -21,14 +21,15 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gradlint.configuration import Configuration, overriding
+import gradlint
+from gradlint.configuration import Configuration
 from gradlint.finding import Finding
 from gradlint.refusal import Refusal
 from gradlint.selection import Choice
+from gradlint.settings import overriding
 
 from .filtering import Filter
-from .page import as_page
-from .reporting import ALONE, told
+from .reporting import ALONE, left_out_in_short, told
 
 if TYPE_CHECKING:
     from .session import Guard
@@ -61,6 +62,7 @@ class Watching:
     output_format: str | None = None  #: instead of the configured one
     output_file: Path | None = None  #: instead of standard error
     html: Path | None = None  #: where to write the report as a page too
+    include_libraries: bool = False  #: tell what is found in code of installed packages, too
 
 
 def run(program: Program, watching: Watching) -> object:
@@ -108,7 +110,7 @@ def _take_arguments(program: Program) -> None:
     """Set ``sys.argv`` and ``sys.path`` as python does before it looks for the program."""
     if not sys.flags.safe_path:
         own = {"", str(Path.cwd()), os.path.dirname(os.path.realpath(sys.argv[0]))}  # noqa: PTH120  as python does
-        if sys.path and sys.path[0] in own:
+        if gradlint.left_out is None and sys.path and sys.path[0] in own:
             del sys.path[0]
         if program.as_module:
             sys.path.insert(0, str(Path.cwd()))
@@ -292,6 +294,7 @@ class _Watch:
             select=self._codes,
             exact=watching.exact,
             rank_timeout=watching.rank_timeout,
+            include_libraries=watching.include_libraries,
         )
         self._guard._judge.wants = self._filter.wants
         self._guard._ranks.name = "gradlint run"  # wherever each rank imports torch
@@ -321,23 +324,26 @@ class _Watch:
         watching = self._watching
         if self._guard is not None and self._guard.silent:
             return
-        findings = self._guard.told if self._guard else []
+        findings = [self._filter.applied(finding) for finding in self._guard.told] if self._guard else []
         world = self._guard._world if self._guard else ALONE
+        in_libraries = self._guard.library_findings if self._guard else []
+        left_out = left_out_in_short(in_libraries, "--include-libraries")
         if watching.output_file is not None:
-            text = told(findings, self._format, self._cwd, world=world)
+            text = told(findings, self._format, self._cwd, world=world, left_out=left_out)
             with _named_in_errors(watching.output_file):
                 (self._cwd / watching.output_file).write_text(text, encoding="utf-8")
-        elif findings or self._guard or self._format == "json":
+        elif findings or self._guard or self._format in ("json", "gitlab", "junit", "sarif"):
             stream = sys.stderr
-            text = told(findings, self._format, self._cwd, stream, world)
+            text = told(findings, self._format, self._cwd, stream, world, left_out)
             with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced, by the program
                 stream.write(text)
                 stream.flush()
         if self._guard is not None and watching.html is not None:
+            from .page.rendering import as_page
+
             with _named_in_errors(watching.html):
-                (self._cwd / watching.html).write_text(
-                    as_page(findings, self._guard._recording, self._cwd, world), encoding="utf-8", errors="replace"
-                )
+                page = as_page(findings, self._guard._recording, self._cwd, world, in_libraries)
+                (self._cwd / watching.html).write_text(page, encoding="utf-8", errors="replace")
         if self._guard is None:
             sys.stderr.write("gradlint: the program did not import torch, and nothing was watched\n")
 

@@ -20,34 +20,26 @@ from torch.optim import Optimizer
 
 from gradlint.finding import Finding
 
-from . import OnFinding, interception
+from .assembly import needed
+from .calls import BackwardCall, ForwardCall
+from .delivery import FindingError as FindingError
+from .delivery import FindingWarning as FindingWarning
+from .delivery import OnFinding
+from .distributed.ranks import Ranks
 from .errors import explain, note
 from .frames import forget_sites, user_site
-from .interception import BackwardCall, ForwardCall
 from .judging import Judge, selected
-from .modules import KnownModules
-from .page import as_page
-from .ranks import Ranks
+from .log import Log
+from .page.rendering import as_page
+from .patches import interception
 from .recording import Recording
-from .reporting import ALONE, told
+from .records.modules import KnownModules
+from .reporting import ALONE, left_out_in_short, told
 from .roster import Roster
-from .witnesses import needed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _unseen = torch._C.DisableTorchFunction
-
-
-class FindingWarning(UserWarning):
-    """The category of the warnings a guard gives."""
-
-
-class FindingError(RuntimeError):
-    """Raised by a guard with ``on_finding="raise"``; ``finding`` says what was found."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(str(finding))
-        self.finding = finding
 
 
 class Guard:
@@ -61,6 +53,8 @@ class Guard:
         ignore: str | Iterable[str] | None = None,
         exact: bool | float = False,
         rank_timeout: float = 10.0,
+        logger: Any = None,
+        include_libraries: bool = False,
     ) -> None:
         for thing in watched:
             if not isinstance(thing, (torch.nn.Module, Optimizer)):
@@ -75,7 +69,9 @@ class Guard:
         self._on_finding = on_finding
         self._exact = float(exact)
         self._judge = Judge(selected(select, ignore))
+        self._judge.include_libraries = include_libraries
         self._recording = self._judge.recording = Recording()
+        self._log = Log(logger)
         self._lock = threading.RLock()
         self._modules = KnownModules()
         self.active = False  #: whether the guard is watching
@@ -94,6 +90,11 @@ class Guard:
         return self._judge.findings
 
     @property
+    def library_findings(self) -> list[Finding]:
+        """What it found in code of installed packages and left out, each mistake once."""
+        return list(self._judge.left_out.values())
+
+    @property
     def told(self) -> list[Finding]:
         """What a report tells: ``findings``; after a distributed training, on rank 0, those of all ranks."""
         return self.findings if self._gathered is None else self._gathered
@@ -103,14 +104,17 @@ class Guard:
         """Whether rank 0 of a distributed training tells what this process finds."""
         return self._ranks.silent
 
-    def report(self, output_format: Literal["text", "concise", "json", "github", "html"] = "text") -> str:
-        """What was found so far: as text, JSON, annotations of GitHub, or an HTML page that needs no other file.
+    def report(
+        self,
+        output_format: Literal["text", "concise", "json", "github", "gitlab", "junit", "sarif", "html"] = "text",
+    ) -> str:
+        """What was found so far, in a format of ``gradlint check``, or as an HTML page that needs no other file.
 
         The page shows the loop's events, the loss and gradient norms as well; its text says how to read it.
         """
         if output_format == "html":
-            return as_page(self.told, self._recording, Path.cwd(), self._world)
-        return told(self.told, output_format, Path.cwd(), world=self._world)
+            return as_page(self.told, self._recording, Path.cwd(), self._world, self.library_findings)
+        return told(self.told, output_format, Path.cwd(), world=self._world, left_out=self._left_out())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report to a file: HTML to ``….html``, JSON to ``….json``, text to any other.
@@ -197,8 +201,9 @@ class Guard:
         for thing in things:
             if isinstance(thing, torch.nn.Module):
                 self._modules.add(thing)
+        self._recording.on_norms = self._log.measured if self._log.wanted else None
         witnesses = needed(self._judge, self._recording, self._modules, things, self._exact, self._say_failed)
-        witnesses.append(self._ranks)
+        witnesses += [self._ranks, *([self._log] if self._log.wanted else [])]
         self._roster = Roster(witnesses)
 
     def forward_ended(self, call: ForwardCall) -> None:
@@ -238,7 +243,7 @@ class Guard:
                     handler(call)
                 except Exception as error:  # noqa: BLE001  whatever goes wrong in a witness, the training goes on
                     self._give_up(handler, error)
-        if judge.undelivered and deliver:
+        if deliver and (judge.undelivered or self._log.waiting):
             self._deliver(raising)
 
     def _give_up(self, handler: Any, error: Exception) -> None:
@@ -267,6 +272,9 @@ class Guard:
         fresh = self._judge.fresh()
         if fresh:
             self._ranks.leave(self.findings)
+        failure = self._log.deliver(fresh)
+        if failure is not None:
+            self._say_failed("the logger", failure)
         for finding in fresh:
             if callable(self._on_finding):
                 self._on_finding(finding)
@@ -276,13 +284,21 @@ class Guard:
             elif self._on_finding == "raise" and raising:
                 raise FindingError(finding)
 
+    def _left_out(self) -> str:
+        return left_out_in_short(self.library_findings, "include_libraries=True")
+
     def _sum_up(self) -> None:
-        findings = self.told
-        if self._on_finding != "warn" or self.silent or (len(findings) == self._told and not self._world.unfinished):
+        findings, left_out = self.told, self.library_findings
+        many = len(findings) + len(left_out)
+        if self._on_finding != "warn" or self.silent or (many == self._told and not self._world.unfinished):
             return
-        self._told = len(findings)
+        self._told = many
         if self._world.size > 1:
-            sys.stderr.write(told(findings, "concise", Path.cwd(), sys.stderr, self._world))
+            sys.stderr.write(told(findings, "concise", Path.cwd(), sys.stderr, self._world, self._left_out()))
+            return
+        if left_out:
+            sys.stderr.write(f"gradlint: {self._left_out()}\n")
+        if not findings:
             return
         counts = Counter({(finding.code, finding.name): 0 for finding in findings})
         for finding in findings:

@@ -8,8 +8,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._ops import _len_torch_dispatch_stack_pre_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def tensors_in(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
@@ -29,6 +32,24 @@ def given_tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.
     if len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor):
         return args
     return tuple(tensors_in((args, kwargs)))
+
+
+def inside_backward() -> bool:
+    """Whether this thread is executing part of a backward pass (a hook, a recomputed forward)."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def holds_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has numbers that can be read one by one: it is dense, and neither meta, fake nor wrapped."""
+    if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_meta:
+        return False
+    return torch._C._functorch.peek_interpreter_stack() is None or not is_functorch_wrapped_tensor(tensor)
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """A number that tensors share which look at the same memory; those without values have only a storage."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr() if holds_values(tensor) else int(storage._cdata)
 
 
 def unseen_by_modes() -> AbstractContextManager[object]:

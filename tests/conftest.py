@@ -1,12 +1,19 @@
-"""What needs torch, and a stand-in for the static tracer, so that the linter around it is tested by itself."""
+"""What needs torch, what tests must not leave in the home folder, and stand-ins.
+
+One stands in for the static tracer, so that the linter around it is tested by itself; another for an ordinary user,
+because tests are run by root in many a container, who may read and write everything.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +25,48 @@ from gradlint.rule import Rule
 
 if importlib.util.find_spec("torch") is None:  # the linter works without it, and so do the other tests
     collect_ignore_glob = ["runtime/*", "benchmarks/*", "test_torch_table*.py"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where programs keep what the user need not see: the key of the cache."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
+_CAPABILITIES = (0, 1, 2, 3)  #: to own, to write, to read and to change what belongs to others, of linux/capability.h
+_DROP = 24  #: PR_CAPBSET_DROP
+
+
+def _become_ordinary() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in _CAPABILITIES:
+        if libc.prctl(_DROP, capability, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "capabilities of root cannot be dropped")
+
+
+@pytest.fixture
+def as_ordinary_user() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs gradlint in a process to which permissions apply; root keeps its name there, and nothing else."""
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    if is_root and not sys.platform.startswith("linux"):
+        pytest.skip("only on Linux can root be told to heed permissions")
+
+    def run(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "gradlint", *arguments],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            preexec_fn=_become_ordinary if is_root else None,
+            **options,
+        )
+
+    return run
 
 
 @pytest.fixture
@@ -65,7 +114,9 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
                     rule = by_code.get(match[1])
                     if rule:
                         where = source.location(row, match.start() + 1, row, match.end() + 1)
-                        findings.append(Finding(rule.code, rule.name, "as asked", rule.severity, where))
+                        findings.append(
+                            Finding(rule.code, rule.name, "as asked", rule.severity, where, effect=rule.effect)
+                        )
         return types.SimpleNamespace(findings=findings, rejected=[], notes=["a note of the tracer"], crashes=[])
 
     monkeypatch.setitem(sys.modules, "gradlint.static.drive.analysis", types.SimpleNamespace(analyze=analyze))

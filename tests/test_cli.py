@@ -54,7 +54,8 @@ def test_findings_exit_with_1(gradlint: Gradlint) -> None:
     outcome = gradlint("a.py", a__py='x = 1\ny = "GL201"\n')
     assert outcome.code == 1
     assert outcome.out == (
-        'a.py:2:5: GL201 [missing-zero-grad] as asked\n2 | y = "GL201"\n  |     ^^^^^^^\n\nFound 1 error in 1 file.\n'
+        'a.py:2:5: GL201 [missing-zero-grad] as asked\n2 | y = "GL201"\n  |     ^^^^^^^\n\n'
+        "Found 1 error in 1 file: 1 gives a wrong result.\n"
     )
 
 
@@ -91,7 +92,7 @@ def test_selection(gradlint: Gradlint, arguments: list[str], codes: list[str]) -
 
 
 def test_findings_hidden_by_a_default_are_counted_unless_somebody_chose(gradlint: Gradlint) -> None:
-    assert "(1 finding of rules that are off by default" in gradlint("a.py", a__py='"GL102"\n').out
+    assert " 1 finding of rules that are off by default is not shown" in gradlint("a.py", a__py='"GL102"\n').out
     assert "off by default" not in gradlint("a.py", "--select", "GL2").out
     assert "off by default" not in gradlint("a.py", "--ignore", "GL102").out
 
@@ -103,7 +104,7 @@ def test_rules_nobody_wants_are_not_looked_for(gradlint: Gradlint, tracer: list[
 
 def test_output_formats(gradlint: Gradlint) -> None:
     assert gradlint("--output-format", "concise", a__py='"GL201"\n').out == (
-        "a.py:1:1: GL201 [missing-zero-grad] as asked\nFound 1 error in 1 file.\n"
+        "a.py:1:1: GL201 [missing-zero-grad] as asked\nFound 1 error in 1 file: 1 gives a wrong result.\n"
     )
     assert gradlint("--output-format", "github").out == (
         "::error file=a.py,title=GL201 missing-zero-grad,line=1,col=1,endColumn=8::as asked\n"
@@ -118,7 +119,7 @@ def test_quiet_tells_the_findings_only(gradlint: Gradlint) -> None:
 def test_verbose_tells_files_notes_and_time_on_standard_error(gradlint: Gradlint) -> None:
     outcome = gradlint("-v", a__py="", gradlint__toml="")
     assert outcome.out == "No findings in 1 file.\n"
-    for told in ("configuration: gradlint.toml", "checked a.py", "a note of the tracer", "1 files in "):
+    for told in ("configuration: gradlint.toml", "checked a.py", "a note of the tracer", "1 file in "):
         assert told in outcome.err
 
 
@@ -126,7 +127,7 @@ def test_statistics_stand_instead_of_the_findings(gradlint: Gradlint) -> None:
     outcome = gradlint("--statistics", a__py='"GL201"\n"GL201"\n"GL101"\n')
     assert outcome == (
         1,
-        "2  GL201  missing-zero-grad\n1  GL101  data-mutation\nFound 3 errors in 1 file.\n",
+        "2  GL201  missing-zero-grad\n1  GL101  data-mutation\nFound 3 errors in 1 file: 3 give a wrong result.\n",
         "",
     )
     counted = json.loads(gradlint("--statistics", "--output-format", "json").out)
@@ -235,7 +236,10 @@ def test_the_configuration_sets_format_and_ignores_per_file(gradlint: Gradlint) 
         a__py='"GL101", "GL201"\n',
         b__py='"GL201"\n',
     )
-    assert outcome.out == "b.py:1:1: GL201 [missing-zero-grad] as asked\nFound 1 error in 2 files.\n"
+    assert (
+        outcome.out
+        == "b.py:1:1: GL201 [missing-zero-grad] as asked\nFound 1 error in 2 files: 1 gives a wrong result.\n"
+    )
 
 
 def test_suppression(gradlint: Gradlint) -> None:
@@ -244,7 +248,7 @@ def test_suppression(gradlint: Gradlint) -> None:
     assert outcome.out.splitlines() == [
         "a.py:2:1: GL201 [missing-zero-grad] as asked",
         "a.py:2:29: GL003 [unknown-code] no rule is called 'GL299'",
-        "Found 1 error and 1 warning in 1 file.",
+        "Found 1 error and 1 warning in 1 file: 1 gives a wrong result, 1 is a matter of style.",
     ]
     skipped = gradlint("--output-format", "concise", a__py="# gradlint: skip-file\n" + text)
     assert skipped.out == "No findings in 1 file.\n"
@@ -273,7 +277,7 @@ def test_findings_and_suppressions_in_notebooks_are_by_cell(gradlint: Gradlint) 
     ]
     assert "n.ipynb:cell 3:2:1: GL101 [data-mutation] as asked\n" in outcome.out
     assert "n.ipynb:cell 4:1:" in outcome.out
-    assert outcome.out.endswith("Found 3 errors in 1 file.\n")
+    assert outcome.out.endswith("Found 3 errors in 1 file: 2 give a wrong result, 1 raises.\n")
     listed = json.loads(gradlint("n.ipynb", "--output-format", "json").out)
     assert [(finding["code"], finding["cell"], finding["location"]["row"]) for finding in listed] == [
         ("GL201", 2, 2),
@@ -298,14 +302,16 @@ def test_rule_prints_the_manual_page(gradlint: Gradlint) -> None:
     by_code, by_name = gradlint("rule", "GL201"), gradlint("rule", "missing-zero-grad")
     assert by_code == by_name
     assert by_code.code == 0
-    assert by_code.out.startswith("# missing-zero-grad (GL201)\n\nSeverity: error · selected by default · ")
+    assert by_code.out.startswith(
+        "# missing-zero-grad (GL201)\n\nSeverity: error · effect: wrong result · selected by default · "
+    )
     assert "## Use instead" in by_code.out
 
 
 def test_rule_lists_every_rule(gradlint: Gradlint) -> None:
     listed = json.loads(gradlint("rule", "--all", "--output-format", "json").out)
     assert [rule["code"] for rule in listed] == [rule.code for rule in all_rules()]
-    assert list(listed[0]) == ["code", "name", "severity", "default", "witnesses", "fix", "summary"]
+    assert list(listed[0]) == ["code", "name", "severity", "effect", "default", "witnesses", "fix", "summary"]
     assert all(rule["witnesses"] for rule in listed)
     text = gradlint("rule", "--all").out
     assert all(f"{rule.code}  {rule.name} " in text for rule in all_rules())
@@ -368,3 +374,14 @@ def test_a_reader_that_has_seen_enough_is_no_finding(tmp_path: Path) -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (2, "")
+
+
+@pytest.mark.parametrize("options", [(), ("--output-format", "concise"), ("--statistics",)])
+def test_where_no_file_could_be_checked_nothing_is_summed_up(gradlint: Gradlint, options: tuple[str, ...]) -> None:
+    assert gradlint("missing", *options) == (2, "", "gradlint: missing: no such file or folder\n")
+    assert gradlint("missing", "a.py", *options, a__py="x = 1\n").out == "No findings in 1 file.\n"
+
+
+def test_one_file_is_called_one(gradlint: Gradlint) -> None:
+    assert "gradlint: 1 file in " in gradlint("--verbose", "a.py", a__py="x = 1\n").err
+    assert "gradlint: 2 files in " in gradlint("--verbose", "a.py", "b.py", b__py="x = 1\n").err

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from gradlint.configuration import DEFAULT_EXCLUDE, Configuration, Settings, overriding, read_settings
+from gradlint.configuration import Configuration
 from gradlint.refusal import Refusal
+from gradlint.settings import DEFAULT_EXCLUDE, FileIgnores, Patterns, Settings, overriding, read_settings
 
 
 def write(path: Path, text: str) -> Path:
@@ -38,13 +40,13 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         )
     )
     assert settings is not None
-    assert settings.choice.select == ("GL2",)
-    assert settings.choice.ignore == ("GL201",)
-    assert settings.choice.extend_select == ("data-read",)
-    assert settings.exclude == ("old",)
-    assert settings.extend_exclude == ("*_pb2.py",)
+    assert settings.choices[-1].select == ("GL2",)
+    assert settings.choices[-1].ignore == ("GL201",)
+    assert settings.choices[-1].extend_select == ("data-read",)
+    assert settings.exclude == Patterns(("old",), tmp_path)
+    assert settings.extend_exclude == (Patterns(("*_pb2.py",), tmp_path),)
     assert settings.output_format == "concise"
-    assert settings.per_file_ignores == {"tests/*": ("GL1",)}
+    assert settings.per_file_ignores == (FileIgnores("tests/*", ("GL1",), tmp_path),)
 
 
 def test_the_nearest_file_holds(tmp_path: Path) -> None:
@@ -60,42 +62,86 @@ def test_the_nearest_file_holds(tmp_path: Path) -> None:
 def test_gradlint_toml_wins_beside_pyproject(tmp_path: Path) -> None:
     write(tmp_path / "pyproject.toml", "[tool.gradlint]\nselect = ['GL1']\n")
     write(tmp_path / "gradlint.toml", "select = ['GL2']\n")
-    assert Configuration().of_folder(tmp_path).choice.select == ("GL2",)
+    assert Configuration().of_folder(tmp_path).choices[-1].select == ("GL2",)
 
 
 def test_a_named_file_holds_everywhere(tmp_path: Path) -> None:
     write(tmp_path / "gradlint.toml", "select = ['GL1']\n")
     named = write(tmp_path / "ci/strict.toml", "select = ['GL2']\n")
-    assert Configuration(named).of_folder(tmp_path).choice.select == ("GL2",)
+    assert Configuration(named).of_folder(tmp_path).choices[-1].select == ("GL2",)
 
 
 def test_the_command_line_overrides_every_file(tmp_path: Path) -> None:
     write(tmp_path / "gradlint.toml", "exclude = ['a']\nextend-exclude = ['b']\noutput-format = 'json'\n")
     override = overriding(exclude=["c"], extend_exclude=["d"], output_format="github")
     settings = Configuration(override=override).of_folder(tmp_path)
-    assert settings.exclude == ("c",)
-    assert settings.extend_exclude == ("b", "d")
+    assert settings.exclude == Patterns(("c",))
+    assert settings.extend_exclude == (Patterns(("b",), tmp_path), Patterns(("d",)))
     assert settings.output_format == "github"
-    assert Configuration(isolated=True, override=overriding()).of_folder(tmp_path).exclude == DEFAULT_EXCLUDE
+    assert Configuration(isolated=True, override=overriding()).of_folder(tmp_path).exclude.lines == DEFAULT_EXCLUDE
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("selekt = ['GL1']", r"unknown key 'selekt'; did you mean 'select'\?"),
-        ("threads = 4", r"unknown key 'threads' \(known: select, "),
+        ("threads = 4", r"unknown key 'threads' \(known: extend, select, "),
         ("select = 'GL1'", "select: must be a list of strings, not 'GL1'"),
         ("ignore = [1]", r"ignore: must be a list of strings, not \[1\]"),
         ("per-file-ignores = []", r"per-file-ignores: must be a table of lists by pattern, not \[\]"),
         ("per-file-ignores = { a = 'GL1' }", "per-file-ignores: 'a': must be a list of strings"),
-        ("output-format = 'xml'", "output-format: must be one of text, concise, json, github, not 'xml'"),
+        ("output-format = 'xml'", "output-format: must be one of text, concise, json, github, .*, not 'xml'"),
         ("select = [", "not valid TOML: "),
+        ("a = " + "[" * 20_000, "not read: nested too deeply"),
+        ("a = " + "{a = " * 20_000, "not read: nested too deeply"),
+        ("select = {" + "a." * 90 + "a = 1}", r"select: must be a list of strings, not \{'a': .*\.\.\."),
+        (f"{'k' * 9_000} = 1", r"unknown key 'kkk[k.]{90,110}kkk'"),
+        pytest.param(
+            f"exclude = [{'1,' * 90_000}]", r"exclude: must be a list of strings, not \[1, 1,.{10,40}$", id="array"
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     path = write(tmp_path / "gradlint.toml", text)
     with pytest.raises(Refusal, match=f"{path}: {told}"):
         read_settings(path)
+
+
+@pytest.mark.parametrize(
+    "key", ["a", "'a'", '"a b"', '"a\\"b"', " a ", '"\\""', '"' + "k" * 500 + '"'], ids=lambda key: key[:9]
+)
+@pytest.mark.parametrize("form", ["{} = 1", "[{}]", "a = {{ {} = 1 }}"])
+def test_a_key_of_many_parts_takes_no_time(tmp_path: Path, key: str, form: str) -> None:
+    path = write(tmp_path / "gradlint.toml", form.format(".".join([key] * (200_000 // (len(key) + 1)))))
+    started = time.process_time()
+    with pytest.raises(Refusal, match=r"a key of 100 parts or more|unknown key"):
+        read_settings(path)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("tool = 1", r"\[tool\] must be a table, not 1"),
+        ("'tool' = [1]", r"\[tool\] must be a table, not \[1\]"),
+        ("[[tool]]\ngradlint = 1", r"\[tool\] must be a table, not \[\{'gradlint': 1\}\]"),
+        ("tool.gradlint = 1", r"\[tool.gradlint\] must be a table, not 1"),
+    ],
+)
+def test_what_is_no_table_is_told(tmp_path: Path, text: str, told: str) -> None:
+    path = write(tmp_path / "pyproject.toml", text)
+    with pytest.raises(Refusal, match=f"{path}: {told}"):
+        read_settings(path)
+
+
+@pytest.mark.parametrize("text", ["[tool]", "[project]\nname = 'gradlint'", "[tool.other]\ntool = 1", ""])
+def test_a_pyproject_that_says_nothing_is_passed_over(tmp_path: Path, text: str) -> None:
+    assert read_settings(write(tmp_path / "pyproject.toml", text)) is None
+
+
+@pytest.mark.parametrize("text", ["[tool.gradlint]", "tool = {gradlint = {}}", "tool.gradlint.select = []"])
+def test_a_pyproject_that_says_little_is_not(tmp_path: Path, text: str) -> None:
+    assert read_settings(write(tmp_path / "pyproject.toml", text)) is not None
 
 
 def test_in_pyproject_the_table_is_named(tmp_path: Path) -> None:
@@ -125,5 +171,4 @@ def test_a_missing_named_file_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_patterns_of_per_file_ignores(tmp_path: Path, pattern: str, path: str, holds: bool) -> None:
-    settings = Settings(tmp_path / "gradlint.toml", per_file_ignores={pattern: ("GL1",)})
-    assert list(settings.ignored_in(tmp_path / path)) == (["GL1"] if holds else [])
+    assert FileIgnores(pattern, ("GL1",), tmp_path).holds_for(tmp_path / path) == holds

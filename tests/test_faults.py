@@ -1,11 +1,13 @@
 """A fault of gradlint itself costs no more than the part of the analysis it is met in."""
 
+import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gradlint.cli import main
-from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.module_calls import ModuleCalls
 
 
 def test_a_fault_in_one_entry_point_is_named_and_the_run_goes_on(
@@ -19,7 +21,7 @@ def test_a_fault_in_one_entry_point_is_named_and_the_run_goes_on(
     def fail(*_arguments: object) -> None:
         raise ValueError("a fault")
 
-    monkeypatch.setattr(Modules, "call", fail)
+    monkeypatch.setattr(ModuleCalls, "call", fail)
     assert main(["--isolated", str(tmp_path)]) == 2
     captured = capsys.readouterr()
     assert "broken.py: internal error: ValueError: a fault" in captured.err
@@ -234,3 +236,117 @@ def test_arrays_that_a_loop_collects_do_not_prolong_it(
     out, err = capsys.readouterr()
     assert "GL201" in out
     assert "too long" not in err
+
+
+def test_a_parameter_that_only_one_way_makes_is_frozen_on_that_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What an iteration does to some of several parameters is settled between the ways that have them."""
+    text = """
+from torch import nn
+
+
+def lock(model: nn.Module):
+    tower = model
+    if hasattr(model, "text"):
+        tower = model.text
+    parts = {"transformer": getattr(tower, "transformer", None)}
+    for part in parts.values():
+        if isinstance(part, nn.Parameter):
+            part.requires_grad = False
+        elif isinstance(part, nn.Module):
+            for parameter in part.parameters():
+                parameter.requires_grad = False
+"""
+    (tmp_path / "lock.py").write_text(text)
+    assert main(["--isolated", "--no-cache", "--select", "ALL", str(tmp_path)]) == 0
+    assert "internal error" not in capsys.readouterr().err
+
+
+SHOWS = "import torch\n\nw = torch.ones(2, requires_grad=True)\nprint((w * 2).numpy())\n"
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        pytest.param(
+            "if w is 0:\n    x = 0\n" + "".join(f"elif w == {n}:\n    x = {n}\n" for n in range(1000)), id="elif"
+        ),
+        pytest.param("x = w" + " and w" * 20_000 + "\n", id="and"),
+        pytest.param("x = w" + ".a" * 20_000 + "\n", id="attributes"),
+        pytest.param("match w:\n    case " + "(" * 40 + "a" + ")" * 40 + ":\n        x = a\n", id="patterns"),
+        pytest.param("import w" + ".a" * 20_000 + "\n", id="import"),
+        pytest.param(
+            "x = w" + "".join(f" if w else (\n{' ' * n}w" for n in range(190)) + ")" * 190 + "\n", id="brackets"
+        ),
+    ],
+)
+def test_code_that_is_nested_too_deeply_is_told_and_costs_nothing_else(
+    deep: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "deep.py").write_text(f"{SHOWS}{deep}")
+    (tmp_path / "other.py").write_text(f"import deep\n{SHOWS}")
+    assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert "other.py:5:7: GL501" in out
+    assert "deep.py:" in out.replace("other.py", "")
+    assert not err
+
+
+def test_an_elif_chain_of_hundreds_is_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chain = "".join(f"elif len(w) == {n}:\n    x = {n}\n" for n in range(600))
+    (tmp_path / "long.py").write_text(f"{SHOWS}if len(w) < 0:\n    x = w\n{chain}print((w * 3).numpy())\n")
+    assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert [line.split()[0].rpartition("/")[2] for line in out.splitlines() if "GL501" in line] == [
+        "long.py:4:7:",
+        "long.py:1207:7:",
+    ]
+    assert not err
+
+
+@pytest.mark.parametrize("error", [ValueError("a fault"), RecursionError("too deep")], ids=["fault", "recursion"])
+@pytest.mark.parametrize("step", ["gradlint.static.text.files.index_of", "gradlint.suppression.read_suppressions"])
+def test_a_fault_in_any_step_on_one_file_costs_only_what_is_known_of_it(
+    step: str,
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "broken.py").write_text("import torch  # broken\n")
+    (tmp_path / "other.py").write_text(f"import broken\n{SHOWS}")
+    module, _, name = step.rpartition(".")
+    before = getattr(importlib.import_module(module), name)
+
+    def fail(given: Any, *rest: Any) -> Any:
+        text = given if isinstance(given, str) else given.source.text
+        if "# broken" in text:
+            raise error
+        return before(given, *rest)
+
+    monkeypatch.setattr(step, fail)
+    assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert "other.py:5:7: GL501" in out
+    assert f"broken.py: internal error: {type(error).__name__}: {error}" in err
+    assert "Traceback" not in err
+
+
+def test_a_wrong_configuration_file_costs_the_files_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "gradlint.toml").write_text("selct = []\n")
+    (inner / "some.py").write_text(SHOWS)
+    (tmp_path / "other.py").write_text(SHOWS)
+    monkeypatch.chdir(tmp_path)
+    for paths in ([], ["other.py", "inner/some.py"]):
+        assert main(["--no-cache", "--output-format", "concise", *paths]) == 2
+        out, err = capsys.readouterr()
+        assert "other.py:4:7: GL501" in out
+        assert "some.py" not in out
+        assert err.count("unknown key 'selct'; did you mean 'select'?") == 1
+    assert main(["--no-cache", "inner"]) == 2
+    assert "unknown key" in capsys.readouterr().err

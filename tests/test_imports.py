@@ -48,3 +48,10 @@ def test_what_checks_nothing_does_not_import_the_parser(arguments: list[str], tm
     )
     done = run(code, tmp_path)
     assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
+
+
+def test_what_gradlint_offers_is_listed_without_importing_torch(tmp_path: Path) -> None:
+    done = run(
+        WITHOUT_TORCH + "import gradlint\nprint({'guard', 'Guard', '__version__'} <= set(dir(gradlint)))", tmp_path
+    )
+    assert done.stdout == "True\n", done.stderr

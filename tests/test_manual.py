@@ -29,14 +29,16 @@ def test_witnesses_are_those_that_send_what_a_rule_needs() -> None:
 def test_a_page_tells_the_facts_before_the_text() -> None:
     lines = page(BY_CODE["GL201"]).splitlines()
     assert lines[0] == "# missing-zero-grad (GL201)"
-    assert lines[2].startswith("Severity: error · selected by default · seen by: the linter, the guard · fix: ")
+    assert lines[2].startswith(
+        "Severity: error · effect: wrong result · selected by default · seen by: the linter, the guard · fix: "
+    )
     assert lines[4] == BY_CODE["GL201"].page().splitlines()[0]
 
 
 def test_the_table_has_a_row_for_each_rule() -> None:
     rows = table(all_rules()).splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == [f"| {rule.code}" for rule in all_rules()]
-    assert all(len(re.findall(r"(?<!\\)\|", row)) == 8 for row in rows)
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 9 for row in rows)
 
 
 def test_the_markdown_listing_is_the_table_and_every_page() -> None:

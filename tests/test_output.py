@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gradlint.finding import Applicability, Edit, Finding, Fix, Location, Related, Severity
+from gradlint.finding import Applicability, Edit, Effect, Finding, Fix, Location, Related, Severity
 from gradlint.output.excerpt import TAB, WIDEST, excerpt
 from gradlint.output.machine import as_json, github
 from gradlint.output.style import Style, wants_colour
@@ -32,6 +33,7 @@ FINDING = Finding(
     Location(TRAIN, 12, 2, 12, 17),
     (Related("spent here", Location(TRAIN, 13, 5, 13, 21)),),
     "call zero_grad() first",
+    effect=Effect.WRONG_RESULT,
 )
 
 
@@ -133,6 +135,7 @@ def test_json_has_the_shape_of_ruff() -> None:
             "name": "missing-zero-grad",
             "message": "gradients are added to spent ones",
             "severity": "error",
+            "effect": "wrong-result",
             "filename": TRAIN,
             "location": {"row": 12, "column": 2},
             "end_location": {"row": 12, "column": 17},
@@ -189,9 +192,20 @@ def test_the_summary_counts_by_severity() -> None:
     assert summary([], 3, 0) == "No findings in 3 files."
 
 
+def test_the_summary_counts_by_effect() -> None:
+    def doing(*effects: Effect | None) -> list[Finding]:
+        return [Finding("GL201", "x", "m", Severity.ERROR, Location(TRAIN, 1), effect=effect) for effect in effects]
+
+    wrong, raises, wastes, style = Effect
+    assert summary(doing(wrong), 1, 0) == "Found 1 error in 1 file: 1 gives a wrong result."
+    assert summary(doing(style, wastes, raises, wrong, wrong, None), 2, 0) == (
+        "Found 6 errors in 2 files: 2 give a wrong result, 1 raises, 1 wastes memory or time, 1 is a matter of style."
+    )
+
+
 def test_the_summary_says_what_was_left_out() -> None:
     assert summary([], 3, 1) == (
-        "No findings in 3 files (1 finding of rules that are off by default: --select ALL shows them)."
+        "No findings in 3 files. 1 finding of rules that are off by default is not shown: --select ALL shows it."
     )
 
 
@@ -201,3 +215,19 @@ def test_statistics_rank_the_codes() -> None:
     assert statistics(findings, "text") == "2  GL201  missing-zero-grad\n1  GL101  data-mutation\n"
     assert json.loads(statistics(findings, "json"))[0] == {"code": "GL201", "name": "missing-zero-grad", "count": 2}
     assert statistics([], "text") == ""
+
+
+@pytest.mark.parametrize(
+    ("safe", "unsafe", "told"),
+    [
+        (0, 0, ""),
+        (1, 0, " --fix mends 1 of them."),
+        (0, 2, " --fix --unsafe-fixes mends 2 of them."),
+        (5, 2, " --fix mends 5 of them, --fix --unsafe-fixes 7."),
+    ],
+)
+def test_the_summary_tells_what_is_mended_in_all(safe: int, unsafe: int, told: str) -> None:
+    findings = of(*[Severity.ERROR] * 9)
+    for number, applicability in enumerate([Applicability.SAFE] * safe + [Applicability.UNSAFE] * unsafe):
+        findings[number] = replace(findings[number], fix=Fix("m", applicability, ()))
+    assert summary(findings, 1, 0) == f"Found 9 errors in 1 file.{told}"

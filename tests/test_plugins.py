@@ -53,6 +53,24 @@ def test_what_is_no_folder_may_hold_any_package(tmp_path: Path) -> None:
     assert not plugins.may_be_brought([str(tmp_path / "nowhere"), ""])
 
 
+def test_packages_are_installed_in_some_folders_only(tmp_path: Path) -> None:
+    own = str(Path(plugins.__file__).parents[1])
+    site, debian = str(tmp_path / "lib" / "site-packages"), "/usr/lib/python3/dist-packages"
+    others = ["", ".", "site-packages", str(tmp_path), "/usr/lib/python3.11", "/usr/lib/python311.zip"]
+    assert plugins.installed([*others, site, own, *others, debian, site]) == [site, own, debian]
+
+
+def test_of_two_packages_of_one_name_the_first_counts(tmp_path: Path) -> None:
+    folders = []
+    for name in ("first", "second"):
+        folder = tmp_path / name / "site-packages"
+        install(folder, "house-1.dist-info", DECLARED.replace("= house", f"= {name}"))
+        install(folder, f"{name}-1.dist-info", DECLARED.replace("house", name))
+        (folder / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+        folders.append(str(folder))
+    assert sorted(entry.value for entry in plugins._declared(folders)) == ["first", "first", "second"]
+
+
 def test_what_finds_packages_elsewhere_may_find_any(monkeypatch: pytest.MonkeyPatch) -> None:
     class Finder:
         @staticmethod

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gradlint.events import Event
+from gradlint.finding import Effect, Severity
 from gradlint.manual import witnesses
 from gradlint.rule import Rule, all_rules
 from gradlint.static.drive.analysis import analyze
@@ -81,6 +82,12 @@ def test_the_manual_page_has_its_headings_in_order(rule: type[Rule]) -> None:
 
 
 @each_rule
+def test_the_effect_is_said(rule: type[Rule]) -> None:
+    assert isinstance(rule.effect, Effect)
+    assert "effect" in vars(rule)  # said for this rule, not taken over from another
+
+
+@each_rule
 def test_the_summary_is_one_sentence(rule: type[Rule]) -> None:
     summary = rule.summary()
     assert summary.endswith(".")
@@ -129,6 +136,11 @@ def test_the_example_is_flagged(rule: type[Rule], tmp_path: Path) -> None:
 @each_rule_of_the_linter
 def test_the_correct_form_is_clean(rule: type[Rule], tmp_path: Path) -> None:
     assert codes(tmp_path, snippet(rule, "Use instead"), rule) == []
+
+
+def test_a_rule_that_does_not_say_its_effect_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"rule XX001 .*Silent.* does not say its effect: set it to one of Effect\."):
+        type("Silent", (Rule,), {"code": "XX001", "name": "silent", "severity": Severity.ERROR})
 
 
 @pytest.mark.parametrize("layer", ["nn.Linear(3, 3)", "nn.BatchNorm1d(3)"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gradlint.finding import Effect
 from gradlint.refusal import Refusal
 from gradlint.rule import Rule, all_rules
 from gradlint.selection import Choice, Selection, matching, resolve
@@ -30,6 +31,20 @@ def test_a_code_or_a_slug_means_one_rule(selector: str) -> None:
 def test_a_prefix_means_all_codes_that_begin_so() -> None:
     assert matching("GL2", all_rules()) == {rule.code for rule in all_rules() if rule.code.startswith("GL2")}
     assert len(matching("GL2", all_rules())) > 1
+
+
+@pytest.mark.parametrize("effect", Effect)
+def test_an_effect_means_the_rules_that_have_it(effect: Effect) -> None:
+    selected = matching(f"effect:{effect.value}", all_rules())
+    assert selected == {rule.code for rule in all_rules() if rule.effect is effect}
+    assert len(selected) > 3
+
+
+def test_an_effect_is_broader_than_a_code_or_prefix() -> None:
+    assert shown(Choice(select=("effect:raises",), ignore=("GL5", "GL203"))).isdisjoint({"GL501", "GL203"})
+    assert shown(Choice(select=("ALL",), ignore=("effect:style",), extend_select=("GL102",))) >= {"GL102", "GL201"}
+    with pytest.raises(Refusal, match="no rule is called 'effect:wrong'; did you mean 'effect:wrong-result'"):
+        shown(Choice(select=("effect:wrong",)))
 
 
 def test_all_means_every_rule() -> None:

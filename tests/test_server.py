@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lsprotocol import types
@@ -15,6 +18,7 @@ from pygls import uris
 from pygls.lsp.client import LanguageClient
 
 from gradlint.rule import all_rules
+from gradlint.server.translation import troubles_of
 
 BROKEN = """\
 import torch
@@ -356,3 +360,111 @@ def test_no_comment_is_offered_where_none_can_stand(line: str) -> None:
     text = f"def f():\n{line}\n{ends[line]}\n"
     finding = Finding("GL201", "missing-zero-grad", "…", Severity.ERROR, Location("a.py", 2, 5, 2, 8))
     assert suppressed(of_file(Path("a.py"), text), finding) is None
+
+
+def framed(message: object) -> bytes:
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def request(number: int, method: str, params: object = None) -> bytes:
+    given = {} if params is None else {"params": params}
+    return framed({"jsonrpc": "2.0", "id": number, "method": method, **given})
+
+
+INITIALIZE = request(1, "initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+SHUTDOWN, EXIT = request(9, "shutdown"), framed({"jsonrpc": "2.0", "method": "exit"})
+
+
+def spoken(folder: Path, sent: bytes) -> tuple[int, list[dict[str, Any]], str]:
+    """What a server answers to bytes, its exit code first and what it says on standard error last."""
+    command = [sys.executable, "-m", "gradlint", "server", "--isolated"]
+    done = subprocess.run(command, input=sent, cwd=folder, capture_output=True, timeout=120, check=False)
+    bodies = re.split(rb"Content-Length: \d+\r\n(?:[^\r\n]+\r\n)*\r\n", done.stdout)[1:]
+    return done.returncode, [json.loads(body) for body in bodies], done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        pytest.param(INITIALIZE + SHUTDOWN + EXIT, 0, id="shutdown and exit"),
+        pytest.param(INITIALIZE + SHUTDOWN, 0, id="shutdown and nothing more"),
+        pytest.param(INITIALIZE + EXIT, 1, id="exit"),
+        pytest.param(INITIALIZE, 1, id="nothing more"),
+        pytest.param(EXIT, 1, id="exit at once"),
+    ],
+)
+def test_the_exit_code_tells_whether_the_end_was_announced(sent: bytes, code: int, tmp_path: Path) -> None:
+    returned, _, err = spoken(tmp_path, sent)
+    assert (returned, err) == (code, "")
+
+
+def test_what_is_wrong_with_a_message_is_answered_and_costs_no_other(tmp_path: Path) -> None:
+    place = {"textDocument": {"uri": "file:///a.py"}, "position": {"line": 0, "character": 0}}
+    sent = [
+        request(2, "textDocument/hover", place),  # before initialize
+        b"Content-Length: -5\r\n\r\n" + b"junk\r\n\r\n" + b"Content-Length: 99999999999999999999\r\n\r\n",
+        INITIALIZE.replace(b"Content-Length", b"content-length").replace(b"\r\n", b"\n"),
+        INITIALIZE,  # again
+        framed(b"{nope"),
+        framed(b"\xff\xfe"),
+        framed(b"[" * 100_000),
+        framed([1, 2]),
+        framed({"jsonrpc": "2.0", "id": {}, "method": "shutdown"}),
+        request(3, "textDocument/hover", {"position": 1}),
+        request(4, "textDocument/hover", [1]),
+        request(5, "no/such"),
+        framed({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": 7}}),
+        framed({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 77}}),
+        framed({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {}}),
+        request(6, "textDocument/hover", place),
+        SHUTDOWN,
+        request(7, "textDocument/hover", place),  # too late
+        EXIT,
+    ]
+    code, answers, _ = spoken(tmp_path, b"".join(sent))
+    told = [(answer["id"], answer.get("error", {}).get("code")) for answer in answers if "id" in answer]
+    assert told == [
+        (2, -32002),
+        (1, None),
+        (1, -32600),
+        *[(None, -32700)] * 3,
+        *[(None, -32600)] * 2,
+        (3, -32602),
+        (4, -32602),
+        (5, -32601),
+        (6, None),
+        (9, None),
+        (7, -32600),
+    ]
+    assert code == 0
+
+
+def test_a_document_of_200000_lines_is_checked_while_others_are_answered(tmp_path: Path) -> None:
+    long = "import torch\n" + "x = 1\n" * 200_000 + "w = torch.ones(2, requires_grad=True)\nprint((w * 2).numpy())\n"
+
+    async def act(editor: Editor) -> None:
+        editor.open("long.py", long)
+        assert await editor.actions("long.py", 0) == []
+        (found,) = await editor.told("long.py")
+        assert (found.code, found.range.start.line) == ("GL501", 200_002)
+
+    session(tmp_path, act, "--isolated")
+
+
+def test_what_is_nested_too_deeply_is_told_in_its_document(tmp_path: Path) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("deep.py", "import torch\nx = 1\nif x:\n    x = 2\n" + "elif x:\n    x = 3\n" * 1000)
+        editor.open("flawed.py", "import torch\nimport deep\n" + BROKEN)
+        (deep,) = await editor.told("deep.py")
+        assert (deep.code, deep.message) == ("GL001", "the code is nested too deeply to be parsed")
+        assert [found.code for found in await editor.told("flawed.py")] == ["GL201"]
+
+    session(tmp_path, act, "--isolated")
+
+
+def test_a_fault_in_one_document_is_told_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    (told,) = troubles_of(path, [f"{tmp_path}/b.py: internal error", f"{path}:7: internal error: ValueError: a fault"])
+    assert told.message == "7: internal error: ValueError: a fault"
+    assert told.range.start == types.Position(0, 0)

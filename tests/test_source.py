@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import ast
+import random
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from gradlint.finding import Location
 from gradlint.source import SourceError, read_source, source_from_bytes, source_from_text
+from gradlint.syntax import error_in
 
 PATH = Path("folder/file.py")
 
@@ -21,6 +26,8 @@ PATH = Path("folder/file.py")
         (b"\xef\xbb\xbfx = 1\n", "x = 1\n", "utf-8", "\n", True),
         (b"# -*- coding: latin-1 -*-\nx = '\xe9'\n", "# -*- coding: latin-1 -*-\nx = 'é'\n", "iso-8859-1", "\n", False),
         (b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n'\x80'\n", None, "cp1252", "\n", False),
+        (b"# coding: latin-1 \xe9\nx = 1\n", "# coding: latin-1 é\nx = 1\n", "iso-8859-1", "\n", False),
+        (b"# \xe9\n# coding: latin-1\n", "# é\n# coding: latin-1\n", "iso-8859-1", "\n", False),
         (b"x = 1\n\x0cy = 2\n", "x = 1\n\x0cy = 2\n", "utf-8", "\n", False),
     ],
 )
@@ -30,15 +37,25 @@ def test_text_and_how_it_was_written(data: bytes, text: str | None, encoding: st
     assert (source.encoding, source.newline, source.bom, source.data) == (encoding, newline, bom, data)
 
 
+#: what Python says of UTF-16
+NULLS = "source code cannot contain null bytes" if sys.version_info >= (3, 14) else "invalid or missing encoding"
+
+
 @pytest.mark.parametrize(
     ("data", "row", "column", "reason"),
     [
         (b"x = 1\ny = '\xe9'\n", 2, 6, "byte 0xe9 is not valid in utf-8"),
         (b"x = 1\n\n\n\xc3\xa9 = '\xe9'\n", 4, 6, "byte 0xe9 is not valid in utf-8"),
         (b"# coding: nope\n", 1, 1, "unknown encoding: nope"),
-        (b"# coding: rot13\nx = 1\n", 1, 1, "cannot be decoded as rot13"),
-        (b"\xef\xbb\xbf# coding: latin-1\n", 1, 1, "encoding problem: utf-8"),
-        (b"\xff\xfex\0=\0", 1, 1, "invalid or missing encoding declaration"),
+        (b"# coding: rot13\nx = 1\n", 1, 1, "cannot be decoded as "),
+        (b"\n# coding: nope\n", 2, 1, "unknown encoding: nope"),
+        (b"# coding: " + b"a" * 5000, 1, 1, f"unknown encoding: {'a' * 81}…"),
+        (b"\xef\xbb\xbf# coding: latin-1\n", 1, 1, "iso-8859-1 is declared, after a byte order mark of utf-8"),
+        (b"\xff\xfex\0=\0", 1, 1, "byte 0xff is not valid in utf-8"),
+        (b"# coding: \xff\xfe\nx = 1\n", 1, 11, "byte 0xff is not valid in utf-8"),
+        (b"# coding: utf-8 \xff\nx = 1\n", 1, 17, "byte 0xff is not valid in utf-8"),
+        (b"\xef\xbb\xbf\xef\xbb\xbfx = 1\n", 1, 1, "invalid non-printable character U+FEFF"),
+        (b"\xef\xbb\xbf\xef\xbb\xbf", 1, 1, "invalid non-printable character U+FEFF"),
     ],
 )
 def test_what_cannot_be_decoded_is_told_with_its_place(data: bytes, row: int, column: int, reason: str) -> None:
@@ -96,3 +113,49 @@ def test_rows_are_cut_from_the_text(text: str, rows: list[str]) -> None:
 def test_text_that_no_file_could_hold() -> None:
     source = source_from_text("\ufeffx = '\udc80'\r\n", PATH)
     assert (source.text, source.bom, source.newline) == ("x = '?'\n", True, "\r\n")
+
+
+def test_a_text_with_two_byte_order_marks_is_no_python() -> None:
+    with pytest.raises(SourceError, match=r"1:1: invalid non-printable character U\+FEFF"):
+        source_from_text("\ufeff\ufeffx = 1\n", PATH)
+
+
+def test_what_python_takes_is_taken() -> None:
+    dice = random.Random(3)  # noqa: S311 -- the same files each time
+    names = [
+        b"utf-8",
+        b"latin-1",
+        b"utf8",
+        b"ascii",
+        b"cp1252",
+        b"nope",
+        b"rot13",
+        b"\xff",
+        b"utf-8-sig",
+        b"UTF_8",
+        b"",
+    ]
+    marks, starts = (
+        [b"", b"", b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf" * 2],
+        [b"#", b"# -*- ", b"\n#", b"x = 0\n#", b"#\n\n#"],
+    )
+    ends = [b"\n", b" -*-\n", b" \xe9\n", b" \xc3\xa9\n", b"\r\n"]
+    agreed: Counter[bool] = Counter()
+    for _ in range(2000):
+        coding = dice.choice([b" coding: ", b"coding=", b" no ", b" fileencoding="])
+        body = dice.choice([b"x = 1\n", b"x = '\xe9'\n", b"x = '\xc3\xa9'\n", b"\xef\xbb\xbfx = 1\n"])
+        data = b"".join([dice.choice(marks), dice.choice(starts), coding, dice.choice(names), dice.choice(ends), body])
+        try:
+            ast.parse(data)
+            taken = True
+        except (SyntaxError, LookupError):
+            taken = False
+        try:
+            ours = error_in(source_from_bytes(PATH, data).text) is None
+        except SourceError as error:
+            if taken and error.reason.endswith("is not valid in utf-8") and b"'\xe9'" not in data:
+                continue  # python does not always look what comments hold
+            ours = False
+        assert ours == taken, data
+        agreed[taken] += 1
+    assert min(agreed[True], agreed[False]) > 300

@@ -1,3 +1,6 @@
-"""Output: findings as text, as JSON and as annotations of GitHub."""
+"""Output: findings as text, and in the formats that other programs read."""
 
-OUTPUT_FORMATS = ("text", "concise", "json", "github")
+#: those that people read at a terminal, and those that programs read
+TEXT_FORMATS = ("text", "concise")
+MACHINE_FORMATS = ("json", "github", "gitlab", "junit", "sarif")
+OUTPUT_FORMATS = (*TEXT_FORMATS, *MACHINE_FORMATS)

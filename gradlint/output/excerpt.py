@@ -45,7 +45,7 @@ def _shown(character: str) -> tuple[str, int]:
     if character == "\t":
         return " " * TAB, TAB
     category = unicodedata.category(character)
-    if category in ("Cc", "Cf", "Cs", "Co", "Cn"):
+    if category in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
         return "\N{REPLACEMENT CHARACTER}", 1
     if category in ("Mn", "Me"):
         return character, 0

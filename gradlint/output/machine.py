@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from gradlint.finding import Finding, Fix, Location, Severity
-from gradlint.output.style import shown_path
+from gradlint.output.style import relative_name
+from gradlint.output.visible import visible
+
+#: what JSON leaves as it is in a string and a terminal does not: controls, line ends, marks of direction, surrogates
 
 
 def as_json(findings: Sequence[Finding]) -> str:
     """All findings as a JSON list; rows and columns count from 1, file names are absolute."""
-    return json.dumps([as_dict(finding) for finding in findings], indent=2, ensure_ascii=False) + "\n"
+    return json_text([as_dict(finding) for finding in findings])
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON, in ASCII, which every terminal and pipe has: nothing in it moves a cursor unseen."""
+    return json.dumps(value, indent=2).replace("\x7f", "\\u007f") + "\n"
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
@@ -24,6 +32,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "name": finding.name,
         "message": finding.message,
         "severity": finding.severity.value,
+        "effect": finding.effect.value if finding.effect else None,
         "filename": where.filename,
         "location": _start(where),
         "end_location": _end(where),
@@ -73,7 +82,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.STYL
 def github(finding: Finding, cwd: Path) -> str:
     """A workflow command that GitHub shows at the line.  Rows of a notebook's cell are no rows of its file."""
     where = finding.location
-    properties = {"file": shown_path(where.filename, cwd), "title": f"{finding.code} {finding.name}"}
+    properties = {"file": relative_name(where.filename, cwd), "title": f"{finding.code} {finding.name}"}
     message = finding.message
     if where.cell is None:
         properties["line"] = str(where.row)
@@ -92,4 +101,5 @@ def github(finding: Finding, cwd: Path) -> str:
 
 
 def _escape(text: str, also: str = "") -> str:
-    return "".join(f"%{ord(character):02X}" if character in f"%\r\n{also}" else character for character in text)
+    shown = visible(text, keep="\r\n")
+    return "".join(f"%{ord(character):02X}" if character in f"%\r\n{also}" else character for character in shown)

@@ -11,6 +11,7 @@ from typing import IO, Any
 import click
 
 from gradlint.finding import Location, Severity
+from gradlint.output.visible import visible
 
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.STYLE: "cyan"}
 
@@ -38,6 +39,15 @@ def wants_colour(stream: IO[Any], environment: Mapping[str, str] = os.environ) -
 
 
 def shown_path(filename: str, cwd: Path) -> str:
+    """``filename`` relative to ``cwd`` where it lies below it, as it may be shown.
+
+    What begins like a command to that which reads the log of a workflow does not begin a line.
+    """
+    name = visible(relative_name(filename, cwd))
+    return f"./{name}" if name.lstrip().startswith("::") else name
+
+
+def relative_name(filename: str, cwd: Path) -> str:
     """``filename`` relative to ``cwd`` where it lies below it."""
     path = Path(filename)
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else filename

@@ -8,6 +8,7 @@ from pathlib import Path
 from gradlint.finding import Finding, Location
 from gradlint.output.excerpt import excerpt
 from gradlint.output.style import COLOURS, Style, shown_place
+from gradlint.output.visible import visible
 
 LineOf = Callable[[Location], str | None]  #: the source line where a location begins, if it can be had
 
@@ -17,7 +18,7 @@ def concise(finding: Finding, style: Style, cwd: Path) -> str:
     colour = COLOURS[finding.severity]
     place = style(shown_place(finding.location, cwd), bold=True)
     code = style(finding.code, fg=colour, bold=True)
-    return f"{place}: {code} [{finding.name}] {finding.message}"
+    return f"{place}: {code} [{finding.name}] {visible(finding.message)}"
 
 
 def full(finding: Finding, style: Style, cwd: Path, line_of: LineOf) -> str:
@@ -28,10 +29,10 @@ def full(finding: Finding, style: Style, cwd: Path, line_of: LineOf) -> str:
     lines += _excerpt(finding.location, gutter, "^", COLOURS[finding.severity], style, line_of)
     for other in finding.related:
         bar = style("|", fg="blue", bold=True)
-        lines.append(f"{' ' * gutter} {bar} {shown_place(other.location, cwd)}: {other.message}")
+        lines.append(f"{' ' * gutter} {bar} {shown_place(other.location, cwd)}: {visible(other.message)}")
         lines += _excerpt(other.location, gutter, "-", "blue", style, line_of)
     if finding.remedy:
-        lines.append(f"{' ' * gutter} {style('= help:', fg='green', bold=True)} {finding.remedy}")
+        lines.append(f"{' ' * gutter} {style('= help:', fg='green', bold=True)} {visible(finding.remedy)}")
     return "\n".join(lines) + "\n"
 
 

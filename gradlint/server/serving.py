@@ -27,7 +27,7 @@ from gradlint.server.checking import Checker
 from gradlint.server.documents import SYNCHRONISED, Document, Opened, opened, path_of, uri_of
 from gradlint.server.suppressing import suppressed
 from gradlint.server.synchronising import Protocol
-from gradlint.server.translation import Translator, line_edits
+from gradlint.server.translation import Translator, line_edits, troubles_of
 
 PAUSE = 0.3  #: seconds without a change before what was typed is checked
 _STACK = 64 * 2**20  #: bytes for the thread that checks
@@ -135,12 +135,13 @@ class Server(LanguageServer):
             findings = tuple(finding for finding in report.findings if finding.location.filename == str(each.path))
             for document in each.documents:
                 if unquote(document.uri) in self.workspace.text_documents:
-                    self._publish(_Told(each, document, findings, translator))
+                    self._publish(_Told(each, document, findings, translator), report.troubles)
 
-    def _publish(self, told: _Told) -> None:
+    def _publish(self, told: _Told, troubles: Iterable[str]) -> None:
         uri, version = told.document.uri, told.document.version
         self.told[unquote(uri)] = told
         diagnostics = [told.translator.diagnostic(finding) for finding in told.findings]
+        diagnostics += troubles_of(told.opened.path, troubles) if told.document is told.opened.documents[0] else ()
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, version))
 
     def forget(self, *uris: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,16 @@ class Translator:
             lines = ()
         before = lines[row - 1][: column - 1] if row <= len(lines) else ""
         return types.Position(row - 1, self._codec.client_num_units(before))
+
+
+def troubles_of(path: Path, troubles: Iterable[str]) -> Iterator[types.Diagnostic]:
+    """What could not be done with a file, at its beginning."""
+    start = types.Position(0, 0)
+    for trouble in troubles:
+        if trouble.startswith(f"{path}:"):
+            message = trouble.removeprefix(f"{path}:").lstrip()
+            severity = types.DiagnosticSeverity.Warning
+            yield types.Diagnostic(types.Range(start, start), message, severity=severity, source="gradlint")
 
 
 def line_edits(before: str, after: str, codec: PositionCodec) -> list[types.TextEdit]:

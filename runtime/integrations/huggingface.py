@@ -26,8 +26,10 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]  # unknown to mypy w
         select: str | Iterable[str] | None = None,
         ignore: str | Iterable[str] | None = None,
         exact: bool | float = False,
+        logger: Any = None,
+        include_libraries: bool = False,
     ) -> None:
-        self._training = GuardOfTrainer(on_finding, select, ignore, exact)
+        self._training = GuardOfTrainer(on_finding, select, ignore, exact, logger, include_libraries)
 
     @property
     def findings(self) -> list[Finding]:

@@ -23,8 +23,17 @@ class GuardOfTrainer:
         select: str | Iterable[str] | None = None,
         ignore: str | Iterable[str] | None = None,
         exact: bool | float = False,
+        logger: Any = None,
+        include_libraries: bool = False,
     ) -> None:
-        self._options: dict[str, Any] = {"select": select, "ignore": ignore, "exact": exact, "on_finding": on_finding}
+        self._options: dict[str, Any] = {
+            "select": select,
+            "ignore": ignore,
+            "exact": exact,
+            "on_finding": on_finding,
+            "logger": logger,
+            "include_libraries": include_libraries,
+        }
         Guard(**self._options)  # a mistake in the options shows here, not hours later
         self._guard: Guard | None = None
         self._findings: list[Finding] = []

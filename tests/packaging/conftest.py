@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,3 +71,24 @@ def distributions(snapshot: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     done = _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, cwd=snapshot)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
+
+
+@pytest.fixture(scope="session")
+def index(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips what installs packages where pip reaches no package index."""
+    probe = tmp_path_factory.mktemp("probe")
+    done = _run(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", ".", "click", cwd=probe)
+    if done.returncode != 0:
+        pytest.skip("pip reaches no package index here")
+
+
+@pytest.fixture(scope="session")
+def release(snapshot: Path) -> str:
+    """The tag of this version, which the snapshot bears."""
+    text = (ROOT / "gradlint/__init__.py").read_text(encoding="utf-8")
+    declared = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    assert declared is not None
+    name = f"v{declared[1]}"
+    done = _run("git", "tag", name, cwd=snapshot)
+    assert done.returncode == 0, done.stderr
+    return name

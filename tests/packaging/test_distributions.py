@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ast
+import email
+import re
+import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 OUTSIDE = {"gradlint.rules": "rules", "gradlint.runtime": "runtime"}
 
 
@@ -44,7 +50,9 @@ def test_the_wheel_holds_every_module_and_no_test(distributions: Path) -> None:
     wanted = {"gradlint/py.typed"}
     for package, folder in packages_on_disk().items():
         inside = PurePosixPath(*package.split("."))
-        wanted |= {str(inside / path.name) for path in (ROOT / folder).glob("*.py")}
+        files = [path for ending in ("py", "html", "css") for path in (ROOT / folder).glob(f"*.{ending}")]
+        wanted |= {str(inside / path.name) for path in files}
+    assert "gradlint/runtime/page/page.html" in wanted
     modules = {name for name in names if ".dist-info/" not in name}
     assert modules == wanted
     assert any(name.endswith("licenses/LICENSE") for name in names)
@@ -56,9 +64,31 @@ def test_the_wheel_needs_no_torch(distributions: Path) -> None:
     (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
     lines = archive.read(metadata).decode().splitlines()
     needed = [line for line in lines if line.startswith("Requires-Dist:") and "extra ==" not in line]
-    assert sorted(line.split()[1].split(">")[0] for line in needed) == ["click", "libcst", "pathspec"]
+    assert sorted(line.split()[1].split(">")[0] for line in needed) == ["click", "libcst"]
     version = next(line.split()[1] for line in lines if line.startswith("Version:"))
     assert version == declared_version()
+
+
+def test_the_metadata_says_who_and_what_without_addresses_that_do_not_exist(distributions: Path, run: Run) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = email.message_from_bytes(archive.read(name))
+    assert metadata["Author"] == "The gradlint developers"
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata.get_all("Project-URL") is None, "the project has no public home"
+    checked = run(sys.executable, "-m", "twine", "check", "--strict", *distributions.iterdir(), cwd=distributions)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_pages_name_this_version() -> None:
+    named = {
+        version
+        for path in [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.yml"), ROOT / "README.md"]
+        for version in re.findall(r"(?:@|\bref: |\brev: )v(\d+\.\d+\.\d+)\b", path.read_text(encoding="utf-8"))
+    }
+    assert named == {declared_version()}
 
 
 def declared_version() -> str:

@@ -26,7 +26,7 @@ py-modules = ["houserules"]
 
 HOUSERULES = '''\
 from gradlint.events import Backward
-from gradlint.finding import Severity
+from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
 
@@ -40,6 +40,7 @@ class Watched(Rule):
     code = "HOUSE001"
     name = "watched"
     severity = Severity.WARNING
+    effect = Effect.STYLE
     remedy = "nothing"
 
     @on(Backward)

@@ -22,37 +22,26 @@ for _ in range(10):
 """
 FLAGGED = CLEAN.replace("    optimizer.zero_grad()\n", "")
 
+ROOT = Path(__file__).parents[2]
+HOME = "https://example.org/gradlint"  #: what the documentation says instead of an address
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Commit = Callable[[dict[str, str]], "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def commit(snapshot: Path, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Commit:
-    """Commits files in a repository that uses the hook; the hook's environment is built once."""
-    index = run(
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "-q",
-        "--no-deps",
-        "-d",
-        ".",
-        "click",
-        cwd=tmp_path_factory.mktemp("probe"),
-    )
-    if index.returncode != 0:
-        pytest.skip("pip reaches no package index here, and pre-commit installs the hook from one")
+def commit(snapshot: Path, release: str, index: None, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Commit:
+    """Commits files in a repository that uses the hook as the documentation says; its environment is built once."""
     folder = tmp_path_factory.mktemp("scratch")
     environment = {
         "PRE_COMMIT_HOME": str(tmp_path_factory.mktemp("pre-commit")),
         "GIT_CONFIG_GLOBAL": str(folder.parent / "gitconfig"),
     }
-    revision = run("git", "rev-parse", "HEAD", cwd=snapshot).stdout.strip()
     (folder.parent / "gitconfig").write_text("[user]\nname = t\nemail = t@example.org\n", encoding="utf-8")
-    (folder / ".pre-commit-config.yaml").write_text(
-        f"repos:\n- repo: {snapshot}\n  rev: {revision}\n  hooks:\n  - id: gradlint\n", encoding="utf-8"
-    )
+    page = (ROOT / "docs/ci.md").read_text(encoding="utf-8")
+    shown = page.split("<!-- pre-commit -->\n```yaml\n")[1].split("```")[0]
+    assert f"rev: {release}\n" in shown, "the page names another version"
+    (folder / ".pre-commit-config.yaml").write_text(shown.replace(HOME, str(snapshot)), encoding="utf-8")
     for command in (["git", "init", "-q"], [sys.executable, "-m", "pre_commit", "install"]):
         done = run(*command, cwd=folder, **environment)
         assert done.returncode == 0, done.stderr
@@ -64,6 +53,11 @@ def commit(snapshot: Path, run: Run, tmp_path_factory: pytest.TempPathFactory) -
         return run("git", "commit", "-m", "Change", cwd=folder, **environment)
 
     return add_and_commit
+
+
+def test_the_manifest_is_valid(run: Run) -> None:
+    done = run(sys.executable, "-m", "pre_commit", "validate-manifest", ".pre-commit-hooks.yaml", cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_hook_refuses_findings_accepts_clean_files_and_minds_its_own_business(commit: Commit) -> None:

@@ -15,10 +15,11 @@ from torch import nn
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 
 import gradlint
-from gradlint.runtime import Guard, checksums
-from gradlint.runtime.checksums import Content, is_readable, reader
-from gradlint.runtime.exact import SavedTensors
+from gradlint.runtime import Guard
+from gradlint.runtime.records import checksums
+from gradlint.runtime.records.checksums import Content, is_readable, reader
 from gradlint.runtime.sampling import SAMPLE
+from gradlint.runtime.witnesses.exact import SavedTensors
 
 
 @pytest.fixture(params=[checksums.SMALL, 0], ids=["bytes", "sums"])
@@ -145,11 +146,6 @@ def test_running_statistics_change_on_purpose() -> None:
     assert not torch.equal(mean, torch.zeros(8))
 
 
-def test_transforms_of_functions_refuse_exact_mode() -> None:
-    with watch(), pytest.raises(RuntimeError, match=r"saved tensor hooks|saved_tensors_hooks"):
-        torch.func.grad(lambda x: x.sin())(torch.tensor(1.0))
-
-
 def test_hooks_of_the_user_stay_in_force() -> None:
     packed = []
     weight = torch.ones(3, requires_grad=True)
@@ -191,6 +187,62 @@ def test_hooks_that_are_left_inside_those_of_the_user_do_nothing() -> None:
         out.sum().backward()
     assert [finding.code for finding in other.findings] == ["GL101"]
     assert torch._C._autograd._top_saved_tensors_default_hooks(False) is None
+
+
+TRANSFORMS: dict[str, Callable[[Callable[[torch.Tensor], torch.Tensor], torch.Tensor], Any]] = {
+    "grad": lambda loss, x: torch.func.grad(loss)(x),
+    "grad of grad": lambda loss, x: torch.func.grad(lambda y: torch.func.grad(loss)(y).sum())(x),
+    "vjp": lambda loss, x: torch.func.vjp(loss, x)[1](torch.ones(())),
+    "jacrev": lambda loss, x: torch.func.jacrev(loss)(x),
+    "hessian": lambda loss, x: torch.func.hessian(loss)(x),
+}
+
+
+@pytest.mark.parametrize("exact", [True, 1 / 3])
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_function_transforms_forbid_hooks_and_get_none(transform: Callable[..., Any], exact: bool | float) -> None:
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return x.exp().square().sum()
+
+    weight = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.0)
+    plain = transform(loss, weight.detach())
+    with watch(exact=exact) as guard:
+        for _ in range(6):
+            optimizer.zero_grad()
+            found = transform(loss, weight.detach())
+            out = weight.exp()
+            through_numpy(out)
+            out.sum().backward()
+            optimizer.step()
+    assert not guard._failed
+    assert str(found) == str(plain)
+    assert [finding.code for finding in guard.findings] == ["GL101"], "the hooks are back afterwards"
+    assert torch._C._autograd._top_saved_tensors_default_hooks(False) is None
+
+
+def test_hooks_may_be_forbidden_by_the_user() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    forbid = torch.autograd.graph.disable_saved_tensors_hooks
+    with forbid("none"), watch() as guard:
+        weight.exp().sum().backward()
+    with watch() as other, forbid("none"):
+        with forbid("none at all"):
+            weight.exp().sum().backward()
+        with pytest.raises(RuntimeError, match="none"), saved_tensors_hooks(lambda t: t, lambda t: t):
+            pass
+    assert not guard._failed
+    assert not other._failed
+    assert torch._C._autograd._top_saved_tensors_default_hooks(False) is None
+    assert torch._C._autograd._saved_tensors_hooks_is_enabled()
+
+
+def test_hooks_of_the_user_are_refused_as_without_a_guard() -> None:
+    forbid = torch.autograd.graph.disable_saved_tensors_hooks
+    hooks = saved_tensors_hooks(lambda t: t.detach(), lambda t: t)
+    with watch() as guard, hooks, pytest.raises(RuntimeError, match="none"), forbid("none"):
+        pass
+    assert not guard._failed
 
 
 def test_a_sample_of_the_steps_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +377,7 @@ def test_a_failure_in_the_hooks_is_told_once_and_stops_nothing(
     def fail(tensor: torch.Tensor) -> None:
         raise KeyError("planted")
 
-    monkeypatch.setattr("gradlint.runtime.exact.reader", fail)
+    monkeypatch.setattr("gradlint.runtime.witnesses.exact.reader", fail)
     weight = torch.ones(3, requires_grad=True)
     with watch():
         for _ in range(3):

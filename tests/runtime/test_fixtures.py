@@ -64,25 +64,17 @@ OTHERWISE = {
     "dropout_without_training-silent, dropped in training where something else holds, too, or where it is asked for": (
         "the guard sees no condition around the call of a method"
     ),
-    "log_of_softmax-silent, entropies with an epsilon": "the guard does not see what a logarithm is multiplied by",
     "loss_requires_grad-a new tensor that requires grad": "nothing tells the guard that a Variable is made",
     "missing_zero_grad-function of opaque arguments": "nothing calls the function",
     "train_mode_not_restored-unknown model validated in the middle of an epoch": "nothing calls the function",
-    "missing_zero_grad-update by hand through data": "the guard sees the steps of optimizers only",
-    "missing_zero_grad-update by hand under no_grad": "the guard sees the steps of optimizers only",
-    "missing_zero_grad-update by hand with numbers taken from the gradients": (
-        "the guard sees the steps of optimizers only"
-    ),
+    "missing_zero_grad-update by hand with numbers taken from the gradients": "the first gradients are zero",
     "data_mutation-where no caller comes to": "nothing comes there",
     "unregistered_parameter-random numbers as a weight": "the guard does not know where numbers come from",
     "unregistered_parameter-a plain tensor beside a buffer": "the guard does not know where numbers come from",
     "loss_under_no_grad-a leaf squared under no_grad": "the guard watches models and losses there, not every operation",
     "input_requires_grad-images and labels of a loader both": "the guard sees what modules are given, not functions",
-    "missing_zero_grad-update of a model by hand": "the guard sees the steps of optimizers only",
-    "missing_zero_grad-by hand when the optimizer has done its work": "the guard sees the steps of optimizers only",
-    "missing_zero_grad-by hand in a function whose optimizer has done its work": (
-        "the guard sees the steps of optimizers only"
-    ),
+    "missing_zero_grad-by hand when the optimizer has done its work": "to the guard, the optimizer may step yet",
+    "missing_zero_grad-by hand in a function whose optimizer has done its work": "the optimizer may step yet",
     "missing_zero_grad-an agent that others build": "nothing builds the agent",
     "data_mutation-an input that is moved along its gradient": "to the guard, a leaf with a gradient is trained by it",
     "data_mutation-noise that is added to the input is moved along its gradient": (
@@ -108,10 +100,6 @@ OTHERWISE = {
     "loss_keeps_graph-losses of an evaluation whose graphs nothing walks": "only walked graphs are watched",
     "loss_keeps_graph-kept by a closure now and then": "one call of step is too few to tell",
     "missing_zero_grad-a scaler that steps a given optimizer now and then": "nothing calls the functions",
-    "missing_zero_grad-moments by hand in buffers that are filled": "the guard sees the steps of optimizers only",
-    "missing_zero_grad-momentum by hand in a buffer that is changed in place": "only steps of optimizers are seen",
-    "missing_zero_grad-momentum by hand in a dict of buffers": "the guard sees the steps of optimizers only",
-    "missing_zero_grad-momentum by hand in a list of buffers": "the guard sees the steps of optimizers only",
     "loss_keeps_graph-losses whose graphs are retained for nothing": "what is retained might be walked again",
     "eval_without_no_grad-of several evaluations in a function the first is told": "the guard tells of each",
     "loss_keeps_graph-a moving average that may be moved to another device first": "buffers are not watched",

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import gradlint
-from gradlint.runtime import interception
+from gradlint.runtime.patches import interception
 
 
 @pytest.fixture(autouse=True)

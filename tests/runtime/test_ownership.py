@@ -92,7 +92,7 @@ def test_a_layer_made_by_the_first_call() -> None:
         built = line(-1)
         train(model, optimizer)
     assert told(guard) == [("GL209", built)]
-    assert [related.message for related in guard.findings[0].related][:1] == ["they took their place here"]
+    assert [related.message for related in guard.findings[0].related][:1] == ["they were put into the model here"]
 
 
 @pytest.mark.parametrize("before", [False, True])

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 import torch
 
 from gradlint.finding import Finding, Location, Related, Severity
-from gradlint.runtime.ranks import Word, _read, _written, merged
+from gradlint.runtime.distributed.ranks import Word, _read, _written, merged
 from gradlint.runtime.reporting import World, in_words, told
 
 HERE = Path(__file__).parent
@@ -204,6 +205,14 @@ def test_what_a_rank_leaves_is_read_as_it_was() -> None:
     word = Word((finding(1, 3), finding(2)), ended=True)
     assert _read(_written(word)) == word
     assert repr(_read(_written(word))) == repr(word)
+
+
+def test_where_a_package_is_called_is_read_as_it_was() -> None:
+    inside = replace(finding(1), library="shoddy", inside=Location("shoddy.py", 7, 1, 7, 2))
+    elsewhere = replace(inside, inside=Location("shoddy.py", 9, 1, 9, 2))
+    (read, other) = _read(_written(Word((inside, elsewhere), ended=True))).findings
+    assert (read.library, read.inside, other.inside) == ("shoddy", inside.inside, elsewhere.inside)
+    assert [one.ranks for one in merged([read], {1: Word((read, other), True)})] == [(0, 1), (1,)]
 
 
 def test_findings_of_several_ranks_are_told_once() -> None:

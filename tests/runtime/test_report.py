@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,16 @@ from torch import nn
 
 import gradlint
 from gradlint.events import GradientsMeasured
-from gradlint.finding import Location
+from gradlint.finding import Finding, Location, Severity
 from gradlint.runtime import Guard
 from gradlint.runtime import recording as recordings
+from gradlint.runtime.page.charts import HEIGHT, curves, ticks
+from gradlint.runtime.page.heatmap import heat
+from gradlint.runtime.page.places import Name, shortened
+from gradlint.runtime.page.rendering import as_page
 from gradlint.runtime.recording import FIRST, LAST, POINTS, Recording
 
-VOID = {"meta", "br", "link", "img"}
+VOID = {"meta", "br", "wbr", "link", "img"}
 
 
 class Page(HTMLParser):
@@ -35,11 +40,19 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
         self.labels: list[str] = []  #: what is written beside axes
+        self.names: list[str] = []  #: of rows of charts
+        self.tails: list[str] = []  #: of names, which are never cut short
+        self.latest = ""  # class of the latest element
+        self.depth: int | None = None  # of the name of a row that is open
         self.feed(text)
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+        self.latest = str(dict(attrs).get("class") or "")
+        if self.latest.startswith("name ") and self.latest != "name end":
+            self.names.append("")
+            self.depth = len(self.open)
         if tag not in VOID:
             self.open.append(tag)
 
@@ -48,11 +61,22 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+        if self.depth is not None and len(self.open) == self.depth:
+            self.depth = None
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        if self.depth is not None:
+            self.names[-1] += data
         if self.open and self.open[-1] == "text":
             self.labels.append(data)
+        if self.latest == "tail":
+            self.tails.append(data)
+            self.latest = ""
+
+    @property
+    def titles(self) -> list[str]:
+        return [str(attributes["title"]) for _, attributes in self.elements if "title" in attributes]
 
     def classes(self, tag: str) -> list[str]:
         return [str(attributes.get("class", "")) for name, attributes in self.elements if name == tag]
@@ -80,6 +104,23 @@ def test_text_and_json() -> None:
     assert (finding["code"], finding["count"]) == ("GL201", 2)
 
 
+def test_formats_of_other_programs_name_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    guard = train()
+    (found,) = guard.findings
+    (run,) = json.loads(guard.report("sarif"))["runs"]
+    (result,) = run["results"]
+    assert result["ruleId"] == "GL201"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "test_report.py"
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == found.location.row
+    (issue,) = json.loads(guard.report("gitlab"))
+    assert issue["location"] == {
+        "path": "test_report.py",
+        "lines": {"begin": found.location.row, "end": found.location.row},
+    }
+    assert 'failures="1"' in guard.report("junit")
+
+
 def test_the_ending_of_a_file_decides(tmp_path: Path) -> None:
     guard = train()
     for name in ("report.html", "report.JSON", "report.txt"):
@@ -93,9 +134,10 @@ def test_a_page_tells_the_finding_and_marks_it_on_the_timeline() -> None:
     page = Page(train().report("html"))
     assert "Gradients are added to those an earlier step already applied" in page.text
     assert 'model(torch.randn(8, 2)).pow(2).mean().backward()  # <script>alert("&")</script>' in page.text
-    assert page.classes("rect").count("bad") == 2
+    assert page.classes("rect").count("found") == page.classes("rect").count("bad") == 2  # at the step, in its own row
     assert page.classes("rect").count("forward") == page.classes("rect").count("backward") == 3
     assert page.classes("rect").count("step") == 1
+    assert page.text.count("GL201") == 1 + 1 + 2  # the card, its row, and what two marks say on demand
     assert page.classes("rect").count("heat") == 4  # the two layers, at the first and the second step
     assert page.classes("polyline") == ["curve c0"] * 3  # the loss, live graphs and memory
 
@@ -104,7 +146,10 @@ def test_a_page_needs_nothing_else_and_runs_nothing() -> None:
     text = train().report("html")
     page = Page(text)
     assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in page.elements}
-    assert not re.search(r"https?:|url\(|@import|\bsrc=|\bhref=", text)
+    assert not re.search(r"https?:|url\(|@import|\bsrc=", text)
+    ids = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
+    links = {str(attributes["href"]) for _, attributes in page.elements if "href" in attributes}
+    assert links == {f"#{name}" for name in ids} == {"#finding-1"}
     assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
     assert "default-src 'none'" in text
     assert "prefers-color-scheme: dark" in text
@@ -127,7 +172,8 @@ def test_losses_that_are_not_finite_are_shown_as_such() -> None:
             (weight * factor).sum().backward()
             weight.grad = None
     page = Page(guard.report("html"))
-    assert page.classes("circle") == ["bad", "bad"]
+    assert page.classes("rect").count("bad") == 1, "both lie side by side"
+    assert "inf, nan at 2 to 3" in page.text
     assert [value for line in guard._recording.losses.values() for _, value in line][0::3] == [1.0, 2.0]
 
 
@@ -173,7 +219,7 @@ def test_live_graphs_and_memory_are_those_that_were_measured(monkeypatch: pytest
     assert "MiB that the process takes" in page.text
     titles = [text for text in ("live graphs", "memory") if text in page.text]
     assert titles == ["live graphs", "memory"]
-    assert {"0", "2", "4", "52", "104"} <= set(page.labels), "the axes of both"
+    assert {"0", "1", "2", "3", "4"} | {"50", "100"} <= set(page.labels), "the axes of both"
 
 
 def test_looks_at_memory_are_rare() -> None:
@@ -230,7 +276,136 @@ def test_the_command_line_writes_a_page(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gradlint", "run", "--html", "report.html", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "backward  train.py:4" in Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "backward train.py:4" in " ".join(page.text.split())
+
+
+def run_in(path: Path, source: str) -> Page:
+    """The page of a program at ``path``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source, encoding="utf-8")
+    with gradlint.guard(on_finding="collect") as guard:
+        exec(compile(source, str(path), "exec"), {"__name__": "train"})  # noqa: S102  our own
+    return Page(guard.report("html"))
+
+
+SPENT = """
+import torch
+weight = torch.ones(1, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range({steps}):
+    (weight * 2).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_long_paths_cost_a_row_neither_its_kind_nor_its_line(tmp_path: Path) -> None:
+    folder = tmp_path / ("a_folder_with_a_long_name/" * 5)
+    page = run_in(folder / f"{'train' * 12}.py", SPENT.format(steps=3))
+    labels = [" ".join(row.split()) for row in page.names]
+    file = "train" * 12 + ".py"
+    assert labels == [f"GL201 {file}:6", f"backward {file}:6", f"step {file}:7", "a parameter of shape (1,)"]
+    assert page.tails[:4] == [":6", ":6", ":7", ":6"], "what is never cut short; the last is that of the loss"
+    assert f"{folder}/{file}:6" in page.titles, "the whole path is there on demand"
+
+
+def test_a_finding_that_is_seen_again_and_again_is_named_once(tmp_path: Path) -> None:
+    page = run_in(tmp_path / "train.py", SPENT.format(steps=12))
+    assert page.classes("rect").count("bad") == 11
+    assert [name for name in page.names if "GL201" in name] == page.names[:1]
+    assert page.classes("line").count("run") == 1, "its marks are connected"
+
+
+def test_a_legend_tells_the_colours_that_are_there(tmp_path: Path) -> None:
+    page = run_in(tmp_path / "train.py", SPENT.format(steps=2))
+    shown = [style for style in page.classes("i") if style.startswith("swatch")]
+    assert shown == ["swatch backward", "swatch step", "swatch bad", "swatch c0"]
+    for words in ("backward pass", "optimizer step", "a finding"):
+        assert words in page.text
+    assert "forward call " not in page.text
+
+
+def test_gradient_norms_have_axes_and_fill_the_width() -> None:
+    measured = [(step, {"body.layer.weight": 10.0**-step, "head.weight": 1.0}) for step in (1, 2, 4, 8, 10, 20, 30)]
+    chart = heat(Name("train.py", ":3", "train.py:3"), [*measured, (40, {"head.weight": math.inf})])
+    assert chart is not None
+    body, head = chart.rows.rows
+    assert (str(body.name), body.name.tail, str(head.name)) == ("body.layer", ".layer", "head")
+    assert [cell.x for cell in head.cells] == [12.5 * column for column in range(8)]
+    assert {cell.width for cell in head.cells} == {12.5}
+    assert [cell.weight for cell in body.cells][::6] == [0.97, 0.12], "the darker, the greater"
+    assert [cell.style for cell in head.cells][-2:] == ["heat", "bad"]
+    assert [tick.text for tick in chart.rows.ticks] == ["1", "2", "8", "10", "30", "40"]
+    assert (chart.low, chart.high, chart.rows.x_name) == ("1e-30", "1", "step of the optimizer")
+    assert chart.rows.legend == (("bad", "not finite"),)
+    assert heat(Name("", "", ""), []) is None
+
+
+def test_what_stands_in_backticks_is_code() -> None:
+    where = Location(__file__, 1)
+    finding = Finding("GL404", "x", "`self.<b>` is no `nn.Module`, ` alone", Severity.ERROR, where, remedy="use `a`")
+    text = as_page([finding], Recording(), Path.cwd())
+    Page(text)
+    assert "<code>self.&lt;b&gt;</code> is no <code>nn.Module</code>, ` alone" in text
+    assert "Use <code>a</code>." in text
+
+
+def test_many_findings_of_one_rule_are_folded() -> None:
+    findings = [
+        Finding("GL110", "parameter-data-mutation", f"the {row}th", Severity.WARNING, Location(__file__, row))
+        for row in range(1, 6)
+    ]
+    page = Page(as_page([*findings, replace(findings[0], code="GL101", name="other")], Recording(), Path.cwd()))
+    assert "2 more of GL110 [parameter-data-mutation]" in page.text
+    assert [name for name, _ in page.elements].count("details") == 1
+    ids = [attributes["id"] for name, attributes in page.elements if name == "article"]
+    assert ids == [f"finding-{number}" for number in (1, 2, 3, 4, 5, 6)]
+
+
+def test_source_is_shown_without_its_common_indentation(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text("class A:\n    def f(self):\n        if x:\n            y(\n  z)\n\n", encoding="utf-8")
+    finding = Finding("GL404", "x", "m", Severity.ERROR, Location(str(path), 4, 13, 4, 14))
+    page = Page(as_page([finding], Recording(), tmp_path))
+    assert "2    def f(self):\n3        if x:\n4            y(\n5  z)\n" in page.text
+
+
+def test_short_names_of_files_tell_them_apart() -> None:
+    names = shortened(["/a/b/train.py", "/a/c/train.py", "/a/c/model.py", "/b/train.py", "<string>", "train.py"])
+    assert names == {
+        "/a/b/train.py": "a/b/train.py",
+        "/a/c/train.py": "c/train.py",
+        "/a/c/model.py": "model.py",
+        "/b/train.py": "/b/train.py",
+        "<string>": "<string>",
+        "train.py": "train.py",
+    }
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 4, [0, 1, 2, 3, 4]),
+        (0, 104, [0, 50, 100]),
+        (-1.0, 1.0, [-1, -0.5, 0, 0.5, 1]),
+        (3.0, 3.0, [3]),
+        (1e300, 1.5e308, [5e307, 1e308, 1.5e308]),
+    ],
+)
+def test_axes_have_round_numbers(low: float, high: float, expected: list[float]) -> None:
+    assert ticks(low, high) == pytest.approx(expected)
+
+
+def test_a_line_stays_in_its_chart_whatever_its_values() -> None:
+    for values in ([1.7e308, -1.7e308], [2.0, 2.0], [0.0], [math.nan, math.inf], [5e-324, 1e-323]):
+        chart = curves({"loss": list(enumerate(values))}, "step")
+        assert chart is not None
+        for point in " ".join(curve.points for curve in chart.curves).split():
+            x, y = map(float, point.split(","))
+            assert 0 <= x <= 1000
+            assert 0 <= y <= HEIGHT
+        assert all(0 <= tick.at <= HEIGHT for tick in chart.left)
+        assert all(0 <= band.x <= band.x + band.width <= 100 for band in chart.bands)
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium is installed to look at the page with")

@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 import gradlint
-from gradlint.runtime import gradients
-from gradlint.runtime.ages import Ages
-from gradlint.runtime.gradients import GradientHistory
+from gradlint.runtime.gradients import history
+from gradlint.runtime.gradients.followed import Followed
+from gradlint.runtime.gradients.rounds import Round
+from gradlint.runtime.records.ages import Ages
 from gradlint.runtime.roster import Resting
-from gradlint.runtime.rounds import Round
 from gradlint.runtime.sampling import SAMPLE
 
 LONG = 20  #: rounds, after which the next ones are passed over
@@ -176,7 +176,7 @@ def told_each(
     monkeypatch: pytest.MonkeyPatch, deeds: list[str], **options: Callable[..., torch.optim.Optimizer]
 ) -> Seen:
     with monkeypatch.context() as patch:
-        patch.setattr(gradients, "ALIKE", sys.maxsize)
+        patch.setattr(history, "ALIKE", sys.maxsize)
         return seen(deeds, **options)
 
 
@@ -193,7 +193,7 @@ def test_nothing_is_lost_by_resting(seed: int, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:  # all are told of everything, and follow every graph
         patch.setattr(Resting, "rest", lambda self: None)
         patch.setattr(Ages, "walked_again", lambda self, roots, site: False)
-        patch.setattr(gradients, "ALIKE", sys.maxsize)
+        patch.setattr(history, "ALIKE", sys.maxsize)
         assert seen(deeds) == found
 
 
@@ -253,9 +253,9 @@ def test_clipping_ends_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ordinary_rounds_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[int] = []
     looked: list[int] = []
-    ended, look = Round.step_ended, GradientHistory._look
+    ended, look = Round.step_ended, Followed.look
     monkeypatch.setattr(Round, "step_ended", lambda self, *given: passed.append(1) or ended(self, *given))
-    monkeypatch.setattr(GradientHistory, "_look", lambda self, bundles: looked.append(1) or look(self, bundles))
+    monkeypatch.setattr(Followed, "look", lambda self, bundles: looked.append(1) or look(self, bundles))
     assert seen(["ordinary"] * 40) == []
     assert len(passed) >= 25
     assert len(looked) == 4 * (40 - len(passed))

@@ -27,7 +27,9 @@ from torch.optim import optimizer as optimizer_hooks
 from torch.overrides import TorchFunctionMode
 
 import gradlint
-from gradlint.runtime import Guard, frames, interception
+from gradlint.runtime import Guard, frames
+from gradlint.runtime.gradients.history import GradientHistory
+from gradlint.runtime.patches import interception
 
 ENGINE = torch.autograd._engine_run_backward
 METHODS = {
@@ -348,7 +350,6 @@ def test_a_later_patch_of_somebody_else_survives() -> None:
 def test_a_failure_of_the_guard_is_told_once_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from gradlint.runtime.gradients import GradientHistory
 
     def fail(self: object, call: object) -> None:
         raise KeyError("planted")

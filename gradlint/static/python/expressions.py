@@ -11,6 +11,7 @@ from typing import Any
 import libcst as cst
 
 from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.budget import Budget
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
@@ -75,12 +76,14 @@ _ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "**", "@"])
 _BY_SYMBOL = dict(_BINARY.values())
 _CHOSEN = frozenset(["module", "lightning", "loss", "optimizer"])
 """The objects that a program treats differently, later, by what it has chosen them."""
+MAX_CLAUSES = 3  #: of comprehensions in one another, whose second iterations are executed, too
 _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
 
 
 class Expressions:
     """Evaluates expressions.  Worlds that a nested call forks are joined again before evaluation goes on."""
 
+    _budget: Budget
     _domain: Domain
     _execution: Execution
     _whole: Wholeness
@@ -94,6 +97,7 @@ class Expressions:
 
     def __init__(self) -> None:
         self._literals: dict[cst.CSTNode, Value] = {}
+        self._clauses = 0  #: of comprehensions, in one another
         self._table: dict[type, Callable[[Any, World, Context], Value]] = {
             cst.Name: self._name,
             cst.Attribute: self._attribute,
@@ -408,6 +412,13 @@ class Expressions:
         return ref
 
     def _generate(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
+        self._clauses += 1
+        try:
+            self._run_clause(node, clause, ref, w, ctx, exact)
+        finally:
+            self._clauses -= 1
+
+    def _run_clause(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
         iterable = self._execution.evaluate(clause.iter, w, ctx)
         items = self._collections.iterate(iterable, w, ctx, ctx.site(clause.iter))
         rounds: list[tuple[Value | None, Context]]
@@ -415,8 +426,11 @@ class Expressions:
             rounds = [(value, ctx.at(id(clause), n)) for n, value in enumerate(items.known)]
         else:
             exact = False
-            rounds = [(None, ctx.at(id(clause), n, peeled=True)) for n in range(2)]
+            often = 2 if self._clauses <= MAX_CLAUSES else 1
+            rounds = [(None, ctx.at(id(clause), n, peeled=True)) for n in range(often)]
         for value, here in rounds:
+            if self._clauses > MAX_CLAUSES:  # each multiplies the others
+                self._budget.tick()
             if value is None:
                 value = items.element(w, here)
             self._execution.bind(clause.target, value, w, here, clause.target)

@@ -290,7 +290,8 @@ class Flow:
         checked, w.device_checked = w.device_checked, w.device_checked or self._domain.branches.asks_device(node.test)
         periodic = bool(ctx.iteration) and self._domain.branches.is_periodic(node.test, w, ctx)
         ways = self._conditions.decide(node.test, w, ctx)
-        for taken in (True, False):
+        affirmed = not _is_denied(node.test)
+        for taken in (affirmed, not affirmed):  # in one order, whichever way the condition is written
             # A long condition may turn out the same for several reasons, which make no difference to its branch.
             worlds = self.fewer([world for way, world in ways if way is taken])
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
@@ -396,6 +397,14 @@ def _standing(worlds: list[World]) -> list[World]:
     for world in worlds:
         world.raised = False
     return standing or worlds
+
+
+def _is_denied(test: cst.BaseExpression) -> bool:
+    """Whether a condition begins with ``not``, an odd number of times."""
+    denied = False
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test, denied = test.expression, not denied
+    return denied
 
 
 def _ends_program(body: cst.BaseSuite | cst.If) -> bool:

@@ -149,8 +149,9 @@ class Loops:
     def _some(self, value: Value, worlds: list[World]) -> None:
         """A value that stands for several parameters: what was done to it on one way was done to some of them."""
         for key in {key for world in worlds for key in self._domain.items.several(value, world)}:
-            answers = {getattr(world.find(key), "requires_grad", None) for world in worlds}
-            for world in worlds if len(answers) > 1 else ():
+            having = [world for world in worlds if world.find(key) is not None]  # one way alone may make it
+            answers = {getattr(world.find(key), "requires_grad", None) for world in having}
+            for world in having if len(answers) > 1 else ():
                 world.write(key).requires_grad = None
 
     def _peeled(

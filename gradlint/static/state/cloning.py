@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gradlint.static.state.declaring import cloning
 from gradlint.static.state.values import (
     Bound,
     Choice,
     Frame,
-    Group,
-    Instance,
-    Mapping,
     Partial,
     Ref,
     Segment,
-    Sequence,
-    Tensor,
     Value,
 )
 from gradlint.static.state.world import World, fresh
@@ -45,22 +41,7 @@ def clone(value: Value, w: World) -> Value:
         new = obj.copy()
         ref = w.new(new)
         memo[value.id] = ref.id
-        if isinstance(new, Group):
-            new.tokens, new.prepared, new.touched = {}, False, False
-        if isinstance(new, (Instance, Tensor)):
-            new.groups = frozenset(group(g) for g in new.groups)
-        if isinstance(new, Tensor):
-            new.deps = new.groups or new.deps
-            new.tokens = {}
-        if isinstance(new, Instance):
-            new.attrs = {name: copy(v) for name, v in new.attrs.items()}
-            new.hooks = tuple(hook._replace(function=copy(hook.function)) for hook in new.hooks)
-        elif isinstance(new, Sequence):
-            new.items = [copy(v) for v in new.items]
-            new.tail = copy(new.tail) if new.tail is not None else None
-        elif isinstance(new, Mapping):
-            new.items = {k: copy(v) for k, v in new.items.items()}
-            new.tail = copy(new.tail) if new.tail is not None else None
+        cloning(type(new))(new, copy, group)
         return ref
 
     def group(key: int) -> int:

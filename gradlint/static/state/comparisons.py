@@ -19,6 +19,8 @@ _HOLDS: Final[dict[str, Callable[[int, int], bool]]] = {
 }
 _DENIED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _MIRRORED: Final = {"==": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_FROM: Final = {"==": 0, ">": 1, ">=": 0}
+_UP_TO: Final = {"==": 0, "<": -1, "<=": 0}
 _EQUALITY: Final = frozenset(["==", "!="])
 
 
@@ -105,10 +107,17 @@ def _answer(asked: _Comparison, facts: list[_Comparison], values: tuple[Number |
     constants = sorted({asked.constant, *values, *(fact.constant for fact in facts)})
     place = {constant: 2 * number + 1 for number, constant in enumerate(constants)}
 
-    def holds(comparison: _Comparison, value: int) -> bool:
-        return _HOLDS[comparison.symbol](value, place[comparison.constant])
-
     tried = [place[value] for value in values] or range(2 * len(constants) + 1)
-    allowed = [value for value in tried if all(holds(fact, value) for fact in facts)]
-    answers = {holds(asked, value) for value in allowed}
+    lowest, highest, excluded = 0, 2 * len(constants), set[int]()
+    for fact in facts:  # a long chain of elif has many of them
+        at = place[fact.constant]
+        if fact.symbol == "!=":
+            excluded.add(at)
+        if fact.symbol in _FROM:
+            lowest = max(lowest, at + _FROM[fact.symbol])
+        if fact.symbol in _UP_TO:
+            highest = min(highest, at + _UP_TO[fact.symbol])
+    holds = _HOLDS[asked.symbol]
+    allowed = (value for value in tried if lowest <= value <= highest and value not in excluded)
+    answers = {holds(value, place[asked.constant]) for value in allowed}
     return answers.pop() if len(answers) == 1 else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gradlint.static.state.declaring import first, joining
 from gradlint.static.state.provenance import ways_into
 from gradlint.static.state.values import (
     HOOKED,
@@ -17,7 +18,6 @@ from gradlint.static.state.values import (
     Choice,
     Class,
     External,
-    Frame,
     Function,
     Group,
     Instance,
@@ -25,7 +25,6 @@ from gradlint.static.state.values import (
     Mapping,
     Object,
     Ref,
-    Segment,
     Sequence,
     Stars,
     Tensor,
@@ -34,6 +33,9 @@ from gradlint.static.state.values import (
     each_of,
 )
 from gradlint.static.state.world import History, World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
 
 MAX_ALTERNATIVES = 4
 MAX_DEFINITIONS = 16  #: the same where all are classes and functions, as in a registry or a table of commands
@@ -219,7 +221,7 @@ class _Join:
             tensor.age = min(self.a.age(x), self.b.age(y))
             return self.out.new(tensor)
         if isinstance(left, Sequence) and isinstance(right, Sequence):
-            row = self.sequences(left, right)
+            row: Sequence = joining(Sequence)(left, right, self)
             row.age = max(self.a.age(x), self.b.age(y))
             return self.out.new(row)
         if isinstance(left, Instance) and isinstance(right, Instance) and left.kind == right.kind == "distribution":
@@ -277,68 +279,44 @@ class _Join:
         return out
 
     def objects(self, x: Object, y: Object) -> Object:
-        if type(x) is not type(y):
-            return x
-        if isinstance(x, Frame) and isinstance(y, Frame):
-            return Frame(self.dicts(x.vars, y.vars), x.parent)
-        if isinstance(x, Group) and isinstance(y, Group):
-            return join_groups(x, y)
-        if isinstance(x, Segment) and isinstance(y, Segment):
-            freed = x.freed if x.freed is y.freed else None
-            spoilt_at = x.spoilt_at if y.spoilt_at is not None else None
-            stale_at = x.stale_at if y.stale_at is not None else None
-            return Segment(
-                freed,
-                x.freed_at or y.freed_at,
-                x.walked_at if y.walked_at is not None else None,
-                x.result,
-                x.saved,
-                x.perhaps_saved | y.perhaps_saved,
-                spoilt_at,
-                x.spoilt_by,
-                x.presumed,
-                x.weights,
-                stale_at,
-                x.idle or y.idle,
-                x.retained_at | y.retained_at,
-            )
-        if isinstance(x, Tensor) and isinstance(y, Tensor):
-            return join_tensors(x, y)
-        if isinstance(x, Instance) and isinstance(y, Instance):
-            new: Instance = x.copy()
-            new.attrs = self.dicts(x.attrs, y.attrs)
-            new.groups = x.groups | y.groups
-            new.training = x.training if x.training is y.training else None
-            new.device = x.device if x.device == y.device else None
-            new.stepped = x.stepped if x.stepped is y.stepped else None
-            new.set_at = {**y.set_at, **x.set_at}
-            new.optional = x.optional | y.optional | (x.attrs.keys() ^ y.attrs.keys())
-            new.buffers = x.buffers | y.buffers
-            new.in_forward = x.in_forward and y.in_forward
-            new.tokens = join_tokens(x.tokens, y.tokens)
-            new.hooks = tuple(hook for hook in x.hooks if hook in y.hooks)
-            return new
-        if isinstance(x, Sequence) and isinstance(y, Sequence):
-            return self.sequences(x, y)
-        if isinstance(x, Mapping) and isinstance(y, Mapping):
-            factory = x.factory if x.factory == y.factory else None
-            return Mapping(self.dicts(x.items, y.items), self.optional(x.tail, y.tail), factory)
-        return x
+        """Two objects that stand under one number, or are one of two; those of two classes are not joined."""
+        return joining(type(x))(x, y, self) if type(x) is type(y) else x
 
-    def sequences(self, x: Sequence, y: Sequence) -> Sequence:
-        shared = min(len(x.items), len(y.items))
-        items = [a if a == b else self.value(a, b) for a, b in zip(x.items[:shared], y.items[:shared], strict=False)]
-        tail, site = self.optional(x.tail, y.tail), x.tail_site or y.tail_site
+    def row(self, x: tuple[Value, ...], y: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Values in order; none where there are more on the one side."""
+        return tuple(map(self.value, x, y)) if len(x) == len(y) else ()
+
+    def items(self, x: Sequence, y: Sequence) -> list[Value]:
+        """The items of two lists that both have; :meth:`tail` tells what becomes of the others."""
+        return [a if a == b else self.value(a, b) for a, b in zip(x.items, y.items, strict=False)]
+
+    def sites(self, x: Sequence, y: Sequence) -> list[Site | None]:
+        """Where the items were put in that both have."""
+        pairs = zip(x.sites, y.sites, strict=False)
+        both = [a if a is b or b is None else b if a is None else first(a, b) for a, b in pairs]
+        return both[: min(len(x.items), len(y.items))]
+
+    def tail(self, x: Sequence, y: Sequence) -> Value | None:
+        """What there may be any number of, behind the items that both lists have."""
+        shared, tail = min(len(x.items), len(y.items)), self.optional(x.tail, y.tail)
         longer, w = (x, self.a) if len(x.items) > shared else (y, self.b)
         more = longer.items[shared:]
-        for extra, where in zip(more, longer.sites[shared:], strict=False):
-            tail, site = self.optional(tail, extra), site or where
+        for extra in more:
+            tail = self.optional(extra, tail) if longer is x else self.optional(tail, extra)
         if len(more) > 1 and any(acts(extra, w) for extra in more):  # they are there together, each in its turn
-            tail = Unknown(("join", fresh()))
-        closed_by = x.closed_by if x.closed_by == y.closed_by else None
-        fields = x.fields if x.fields == y.fields else ()  # named tuples of two kinds
-        own, held, loses, clears = x.own | y.own, x.held & y.held, x.loses or y.loses, x.clears | y.clears
-        return Sequence(items, x.sites[:shared], tail, site, x.mutable, fields, closed_by, own, held, loses, clears)
+            return Unknown(("join", fresh()))
+        return tail
+
+    def tail_site(self, x: Sequence, y: Sequence) -> Site | None:
+        """Where the first of the tail was put in, if that is known."""
+        longer = x if len(x.items) > len(y.items) else y
+        more = longer.sites[min(len(x.items), len(y.items)) : len(longer.items)]
+        return _first_of((x.tail_site, y.tail_site)) or next((site for site in more if site is not None), None)
+
+
+def _first_of(sites: tuple[Site | None, Site | None]) -> Site | None:
+    x, y = sites
+    return first(x, y) if x is not None and y is not None else x or y
 
 
 def _common(one: Assumptions | None, other: Assumptions | None) -> Assumptions:
@@ -361,92 +339,16 @@ def _are_same_parameters(x: Instance, y: Instance) -> bool:
     return x.kind == y.kind == "parameters" and x.groups == y.groups and x.attrs.keys() == y.attrs.keys()
 
 
-def _same(x: Any, y: Any) -> Any:
-    return x if x == y else None
-
-
 def join_groups(x: Group, y: Group) -> Group:
     """What holds of parameters that are the ones or the others."""
-    grad = x.requires_grad if x.requires_grad is y.requires_grad else None
-    stepped, prepared = max(x.stepped, y.stepped), _same(x.prepared, y.prepared)
-    tokens, discarded = join_tokens(x.tokens, y.tokens), _same(x.discarded, y.discarded)
-    late = (x.beside, x.placed, x.placed_at, x.copied) if x.beside == y.beside else ()
-    wasted = _same(x.wasted, y.wasted)
-    joined = Group(grad, x.opaque, tokens, x.made_at, stepped, prepared, discarded, wasted, *late)
-    joined.told, joined.touched = x.told or y.told, x.touched or y.touched
-    joined.fed, joined.cleared = max(x.fed, y.fed), max(x.cleared, y.cleared)
+    joined: Group = joining(Group)(x, y, None)
     return joined
 
 
 def join_tensors(x: Tensor, y: Tensor) -> Tensor:
     """What holds of a tensor that is one of two."""
-    return Tensor(
-        requires_grad=_same(x.requires_grad, y.requires_grad),
-        is_leaf=_same(x.is_leaf, y.is_leaf),
-        is_parameter=_same(x.is_parameter, y.is_parameter),
-        device=_same(x.device, y.device),
-        size=_same(x.size, y.size),
-        shape=_same(x.shape, y.shape),
-        integral=_same(x.integral, y.integral),
-        places=x.places and y.places,
-        activation=_same(x.activation, y.activation),
-        activation_at=x.activation_at or y.activation_at,
-        nudged=x.nudged if x.nudged == y.nudged else "",
-        random=x.random and y.random,
-        constant=x.constant and y.constant,
-        loaded=x.loaded and y.loaded,
-        placed=x.placed or y.placed,
-        kept_as=x.kept_as if x.kept_at == y.kept_at else ("", ""),
-        kept_at=x.kept_at if x.kept_at == y.kept_at else None,
-        made_at=x.made_at or y.made_at,
-        moved_at=x.moved_at or y.moved_at,
-        moved_of=_same(x.moved_of, y.moved_of),
-        # What may be no leaf has no gradient of its own.
-        groups=x.groups | y.groups if x.groups and y.groups else frozenset(),
-        deps=x.deps | y.deps,
-        open=x.open or y.open,
-        segments=x.segments | y.segments,
-        reaches=x.reaches | y.reaches,
-        scaled=x.scaled and y.scaled,
-        calls=x.calls | y.calls,
-        doubtful=x.doubtful | y.doubtful | x.segments ^ y.segments,
-        sources=tuple(dict.fromkeys((*x.sources, *y.sources))),
-        results=tuple(dict.fromkeys((*x.results, *y.results))),
-        data_of=_same(x.data_of, y.data_of),
-        part_of=_same(x.part_of, y.part_of),
-        data_at=x.data_at or y.data_at,
-        gradient_of=x.gradient_of & y.gradient_of,
-        is_gradient=x.is_gradient and y.is_gradient,
-        structured=x.structured or y.structured,
-        supposed=x.supposed or y.supposed,
-        on_device_as_one=x.on_device_as_one or y.on_device_as_one,
-        device_if_tensor=_same(x.device_if_tensor or x.device, y.device_if_tensor or y.device)
-        if x.device_if_tensor or y.device_if_tensor
-        else None,
-        cut=x.cut if y.cut is not None else None,
-        vague=x.vague or y.vague,
-        recorded=x.recorded and y.recorded,
-        presumed=x.presumed and y.presumed,
-        outright=x.outright and y.outright,
-        base=_same(x.base, y.base),
-        picked=x.picked or y.picked,
-        retains=_same(x.retains, y.retains),
-        begun=min(x.begun, y.begun),
-        stale_at=x.stale_at or y.stale_at,
-        asked_at=_same(x.asked_at, y.asked_at),
-        pending=tuple(event for event in x.pending if event in y.pending),
-        tokens=join_tokens(x.tokens, y.tokens),
-    )
-
-
-def join_tokens(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
-    """Each protocol's tokens of either side; a side without any is still at the start, and says nothing."""
-    out = x.copy()
-    for key, tokens in y.items():
-        known = out.get(key)
-        if known is not tokens:  # most often they are one object
-            out[key] = tokens if known is None else known | tokens
-    return out
+    joined: Tensor = joining(Tensor)(x, y, None)
+    return joined
 
 
 def join(a: World, b: World) -> World:

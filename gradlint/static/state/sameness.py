@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
+from gradlint.static.state.declaring import holding, signing
 from gradlint.static.state.liveness import Live
 from gradlint.static.state.values import (
     Bound,
     Choice,
     Class,
     Const,
-    Frame,
     Function,
-    Group,
-    Instance,
     Lambda,
-    Mapping,
     Object,
     Partial,
     Ref,
     Segment,
-    Sequence,
     Super,
-    Tensor,
     Unknown,
     Value,
 )
@@ -54,6 +49,8 @@ class _Signature:
         self.live = live
         self.numbers: dict[Hashable, int] = {}
         self.queue: list[int] = []
+        self.moments: list[int] = []
+        self.frame = 0  #: the object that is told of
 
     def of(self, different: Iterable[int], stack: Iterable[int]) -> Hashable:
         heap, since = self.world.heap, self.since
@@ -68,6 +65,7 @@ class _Signature:
         while position < len(self.queue):
             out.append(self.object(self.queue[position]))
             position += 1
+        out.append(self.order())
         return tuple(out)
 
     def number(self, key: Hashable) -> int:
@@ -85,7 +83,7 @@ class _Signature:
         if kind is Unknown:
             return ("?", self.number(value.key))  # type: ignore[union-attr]
         if kind is Choice:
-            return tuple(map(self.value, value.alternatives))  # type: ignore[union-attr]
+            return frozenset(map(self.value, value.alternatives))  # type: ignore[union-attr]
         if kind is Function:
             return (value.unit, value.grad)  # type: ignore[union-attr]
         if kind is Bound:
@@ -104,69 +102,42 @@ class _Signature:
         return self.number(("ref", key))
 
     def object(self, key: int) -> Hashable:
-        value, obj = self.value, self.world.find(key)
-        if isinstance(obj, Frame):
-            if obj.parent is not None:
-                self.pointer(obj.parent)
-            live = self.live if self.live is not None and self.live.frame == key else None
-            names = obj.vars if live is None else filter(live.matters, obj.vars)
-            return tuple((name, value(obj.vars[name])) for name in sorted(names))
-        if isinstance(obj, Tensor):
-            return self.tensor(obj)
-        if isinstance(obj, Group):
-            return (obj.requires_grad, _states(obj.tokens))
-        if isinstance(obj, Instance):
-            for group in sorted(obj.groups):
-                self.pointer(group)
-            attrs = tuple((name, value(obj.attrs[name])) for name in sorted(obj.attrs))
-            return (obj.name, obj.kind, obj.training, obj.device, _states(obj.tokens), len(obj.hooks), attrs)
-        if isinstance(obj, Sequence):
-            return (tuple(map(value, obj.items)), value(obj.tail))
-        if isinstance(obj, Mapping):
-            return (tuple((value(k), value(v)) for k, v in obj.items.items()), value(obj.tail))
-        return None
+        obj = self.world.find(key)
+        self.frame = key
+        return None if obj is None else signing(type(obj))(obj, self)
 
-    def tensor(self, obj: Tensor) -> Hashable:
-        find = self.world.find
-        for group in sorted(obj.groups | obj.deps):
-            self.pointer(group)
-        graph = frozenset(map(_graph, map(find, obj.segments | obj.reaches)))
-        return (
-            obj.requires_grad,
-            obj.is_leaf,
-            obj.is_parameter,
-            obj.device,
-            obj.device_if_tensor,
-            obj.size,
-            obj.integral,
-            obj.activation,
-            obj.loaded,
-            obj.open,
-            obj.is_gradient,
-            graph,
-            frozenset(map(self.pointer, obj.groups)),
-            frozenset(map(self.pointer, obj.deps)),
-            obj.data_of is None,
-            obj.cut is None,
-            obj.asked_at is None,
-            obj.recorded,
-            obj.presumed,
-            obj.outright,
-            obj.retains,
-            obj.stale_at,
-            _states(obj.tokens),
+    def pointers(self, keys: Iterable[int]) -> Hashable:
+        return frozenset([self.pointer(key) for key in sorted(keys)])
+
+    def graph(self, segments: Iterable[int]) -> Hashable:
+        """What has happened to pieces of a graph: each iteration of a loop may make some of its own."""
+        found = [self.world.find(key) for key in sorted(segments)]
+        sign = signing(Segment)
+        return frozenset([sign(each, self) for each in found if type(each) is Segment])
+
+    def moment(self, number: int) -> int:
+        """A number at which something happened; of what did since then only the order is told, at the end."""
+        if number <= self.since:
+            return number
+        self.moments.append(number)
+        return -1
+
+    def order(self) -> Hashable:
+        """The order of what has happened since."""
+        places = {number: place for place, number in enumerate(sorted(set(self.moments)))}
+        return tuple([places[number] for number in self.moments])
+
+    def variables(self, variables: dict[str, Value]) -> Hashable:
+        """The variables of the frame that is told of, as far as they may still be read."""
+        live = self.live if self.live is not None and self.live.frame == self.frame else None
+        names = variables if live is None else filter(live.matters, variables)
+        return tuple([(name, self.value(variables[name])) for name in sorted(names)])
+
+    def states(self, tokens: dict[str, Any]) -> Hashable:
+        """Where subjects stand in each protocol."""
+        return tuple(
+            [(key, frozenset([(t.state, t.lineage) for t in tokens[key]])) for key in sorted(tokens) if tokens[key]]
         )
-
-
-def _graph(obj: Object | None) -> Hashable:
-    """What has happened to a piece of a graph."""
-    if not isinstance(obj, Segment):
-        return None
-    return obj.freed, obj.walked_at is None, obj.spoilt_at is None, obj.stale_at is None, bool(obj.retained_at)
-
-
-def _states(tokens: dict[str, Any]) -> Hashable:
-    return tuple((key, frozenset((t.state, t.lineage) for t in tokens[key])) for key in sorted(tokens) if tokens[key])
 
 
 def _pointers(values: Iterable[Value | None], w: World) -> Iterator[int]:
@@ -201,29 +172,13 @@ def _pointers(values: Iterable[Value | None], w: World) -> Iterator[int]:
             yield from _pointers(value.alternatives, w)
 
 
-def _contents(obj: Object, w: World) -> Iterator[int]:
+def contents(obj: Object, w: World) -> list[int]:
     """The objects an object points to directly."""
-    if isinstance(obj, Frame):
-        if obj.parent is not None:
-            yield obj.parent
-        yield from _pointers(obj.vars.values(), w)
-    elif isinstance(obj, Tensor):
-        yield from obj.groups | obj.deps | obj.segments | obj.reaches | obj.gradient_of
-        yield from obj.sources
-        if obj.data_of is not None:
-            yield obj.data_of
-        if obj.base is not None:
-            yield obj.base
-    elif isinstance(obj, Segment):
-        if obj.result is not None:
-            yield obj.result
-    elif isinstance(obj, Instance):
-        yield from obj.groups
-        yield from _pointers([*obj.attrs.values(), *obj.args, *(hook.function for hook in obj.hooks)], w)
-    elif isinstance(obj, Sequence):
-        yield from _pointers([*obj.items, obj.tail], w)
-    elif isinstance(obj, Mapping):
-        yield from _pointers([*obj.items, *obj.items.values(), obj.tail], w)
+    ids: list[int] = []
+    values: list[Value] = []
+    holding(type(obj))(obj, ids, values)
+    ids += _pointers(values, w)
+    return ids
 
 
 def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Object]]:
@@ -242,7 +197,7 @@ def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Ob
             seen.add(key)
             obj = world.heap.get(key)
             if obj is not None and obj.stamp > since:
-                queue += _contents(obj, world)
+                queue += contents(obj, world)
     dropped = [(key, world.heap[key]) for key in young if key not in seen]
     gone = [
         name

@@ -8,11 +8,63 @@ Properties of heap objects are three-valued: ``True``, ``False``, or ``None`` fo
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gradlint.static.state.declaring import (
+    AGREED,
+    BOTH,
+    BY_NAME,
+    COMMON,
+    EITHER,
+    FIRST,
+    FIRST_BY_NAME,
+    FIRST_OF_BOTH,
+    GIVEN,
+    GIVEN_VALUE,
+    GREATEST,
+    HOOKS,
+    ID,
+    MOMENT,
+    ONE_CLASS,
+    ONE_VALUE,
+    OPTIONAL,
+    OWN,
+    OWN_BY_NAME,
+    OWN_HOOKS,
+    OWN_ITEMS,
+    OWN_PAIR,
+    OWN_VALUE,
+    OWN_VALUES,
+    PAIRS,
+    POINTED,
+    POINTED_SET,
+    ROW,
+    SETTLED,
+    SHARED,
+    STATES,
+    TOKENS,
+    TOLD,
+    UNION,
+    VALUE,
+    VALUES,
+    VALUES_BY_NAME,
+    VARIABLES,
+    WHETHER,
+    WHETHER_ANY,
+    Join,
+    agreed,
+    beside,
+    fact,
+    story,
+    uncertain,
+    where_same,
+)
+from gradlint.static.state.tensor import Cut as Cut
+from gradlint.static.state.tensor import Object as Object
+from gradlint.static.state.tensor import Tensor as Tensor
+
 if TYPE_CHECKING:
-    from gradlint.events import ConvertedToNumpy, DataWritten
     from gradlint.finding import Site
     from gradlint.protocol import Token
     from gradlint.static.knowledge.ops import Layer, Loss
@@ -208,40 +260,12 @@ def each_of(value: Value) -> tuple[Value, ...]:
 # --- heap objects ----------------------------------------------------------------------------------------------
 
 
-class Object:
-    """Something with identity.  Objects are copied when a world that shares them writes to them."""
-
-    __slots__ = ("owner", "stamp")
-    owner: object  #: the token of the world that may change it in place
-    stamp: int  #: when it was last written to: a number of :func:`~gradlint.static.state.world.fresh`
-
-    def copy(self) -> Any:
-        """A copy that shares no mutable state."""
-        new = object.__new__(type(self))
-        for slot in _slots(type(self)):
-            value = getattr(self, slot)
-            if type(value) is dict or type(value) is list:
-                value = value.copy()
-            setattr(new, slot, value)
-        return new
-
-
-_SLOTS: dict[type, tuple[str, ...]] = {}
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    known = _SLOTS.get(kind)
-    if known is None:
-        known = _SLOTS[kind] = ("owner", *(f.name for f in fields(kind)))
-    return known
-
-
 @dataclass(slots=True, eq=False)
 class Frame(Object):
     """The variables of a call, a module or a class body."""
 
-    vars: dict[str, Value]
-    parent: int | None = None
+    vars: dict[str, Value] = fact(join=VALUES_BY_NAME, same=VARIABLES, points=OWN_BY_NAME)
+    parent: int | None = fact(None, same=POINTED, points=ID)
     owner: object = None
 
 
@@ -257,23 +281,32 @@ class Left:
 class Group(Object):
     """A group of parameters that share a history: those of a layer, a Parameter, or an opaque module."""
 
-    requires_grad: bool | None = True
-    opaque: bool = False
-    tokens: dict[str, Tokens] = field(default_factory=dict)
-    made_at: Site | None = None
-    stepped: int = 0  #: the number at which an optimizer last stepped them
-    prepared: bool | None = False  #: a backward pass has added to its gradients since the last step
-    discarded: Hashable = None  #: the loop in which their gradients were last cleared, whatever the iteration
-    """A :class:`Left` once that loop was left, until a backward pass adds to them."""
-    wasted: Hashable = None  #: the loop in an iteration of which gradients were cleared that no step had applied
-    beside: frozenset[int] = frozenset()  #: those of the module they were put into, or were copied from
-    placed: int = 0  #: the number at which that happened
-    placed_at: Site | None = None
-    copied: bool = False
-    told: bool = False  #: whether they require grad, or some of them, was set since they were made
-    touched: bool = False  #: its gradients were added to, applied, set or cleared, or may have been
-    fed: int = 0  #: the number at which a backward pass last added to its gradients
-    cleared: int = 0  #: the number at which they were last cleared, or may have been
+    requires_grad: bool | None = fact(True)
+    opaque: bool = fact(False, join=EITHER)
+    tokens: dict[str, Tokens] = fact(factory=dict, join=TOKENS, same=STATES, reset=True)
+    made_at: Site | None = story(TOLD)
+    stepped: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which an optimizer last stepped them
+    prepared: bool | None = fact(False, reset=True, same=SETTLED)
+    """A backward pass has added to its gradients since the last step."""
+    discarded: Hashable = fact(None, same=SETTLED)
+    """The loop in which their gradients were last cleared, whatever the iteration.
+
+    A :class:`Left` once that loop was left, until a backward pass adds to them.
+    """
+    wasted: Hashable = fact(None, same=SETTLED)
+    """The loop in an iteration of which gradients were cleared that no step had applied."""
+    beside: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=SETTLED)
+    """Those of the module they were put into, or were copied from."""
+    placed: int = fact(0, join=where_same("beside", 0, GREATEST), same=SETTLED)  #: the number at which that happened
+    placed_at: Site | None = story(TOLD, join=where_same("beside", None, FIRST))
+    copied: bool = fact(False, join=where_same("beside", False, EITHER))
+    told: bool = fact(False, join=EITHER)  #: whether they require grad, or some of them, was set since they were made
+    touched: bool = fact(False, join=EITHER, reset=True, same=SETTLED)
+    """Its gradients were added to, applied, set or cleared, or may have been."""
+    fed: int = fact(0, join=GREATEST, same=SETTLED)
+    """The number at which a backward pass last added to its gradients."""
+    cleared: int = fact(0, join=GREATEST, same=SETTLED)
+    """The number at which they were last cleared, or may have been."""
     owner: object = None
 
 
@@ -281,92 +314,24 @@ class Group(Object):
 class Segment(Object):
     """A piece of graph that holds saved tensors."""
 
-    freed: bool | None = False
-    freed_at: Site | None = None
-    walked_at: Site | None = None  #: where a backward pass is sure to have walked it, and to have retained it
-    result: int | None = None  #: the tensor that the operation returned
-    saved: frozenset[int] = frozenset()  #: the tensors whose storage its backward needs
-    perhaps_saved: frozenset[int] = frozenset()  #: those whose storage it may need
-    spoilt_at: Site | None = None  #: where one of them was changed
-    spoilt_by: str = ""
-    presumed: bool = False  #: the graph of something unknown, which may hold nothing
-    weights: frozenset[int] = frozenset()  #: the parameter groups whose values its backward needs
-    stale_at: Site | None = None  #: where a step changed one of them
-    idle: bool = False  #: they were changed where a module is not in training mode
-    retained_at: frozenset[Site] = frozenset()  #: all backward passes that may have
-    owner: object = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The place where a value lost its graph."""
-
-    how: str  #: "detach", "copy", "integers", "number", "numpy", "gradient", "no_grad" or "round"
-    at: Site
-
-
-@dataclass(slots=True, eq=False)
-class Tensor(Object):
-    """A tensor, or a parameter; the element of ``model.parameters()`` stands for all of them at once."""
-
-    requires_grad: bool | None = None
-    is_leaf: bool | None = None
-    is_parameter: bool | None = None
-    device: str | None = None
-    size: str | None = None  #: "one", "many", "samples" (as many as a batch has, which may be one), None
-    shape: tuple[int | None, ...] | None = None
-    integral: bool | None = None
-    places: bool = False  #: of an integer type, and no mask: as an index it takes as many elements as it has, or more
-    activation: str | None = None
-    activation_at: Site | None = None
-    random: bool = False  #: made of random numbers
-    constant: bool = False  #: made of nothing that came from outside
-    loaded: bool = False  #: made of nothing but what a loop over data gave
-    placed: bool = False  #: put on its device on purpose
-    kept_as: tuple[str, str] = ("", "")  #: the class and name of the module's attribute it is, or is a view of
-    kept_at: Site | None = None  #: where it became that
-    nudged: str = ""  #: the activation of what a small number was added to
-    made_at: Site | None = None
-    moved_at: Site | None = None
-    moved_of: int | None = None  #: the tensor that was moved to a device, which gave this one
-    groups: frozenset[int] = frozenset()  #: the groups this leaf is (of): their facts are its own
-    deps: frozenset[int] = frozenset()  #: the groups its backward reaches
-    open: bool = True  #: its backward may reach others too
-    segments: frozenset[int] = frozenset()
-    doubtful: frozenset[int] = frozenset()  #: those of the segments that its graph may not have
-    sources: tuple[int, ...] = ()  #: the tensors that may be why it requires grad, when that is not known
-    results: tuple[Unknown, ...] = ()  #: what unknown calls returned that may be why, too
-    recorded: bool = False  #: computed while gradients were enabled: it requires grad if anything of that does
-    data_of: int | None = None  #: the tensor whose ``.data`` this is
-    data_at: Site | None = None
-    gradient_of: frozenset[int] = frozenset()  #: computed from the gradients of these groups
-    is_gradient: bool = False  #: the ``.grad`` of its ``gradient_of`` itself
-    structured: bool = False  #: may be a tuple, dict or output object of tensors like this
-    supposed: bool = False  #: made by operators or methods of what may be no tensor: it need be none either
-    on_device_as_one: bool = False  #: where such an object would have its tensors is not known, unlike ``device``
-    device_if_tensor: str | None = None
-    """Of what is, or was computed from, a part of what a module gave: it need be no tensor; where it is if it is one.
-
-    ``device`` is unknown as long as nothing was computed: modules also hand out tensors that they have moved.
-    """
-    calls: frozenset[int] = frozenset()  #: of modules, whose outputs it was computed from and which are watched
-    scaled: bool = False  #: a loss multiplied by a gradient scaler, or computed from one
-    reaches: frozenset[int] = frozenset()  #: presumed segments its backward walks
-    cut: Cut | None = None  #: where what it was computed from lost its graph; None if something may carry one
-    presumed: bool = False  #: came out of something that looks like a module: it requires grad if anything does
-    outright: bool = False  #: what a module that is given returned as a whole, with its graph, or computed from that
-    base: int | None = None  #: the tensor whose storage it shares
-    stale_at: Site | None = None  #: where a numpy array that shares its storage was changed
-    retains: bool | None = False  #: ``retain_grad()`` was called
-    part_of: int | None = None  #: the output that may be a tuple, or the gradient, of which this was taken
-    vague: bool = False  #: computed from something of which nothing is known
-    asked_at: Site | None = None  #: where its own computation was told to require grad
-    pending: tuple[ConvertedToNumpy | DataWritten, ...] = ()  #: what was done with it that is wrong if it requires grad
-    begun: int = 0  #: of a running total: the iteration in which it was a mere number
-    picked: bool = False  #: one or some of the parameters of its groups, it is not known which
-    age: int = 0  #: of what is one of two: the number of the older one
-    stands_for: tuple[int, ...] = ()  #: each of these tensors in turn, in a loop over too many to tell apart
-    tokens: dict[str, Tokens] = field(default_factory=dict)
+    freed: bool | None = fact(False)
+    freed_at: Site | None = story(TOLD)
+    walked_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=WHETHER)
+    """Where a backward pass is sure to have walked it, and to have retained it."""
+    result: int | None = fact(None, same=WHETHER, points=ID)  #: the tensor that the operation returned
+    saved: frozenset[int] = fact(frozenset(), join=COMMON, same=WHETHER_ANY)
+    """The tensors whose storage its backward needs."""
+    perhaps_saved: frozenset[int] = fact(frozenset(), join=uncertain("saved"), same=WHETHER_ANY)
+    """Those whose storage it may need."""
+    spoilt_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=WHETHER)  #: where one of them was changed
+    spoilt_by: str = fact("", join=beside("spoilt_at", ""))
+    presumed: bool = fact(False, join=EITHER)  #: the graph of something unknown, which may hold nothing
+    weights: frozenset[int] = fact(frozenset(), join=COMMON, same=POINTED_SET)
+    """The parameter groups whose values its backward needs."""
+    stale_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=WHETHER)  #: where a step changed one of them
+    idle: bool = fact(False, join=EITHER)  #: they were changed where a module is not in training mode
+    retained_at: frozenset[Site] = fact(frozenset(), join=UNION, same=WHETHER_ANY)
+    """All backward passes that may have retained it."""
     owner: object = None
 
 
@@ -381,31 +346,44 @@ class Hook(NamedTuple):
 class Instance(Object):
     """An instance: of a class of the project, of a torch layer, or of something known by name only."""
 
-    cls: Class | None = None
-    name: str = ""  #: canonical name of an external class; for an opaque one the best name at hand
-    kind: str = ""  #: "module", "optimizer", "loss", "scheduler", "scaler", "loader", "gradmode", …
-    attrs: dict[str, Value] = field(default_factory=dict)
-    layer: Layer | None = None
-    loss: Loss | None = None
-    groups: frozenset[int] = frozenset()  #: own parameter groups; for an optimizer those it steps
-    training: bool | None = True
-    mode_at: Site | None = None  #: where the mode was last set
-    mode_asked: int = 0  #: the number at which it was last set to something known
-    device: str | None = "cpu"
-    opaque: bool = False
-    mode_dependent: bool = False  #: of an opaque module: it is known to behave differently in training and evaluation
-    grad: bool | None = None  #: of a gradmode: what it sets
-    args: tuple[Value, ...] = ()
-    made_at: Site | None = None
-    set_at: dict[str, Site] = field(default_factory=dict)  #: where each attribute was last set, but for buffers
-    optional: frozenset[str] = frozenset()  #: the attributes that were set on some of the ways that led here
-    buffers: frozenset[str] = frozenset()  #: of a module: the attributes registered as buffers
-    in_forward: bool = False  #: of a module: built in the forward pass of another, and not kept
-    tokens: dict[str, Tokens] = field(default_factory=dict)
-    stepped: bool | None = False  #: of an optimizer: whether it has stepped
-    scheduled_at: Site | None = None  #: of an optimizer: where a scheduler of it was stepped
-    born: int = 0  #: of an optimizer: the number at which it was built
-    hooks: tuple[Hook, ...] = ()  #: of a module its forward hooks, of an optimizer those after a step, in order
+    cls: Class | None = fact(None, join=ONE_CLASS, same=ONE_VALUE)
+    name: str = fact("", join=GREATEST)
+    """Canonical name of an external class; for an opaque one the best name at hand."""
+    kind: str = fact(
+        "", join=GREATEST
+    )  #: "module", "optimizer", "loss", "scheduler", "scaler", "loader", "gradmode", …
+    attrs: dict[str, Value] = fact(factory=dict, join=VALUES_BY_NAME, same=BY_NAME, points=OWN_BY_NAME)
+    layer: Layer | None = story("follows from the name", join=AGREED)
+    loss: Loss | None = story("follows from the name", join=AGREED)
+    groups: frozenset[int] = fact(frozenset(), join=UNION, same=POINTED_SET, points=OWN)
+    """Own parameter groups; for an optimizer those it steps."""
+    training: bool | None = fact(True)
+    mode_at: Site | None = fact(None, join=FIRST, same=SETTLED)  #: where the mode was last set
+    mode_asked: int = fact(0, join=GREATEST, same=MOMENT)  #: the number at which it was last set to something known
+    device: str | None = fact("cpu")
+    opaque: bool = fact(False, join=EITHER)
+    mode_dependent: bool = fact(False, join=EITHER)
+    """Of an opaque module: it is known to behave differently in training and evaluation."""
+    grad: bool | None = fact(None, same=SETTLED)  #: of a gradmode: what it sets
+    args: tuple[Value, ...] = fact((), join=VALUES, points=GIVEN, same=SETTLED)
+    made_at: Site | None = story("a place in the code has objects of one class, which the name tells")
+    set_at: dict[str, Site] = story(TOLD, join=FIRST_BY_NAME, factory=dict)
+    """Where each attribute was last set, but for buffers."""
+    optional: frozenset[str] = fact(frozenset(), join=OPTIONAL, same=SETTLED)
+    """The attributes that were set on some of the ways that led here."""
+    buffers: frozenset[str] = fact(
+        frozenset(), join=UNION, same=SETTLED
+    )  #: of a module: the attributes registered as buffers
+    in_forward: bool = fact(
+        False, join=BOTH, same=SETTLED
+    )  #: of a module: built in the forward pass of another, and not kept
+    tokens: dict[str, Tokens] = fact(factory=dict, join=TOKENS, same=STATES)
+    stepped: bool | None = fact(False)  #: of an optimizer: whether it has stepped
+    scheduled_at: Site | None = fact(None, join=FIRST, same=SETTLED)
+    """Of an optimizer: where a scheduler of it was stepped."""
+    born: int = fact(0, join=GREATEST, same=MOMENT)  #: of an optimizer: the number at which it was built
+    hooks: tuple[Hook, ...] = fact((), join=SHARED, same=HOOKS, points=OWN_HOOKS)
+    """Of a module its forward hooks, of an optimizer those after a step, in order."""
     owner: object = None
 
 
@@ -413,18 +391,22 @@ class Instance(Object):
 class Sequence(Object):
     """A list or tuple: known items, then any number of values like ``tail``."""
 
-    items: list[Value] = field(default_factory=list)
-    sites: list[Site | None] = field(default_factory=list)  #: where each item was put in
-    tail: Value | None = None
-    tail_site: Site | None = None
-    mutable: bool = True
-    fields: tuple[str, ...] = ()  #: of a namedtuple
-    closed_by: tuple[Value, Value] | None = None  #: the last item of all, and what ``tail`` was when it was put there
-    own: frozenset[int] = frozenset()  #: segments that only one of the values in the tail has, each one its own
-    held: frozenset[int] = frozenset()  #: segments that some of the values in the tail are sure to have
-    loses: bool = False  #: it has a greatest length, and lets go of others then
-    clears: frozenset[int] = frozenset()  #: of a generator: whose gradients are cleared on the way to the next value
-    age: int = 0  #: of what is one of two: the number of the younger one
+    items: list[Value] = fact(factory=list, join=Join("j.items(x, y)"), same=ROW, points=OWN_VALUES)
+    sites: list[Site | None] = story(TOLD, join=Join("j.sites(x, y)"), factory=list)  #: where each item was put in
+    tail: Value | None = fact(None, join=Join("j.tail(x, y)"), same=ONE_VALUE, points=OWN_VALUE)
+    tail_site: Site | None = story(TOLD, join=Join("j.tail_site(x, y)"))
+    mutable: bool = fact(True, join=EITHER, same=SETTLED)
+    fields: tuple[str, ...] = fact((), join=agreed(()), same=SETTLED)  #: of a namedtuple
+    closed_by: tuple[Value, Value] | None = fact(None, points=OWN_PAIR, same=SETTLED)
+    """The last item of all, and what ``tail`` was when it was put there."""
+    own: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
+    """Segments that only one of the values in the tail has, each one its own."""
+    held: frozenset[int] = fact(frozenset(), join=COMMON, same=SETTLED)
+    """Segments that some of the values in the tail are sure to have."""
+    loses: bool = fact(False, join=EITHER, same=SETTLED)  #: it has a greatest length, and lets go of others then
+    clears: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
+    """Of a generator: whose gradients are cleared on the way to the next value."""
+    age: int = fact(0, join=GREATEST, same=MOMENT)  #: of what is one of two: the number of the younger one
     owner: object = None
 
     def parts(self) -> list[Value]:
@@ -455,9 +437,10 @@ class Sequence(Object):
 class Mapping(Object):
     """A dict: known items by constant key, then any number of values like ``tail``."""
 
-    items: dict[Value, Value] = field(default_factory=dict)
-    tail: Value | None = None
-    factory: Value | None = None  #: what makes the value of a key that is not there yet
+    items: dict[Value, Value] = fact(factory=dict, join=VALUES_BY_NAME, same=PAIRS, points=OWN_ITEMS)
+    tail: Value | None = fact(None, join=VALUE, same=ONE_VALUE, points=OWN_VALUE)
+    factory: Value | None = fact(None, points=GIVEN_VALUE, same=SETTLED)
+    """What makes the value of a key that is not there yet."""
     owner: object = None
 
     def parts(self) -> list[Value]:

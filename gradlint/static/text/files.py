@@ -111,6 +111,10 @@ class Module:
             return index_of(self)
         except SourceError as error:
             return error
+        except Exception as fault:  # noqa: BLE001 -- it costs what this file tells, not what those that import it do
+            told = self.error(1, 1, f"internal error: {type(fault).__name__}: {fault}")
+            told.__cause__ = fault
+            return told
 
     @property
     def tree(self) -> Tree:

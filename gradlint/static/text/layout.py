@@ -23,10 +23,12 @@ class Layout:
     Args:
         roots: the files and folders that are checked.
         disk: what folders are listed from.
+        sources: folders that imports are looked for in, after those around a file.
     """
 
-    def __init__(self, roots: Iterable[Path], disk: Disk) -> None:
+    def __init__(self, roots: Iterable[Path], disk: Disk, sources: Iterable[Path] = ()) -> None:
         self.disk = disk
+        self._sources = tuple(absolute(source) for source in sources)
         self._roots = [absolute(root) for root in roots]
         self._tops: dict[Path, Path] = {}
         self._found: dict[tuple[Path, int, str], Path | None] = {}
@@ -80,7 +82,7 @@ class Layout:
             return None if found is None or found.suffix != ".py" else found
         namespace = None
         for base in self._search_path(folder, top, packaged=packaged):
-            found = self._descend(base, parts, top)
+            found = self._descend(base, parts, base if base in self._sources else top)
             if found is not None and found.suffix == ".py":
                 return found
             namespace = namespace or found
@@ -100,7 +102,7 @@ class Layout:
         bases += [base / "src" for base in bases if "src" in self._entries(base)]
         if packaged:
             bases.append(folder)  # a file of a package that is run as a script
-        return iter(dict.fromkeys(bases))
+        return iter(dict.fromkeys([*bases, *self._sources]))
 
     def _descend(self, base: Path, parts: list[str], top: Path) -> Path | None:
         """What stands at the end of ``parts`` below ``base``, within ``top``; in Python's own order."""

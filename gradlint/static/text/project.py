@@ -30,14 +30,20 @@ class Project:
         roots: the files and folders that are checked.
         read: how to read a file.
         disk: what folders are listed from.
+        sources: folders that imports are looked for in, after those around a file.
     """
 
     def __init__(
-        self, roots: Sequence[Path], *, read: Callable[[Path], Source] = read_source, disk: Disk | None = None
+        self,
+        roots: Sequence[Path],
+        *,
+        read: Callable[[Path], Source] = read_source,
+        disk: Disk | None = None,
+        sources: Sequence[Path] = (),
     ) -> None:
         self._read = read
         self.disk = disk or Disk()
-        self._layout = Layout(roots, self.disk)
+        self._layout = Layout(roots, self.disk, sources)
         self._importers = Importers(self._layout)
         self._modules: dict[str, Module | SourceError] = {}  # by real path
         self.trees = Trees()  #: those of all modules

@@ -49,6 +49,8 @@ class Modes:
 
         Where it is not training or something else is not so (gradient checkpointing), it may be either.
         """
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            return self.settled_by(node.expression, not taken)
         either = isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And)
         return self.asked_by(node) and (taken or not either or not any(map(_is_training, children(node))))
 

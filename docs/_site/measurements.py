@@ -1,0 +1,148 @@
+"""How well rules find what they look for: read from ``docs/measured.toml``, shown on the site."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradlint.manual import witnesses
+from gradlint.rule import Rule
+
+DATA = Path(__file__).parents[1] / "measured.toml"
+FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
+_WITNESSES = {"static": "the linter", "runtime": "the guard"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was counted of one rule in one measurement.
+
+    Attributes:
+        bugs: places that should be reported.
+        found: those of them that were.
+        clean: right places that look like the mistake.
+        flagged: those of them that were reported.
+        extra: reports that hit neither.
+    """
+
+    bugs: int
+    found: int
+    clean: int
+    flagged: int
+    extra: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.found <= self.bugs and 0 <= self.flagged <= self.clean and self.extra >= 0):
+            raise ValueError(f"{self}: more was found than there is")
+
+    @property
+    def recall(self) -> tuple[int, int]:
+        """Bugs found, of all bugs."""
+        return self.found, self.bugs
+
+    @property
+    def precision(self) -> tuple[int, int]:
+        """Right reports, of all reports."""
+        return self.found, self.found + self.flagged + self.extra
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measurement of several rules."""
+
+    source: str  #: on what it was measured
+    caution: str  #: what its figures do not tell
+    witness: str  #: "static" or "runtime"
+    version: str  #: of gradlint
+    rules: dict[str, Counts]
+
+
+def read(path: Path = DATA) -> list[Measurement]:
+    """The measurements in the data file.
+
+    Raises:
+        TypeError: a field is missing, or is not known.
+        ValueError: counts contradict each other.
+    """
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))["measurement"]
+    return [
+        Measurement(**{**each, "rules": {code: Counts(**counts) for code, counts in each["rules"].items()}})
+        for each in tables
+    ]
+
+
+def lower_bound(part: int, whole: int) -> float:
+    """The lower end of the 95 % confidence interval of a ratio (Wilson's score interval)."""
+    z = 1.959964
+    ratio = part / whole
+    middle, width = ratio + z * z / (2 * whole), math.sqrt(ratio * (1 - ratio) / whole + (z / (2 * whole)) ** 2)
+    return max(0.0, (middle - z * width) / (1 + z * z / whole))
+
+
+def shown(ratio: tuple[int, int]) -> str:
+    """A ratio with its counts, and what it is at least."""
+    part, whole = ratio
+    return f"{part / whole:.2f} ({part} of {whole}; at least {lower_bound(part, whole):.2f})" if whole else "–"
+
+
+def pinned(rule: type[Rule]) -> tuple[int, int]:
+    """How many places the fixtures of a rule report, and how many of their programs are to stay without a report."""
+    path = FIXTURES / f"{rule.name.replace('-', '_')}.py"
+    if not path.is_file():
+        return 0, 0
+    _, *cases = re.split(r"^# case: ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    marks = [len(re.findall(rf"#(?: GL\d{{3}})* {rule.code}(?: GL\d{{3}})*$", case, re.MULTILINE)) for case in cases]
+    return sum(marks), marks.count(0)
+
+
+def section(rule: type[Rule]) -> str:
+    """What a rule's page says about how well it finds the pitfall."""
+    lines = ["## How well it is found\n"]
+    known = [(each, each.rules[rule.code]) for each in read() if rule.code in each.rules]
+    for each, counts in known:
+        lines += [
+            f"| {_WITNESSES[each.witness]} on {each.source} | |",
+            "|---|---|",
+            f"| Recall: bugs that are reported | {shown(counts.recall)} |",
+            f"| Precision: reports that are right | {shown(counts.precision)} |",
+            f"| Right code that looks like it, left alone | {counts.clean - counts.flagged} of {counts.clean} |\n",
+            "[What these figures tell, and what they do not](../measured.md).\n",
+        ]
+    unmeasured = [_WITNESSES[name] for name in witnesses(rule) if name not in {each.witness for each, _ in known}]
+    if unmeasured:
+        lines.append(f"Precision and recall of {' and '.join(unmeasured)} are not measured for this rule.\n")
+    reported, silent = pinned(rule)
+    if reported:
+        lines.append(
+            f"The tests hold it to {_count(reported, 'place')} that must be reported and "
+            f"{_count(silent, 'program')} that must not.\n"
+        )
+    return "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def tables(rules: Iterable[type[Rule]]) -> str:
+    """Every measurement as a table, a row for each rule."""
+    names = {rule.code: rule.name for rule in rules}
+    parts = []
+    for each in read():
+        lines = [
+            f"## {_WITNESSES[each.witness].capitalize()} on {each.source}\n",
+            f"Version {each.version}. {each.caution}\n",
+            "| rule | recall | precision | right code left alone |",
+            "|---|---|---|---|",
+        ]
+        total = Counts(*(sum(getattr(c, name) for c in each.rules.values()) for name in Counts.__slots__))
+        rows = [(f"[{code}](rules/{names[code]}.md)", counts) for code, counts in sorted(each.rules.items())]
+        for label, counts in [("**all**", total), *rows]:
+            alone = f"{counts.clean - counts.flagged} of {counts.clean}"
+            lines.append(f"| {label} | {shown(counts.recall)} | {shown(counts.precision)} | {alone} |")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)

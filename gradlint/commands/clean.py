@@ -1,0 +1,34 @@
+"""``gradlint clean``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from gradlint.cache import VARIABLE, Cache, location
+from gradlint.commands.options import cache_dir_option
+from gradlint.exits import CLEAN
+from gradlint.refusal import Refusal
+
+
+@click.command()
+@click.argument("path", required=False, default=".", type=click.Path(path_type=Path))
+@cache_dir_option
+def clean(path: Path, cache_dir: str | None) -> int:
+    """Remove the results that are kept for the project at PATH (the current folder without one)."""
+    if not path.is_dir():
+        raise Refusal(f"gradlint clean: {path}: no such folder")
+    if cache_dir is None and not os.environ.get(VARIABLE):
+        from gradlint.configuration import Configuration
+
+        configured = Configuration().of_folder(path.absolute()).cache_dir
+        cache_dir = None if configured is None else str(configured)
+    folder = location(cache_dir, str(path))
+    try:
+        removed = Cache(folder).clean()
+    except OSError as error:
+        raise Refusal(f"gradlint clean: {error.filename or folder}: {error.strerror}") from error
+    click.echo(f"Removed {folder}." if removed else f"There is no cache at {folder}.")
+    return CLEAN

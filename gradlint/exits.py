@@ -1,0 +1,5 @@
+"""What exit codes mean."""
+
+from __future__ import annotations
+
+CLEAN, FINDINGS, COULD_NOT = 0, 1, 2

@@ -1,0 +1,161 @@
+"""The witnesses of a guard, as the selected rules need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch.optim import Optimizer
+
+from gradlint.events import (
+    BackwardAsked,
+    DataWritten,
+    DropoutCalled,
+    EvalMode,
+    FirstStep,
+    GradientsMeasured,
+    GradOfTensorRead,
+    GraphRetained,
+    LayerBuilt,
+    LogTaken,
+    LossCalled,
+    ModelStepped,
+    ModuleBuilt,
+    ModuleRequiresGradSet,
+    NeverReached,
+    OptimizerChecked,
+    OutputMeasured,
+    PeriodicStep,
+    RequiresGradSet,
+    SavedTensorChanged,
+    Step,
+    TensorKept,
+    ValueKept,
+)
+
+from .gradients.history import EVENTS as GRADIENT_EVENTS
+from .gradients.history import GradientHistory
+from .judging import Judge
+from .recording import Recording
+from .records.ages import Ages
+from .records.cuts import Cuts
+from .records.modules import KnownModules
+from .records.walks import Walks
+from .records.writes import Writes
+from .witnesses.accumulation import DefeatedAccumulation
+from .witnesses.activations import Activations
+from .witnesses.attributes import PlainAttributes
+from .witnesses.by_hand import UpdatesByHand
+from .witnesses.compiled import CompiledLosses
+from .witnesses.cuts import LostGraphs
+from .witnesses.datawrites import DataWrites
+from .witnesses.dropouts import Dropouts
+from .witnesses.evaluations import TrainingModeEvaluations, UnwalkedOutputs
+from .witnesses.exact import SavedTensors
+from .witnesses.flags import ModuleFlags
+from .witnesses.functions import Follower, WatchedFunctions
+from .witnesses.gradreads import GradientReads
+from .witnesses.inputs import EVENTS as INPUT_EVENTS
+from .witnesses.inputs import InputGradients
+from .witnesses.keeping import KeptGraphs
+from .witnesses.layers import FreshLayers
+from .witnesses.modes import Modes
+from .witnesses.norms import GradientNorms
+from .witnesses.ownership import Ownership
+from .witnesses.passes import BackwardPasses
+from .witnesses.retention import Retention
+from .witnesses.scaling import EVENTS as SCALING_EVENTS
+from .witnesses.scaling import Scaling
+from .witnesses.schedules import Schedules
+
+if TYPE_CHECKING:
+    import torch
+
+Failed = Callable[[str, Exception], None]
+
+OF_PASSES = (BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached, EvalMode, ValueKept)
+
+
+def needed(
+    judge: Judge, recording: Recording, modules: KnownModules, things: Sequence[Any], exact: float, failed: Failed
+) -> list[object]:
+    """The witnesses, in the order in which they are to be told.
+
+    Args:
+        judge: knows which events the rules listen to.
+        recording: what a report shows.
+        modules: those that are known, now and later.
+        things: modules and optimizers whose parameters are followed from the beginning.
+        exact: the fraction of the steps in which saved tensors are compared bit by bit.
+        failed: told what has failed, and how.
+    """
+    writes, cuts, ages, walks = Writes(), Cuts(), Ages(), Walks()
+    lost = LostGraphs(judge, cuts)
+    witnesses: list[object] = [recording, ages]
+    recording.graphs_alive = ages.alive
+    ownership = None
+    by_hand: list[UpdatesByHand] = []
+    if judge.listens(OptimizerChecked):
+        ownership = Ownership(judge, modules, recording, [thing for thing in things if isinstance(thing, Optimizer)])
+        witnesses.append(ownership)
+    if judge.listens(*GRADIENT_EVENTS, *OF_PASSES, OptimizerChecked):
+        history = GradientHistory(judge, modules, ownership)
+        history.watch(_parameters(things))
+        if judge.follows(Step):
+            by_hand.append(UpdatesByHand(history, writes))
+            witnesses += by_hand  # before the history: what was applied, and then cleared, is told in this order
+        witnesses += [BackwardPasses(judge, writes, cuts, ages), history, Modes(judge)]
+        if judge.listens(*SCALING_EVENTS):
+            witnesses.append(Scaling(history))
+    witnesses.append(walks)
+    norms = judge.listens(GradientsMeasured) or recording.on_norms is not None
+    made: tuple[tuple[bool, Callable[[], object]], ...] = (
+        (judge.listens(ValueKept), lambda: KeptGraphs(judge, ages)),
+        (judge.listens(OutputMeasured), lambda: UnwalkedOutputs(judge, walks)),
+        (judge.listens(GraphRetained), lambda: Retention(judge, walks)),
+        (judge.listens(ModuleBuilt, TensorKept), lambda: PlainAttributes(judge, modules)),
+        (judge.listens(LayerBuilt), lambda: FreshLayers(judge)),
+        (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
+        (judge.listens(FirstStep), lambda: Schedules(judge)),
+        (norms, lambda: GradientNorms(judge, modules, recording)),
+        (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
+        (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
+        (judge.listens(BackwardAsked), lambda: lost),
+        (judge.listens(LossCalled, LogTaken), lambda: CompiledLosses(judge)),
+    )
+    witnesses += [build() for is_needed, build in made if is_needed]
+    return witnesses + _of_functions(judge, writes, lost, by_hand, failed)
+
+
+def _of_functions(
+    judge: Judge, writes: Writes, lost: LostGraphs, by_hand: list[UpdatesByHand], failed: Failed
+) -> list[object]:
+    """Those that watch functions of torch."""
+    evaluations = [TrainingModeEvaluations(judge)] if judge.listens(OutputMeasured) else []
+    accumulations = [DefeatedAccumulation(judge)] if judge.follows(PeriodicStep) else []
+    activations = [Activations(judge)] if judge.listens(LossCalled, LogTaken) else []
+    made: tuple[tuple[bool, Callable[[], Follower]], ...] = (
+        (judge.listens(BackwardAsked, RequiresGradSet), lambda: lost),
+        (judge.listens(GradOfTensorRead), lambda: GradientReads(judge)),
+        (judge.listens(DropoutCalled), lambda: Dropouts(judge)),
+        (judge.listens(DataWritten, SavedTensorChanged) or bool(by_hand), lambda: DataWrites(judge, writes)),
+    )
+    witnesses: list[Follower] = [*evaluations, *accumulations, *activations]
+    followers = [*witnesses, *by_hand] + [build() for is_needed, build in made if is_needed]
+    if not followers:
+        return []
+    functions = WatchedFunctions(writes, failed, followers)
+    for evaluation in evaluations:
+        evaluation.insist = functions.insist
+    return [functions, *witnesses]
+
+
+def _parameters(watched: Iterable[Any]) -> list[torch.Tensor]:
+    parameters: dict[int, torch.Tensor] = {}
+    for thing in watched:
+        if isinstance(thing, Optimizer):
+            found = [parameter for group in thing.param_groups for parameter in group["params"]]
+        else:
+            found = list(thing.parameters())
+        parameters.update((id(parameter), parameter) for parameter in found)
+    return list(parameters.values())

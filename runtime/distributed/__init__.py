@@ -1,0 +1,1 @@
+"""The ranks of a distributed training, each with a guard of its own."""

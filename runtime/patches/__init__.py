@@ -1,0 +1,1 @@
+"""Replacements in torch, process-wide, while a guard watches, and undone with the last one."""

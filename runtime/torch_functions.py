@@ -1,0 +1,72 @@
+"""What functions of torch do with the values they are given, as far as the watch over functions follows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  torch's own idiom
+
+#: Functions by the activation they apply.
+APPLIES: dict[str, tuple[Any, ...]] = {
+    "softmax": (torch.softmax, F.softmax, torch.Tensor.softmax, torch.special.softmax, F.gumbel_softmax),
+    "log_softmax": (torch.log_softmax, F.log_softmax, torch.Tensor.log_softmax, torch.special.log_softmax),
+    "sigmoid": (torch.sigmoid, F.sigmoid, torch.Tensor.sigmoid, torch.special.expit),
+    "logits": (F.linear, F.bilinear, F.conv1d, F.conv2d, F.conv3d),
+}
+
+#: Methods and functions whose result holds the same values, in another shape, order, type or place.
+KEEPS = (
+    "__getitem__ chunk clone contiguous cpu cuda double expand expand_as flatten float half movedim narrow permute "
+    "ravel reshape select split squeeze swapaxes t to transpose type_as unflatten unsqueeze view"
+)
+
+#: Functions that leave what lies between 0 and 1 there; a logarithm of the result is one that is protected.
+BOUNDS = "clamp clamp_ clamp_max clamp_min clip nan_to_num"
+
+RESIZES = (F.interpolate, F.upsample)
+ADDS = (torch.add, torch.Tensor.add, torch.Tensor.add_)
+MULTIPLIES = (torch.mul, torch.Tensor.mul, torch.Tensor.mul_)
+NEGATES = (torch.neg, torch.Tensor.neg)
+#: Methods and functions whose result is computed from all that they are given.
+COMPUTES = (
+    "__rsub__ __rtruediv__ add addcdiv addcmul clamp clip clone detach div exp lerp maximum minimum mul neg norm pow "
+    "reciprocal rsqrt rsub sign sqrt square sub sum true_divide where"
+)
+#: Methods that write what is computed from what they are given.
+STORES = "__setitem__ add_ addcdiv_ addcmul_ clamp_ copy_ div_ lerp_ mul_ neg_ sqrt_ sub_"
+#: Methods that write what has nothing to do with what was there.
+FILLS = "bernoulli_ exponential_ fill_ normal_ random_ uniform_ zero_"
+#: Methods whose result is a number, or a list of them.
+COUNTS = "__float__ item tolist"
+PROBABILITIES = ("softmax", "sigmoid")
+LOGARITHMS = (torch.log, torch.Tensor.log, torch.Tensor.log_)
+SMALL = 1e-2  #: up to which a number that is added is there against ``log(0)``
+
+LOSSES: dict[Any, str] = {
+    F.cross_entropy: "cross_entropy",
+    F.nll_loss: "nll_loss",
+    F.binary_cross_entropy: "binary_cross_entropy",
+    F.binary_cross_entropy_with_logits: "binary_cross_entropy_with_logits",
+    F.kl_div: "kl_div",
+}
+
+OTHER_LOSSES = (
+    *(F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.ctc_loss),
+    *(F.gaussian_nll_loss, F.poisson_nll_loss, F.cosine_embedding_loss, F.hinge_embedding_loss),
+    *(F.margin_ranking_loss, F.triplet_margin_loss, F.soft_margin_loss, F.multi_margin_loss),
+    *(F.multilabel_margin_loss, F.multilabel_soft_margin_loss),
+)
+"""Losses that no activation belongs before."""
+
+#: Functions that turn outputs into predictions.
+PREDICTS = "argmax detach log_softmax max relu round sigmoid softmax sum topk mean"
+COMPARISONS: tuple[Any, ...] = (
+    F.mse_loss,
+    F.l1_loss,
+    F.smooth_l1_loss,
+    F.huber_loss,
+    torch.eq,
+    torch.Tensor.eq,
+    torch.Tensor.__eq__,
+)

@@ -1,0 +1,212 @@
+"""What last shaped the values of a tensor, as far as the watched functions show it; what it then reaches."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradlint.events import LogTaken, LossCalled, Tensor
+from gradlint.facts import Fact, known, unknown
+
+from ..frames import FrameSite, calling_frame, site_of, user_site
+from ..judging import Judge
+from ..torch_functions import (
+    ADDS,
+    APPLIES,
+    BOUNDS,
+    KEEPS,
+    LOGARITHMS,
+    LOSSES,
+    MULTIPLIES,
+    NEGATES,
+    PROBABILITIES,
+    RESIZES,
+    SMALL,
+)
+
+if TYPE_CHECKING:
+    from ..calls import BackwardCall, SwapCall
+
+MANY = 4096  #: tensors, above which those that are gone are forgotten
+
+_Entry = tuple[weakref.ref[torch.Tensor], str, FrameSite]
+_Known = dict[int, _Entry]
+
+
+class _Log:
+    """The logarithm of probabilities to which a small number was added."""
+
+    __slots__ = ("_activation", "event", "result")
+
+    def __init__(self, event: LogTaken, entry: _Entry) -> None:
+        self.event = event
+        self.result: weakref.ref[torch.Tensor] | None = None
+        self._activation = entry[1:]
+
+    def is_of(self, entry: _Entry) -> bool:
+        """Whether it is of the probabilities that this is known of."""
+        return entry[1:] == self._activation
+
+    def gave(self, tensor: Any) -> bool:
+        """Whether the tensor is the logarithm."""
+        return self.result is not None and self.result() is tensor
+
+
+class Activations:
+    """Follows activations from the functions that apply them to the losses and logarithms that are given them."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._known: _Known = {}
+        self._nudged: _Known = {}  # a small number was added
+        self._negated: _Known = {}
+        self._bounded: _Known = {}  # probabilities that were kept from 0, or from 1
+        self._logs: list[_Log] = []  # of probabilities and a small number, which may become entropies
+
+    def before(self) -> dict[Any, Callable[..., None]]:
+        """What to do before a loss, which may raise."""
+        return {function: self._lost(loss) for function, loss in LOSSES.items()} | dict.fromkeys(LOGARITHMS, self._log)
+
+    def after(self) -> dict[Any, Callable[..., None]]:
+        """What to do with the result of a function."""
+        found: dict[Any, Callable[..., None]] = {}
+        for activation, functions in APPLIES.items():
+            for function in functions:
+                found[function] = self._applied(activation)
+        for name in KEEPS.split():
+            for owner in (torch.Tensor, torch):
+                if (function := getattr(owner, name, None)) is not None:
+                    found[function] = self._kept
+        for name in BOUNDS.split():
+            for owner in (torch.Tensor, torch):
+                if (function := getattr(owner, name, None)) is not None:
+                    found[function] = self._bound
+        for functions, handler in (
+            (RESIZES, self._kept),
+            (NEGATES, self._turned),
+            (ADDS, self._added),
+            (LOGARITHMS, self._logged),
+            (MULTIPLIES, self._multiplied),
+        ):
+            found |= dict.fromkeys(functions, handler)
+        return found
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Forget tensors that become others."""
+        for tensor in call.tensors:
+            for known_tensors in (self._known, self._nudged, self._negated, self._bounded):
+                known_tensors.pop(id(tensor), None)
+
+    def _applied(self, activation: str) -> Callable[..., None]:
+        def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+            self._know(result, activation, user_site(4))
+
+        return handle
+
+    def _kept(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        entry = _entry(self._known, args[0]) if args else None
+        if entry is not None:
+            for part in result if isinstance(result, (tuple, list)) else (result,):
+                self._know(part, entry[1], entry[2])
+
+    def _turned(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        entry = _entry(self._known, args[0]) if args else None
+        if entry is not None and isinstance(result, torch.Tensor):
+            _forget_dead(self._negated)
+            self._negated[id(result)] = weakref.ref(result), entry[1], entry[2]
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        entry = _entry(self._known, args[0]) if args else None
+        if entry is not None and entry[1] in PROBABILITIES and isinstance(result, torch.Tensor):
+            _forget_dead(self._bounded)
+            self._known.pop(id(result), None)  # in place
+            self._bounded[id(result)] = weakref.ref(result), entry[1], entry[2]
+
+    def _added(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        entry = _entry(self._known, args[0]) if args else None
+        other = args[1] if len(args) > 1 else kwargs.get("other")
+        if entry is None or isinstance(other, torch.Tensor) or not isinstance(result, torch.Tensor):
+            return
+        if isinstance(other, (int, float)) and 0 <= other <= SMALL:
+            _forget_dead(self._nudged)
+            self._nudged[id(result)] = weakref.ref(result), entry[1], entry[2]
+
+    def _log(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        given = args[0] if args else kwargs.get("input")
+        entry = _entry(self._known, given) or _entry(self._nudged, given)
+        frame = calling_frame(sys._getframe(1))
+        if entry is None or frame is None:
+            return
+        shaped: Fact[str] = known(entry[1])
+        view = Tensor(activation=shaped, activation_at=entry[2])
+        event = LogTaken(site=site_of(frame), input=view, activation=shaped)
+        if _entry(self._known, given):
+            self._judge.send(event)
+        else:
+            self._logs.append(_Log(event, entry))
+
+    def _logged(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if self._logs and self._logs[-1].result is None and isinstance(result, torch.Tensor):
+            self._logs[-1].result = weakref.ref(result)
+
+    def _multiplied(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """A logarithm that is multiplied by the probabilities it is of belongs to an entropy."""
+        if self._logs and len(args) == 2:
+            for one, other in (args, args[::-1]):
+                entry = _entry(self._known, other) or _entry(self._negated, other)
+                if entry is not None:
+                    self._logs = [log for log in self._logs if not (log.is_of(entry) and log.gave(one))]
+
+    def _tell_logs(self) -> None:
+        logs, self._logs = self._logs, []
+        for log in logs:
+            self._judge.send(log.event)
+
+    def backward_begins(self, _: BackwardCall) -> None:
+        self._tell_logs()
+
+    def finish(self, _: FrameSite) -> None:
+        """The guard ends."""
+        self._tell_logs()
+
+    def _lost(self, loss: str) -> Callable[..., None]:
+        def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+            given = args[0] if args else kwargs.get("input")
+            target = args[1] if len(args) > 1 else kwargs.get("target")
+            self._judge.send(
+                LossCalled(site=user_site(4), loss=loss, input=self._view(given), target=self._view(target))
+            )
+
+        return handle
+
+    def _know(self, tensor: Any, activation: str, site: FrameSite) -> None:
+        if isinstance(tensor, torch.Tensor):
+            _forget_dead(self._known)
+            self._known[id(tensor)] = weakref.ref(tensor), activation, site
+
+    def _view(self, tensor: Any) -> Tensor:
+        if not isinstance(tensor, torch.Tensor):
+            return Tensor()
+        entry = _entry(self._known, tensor) or _entry(self._bounded, tensor) or _entry(self._nudged, tensor)
+        return Tensor(
+            requires_grad=known(tensor.requires_grad),
+            integral=known(not tensor.is_floating_point() and not tensor.is_complex()),
+            device=known(tensor.device.type),
+            activation=known(entry[1]) if entry is not None else unknown(),
+            activation_at=entry[2] if entry is not None else None,
+        )
+
+
+def _entry(tensors: _Known, tensor: Any) -> _Entry | None:
+    entry = tensors.get(id(tensor))
+    return entry if entry is not None and entry[0]() is tensor else None
+
+
+def _forget_dead(tensors: _Known) -> None:
+    if len(tensors) > MANY:
+        for key in [key for key, (reference, _, _) in tensors.items() if reference() is None]:
+            del tensors[key]

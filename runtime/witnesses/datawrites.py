@@ -1,0 +1,156 @@
+"""Writes through ``.data``, as the watched functions show them."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradlint.events import DataWritten, Tensor
+from gradlint.facts import known
+
+from ..frames import FrameSite, calling_frame, site_of
+from ..judging import Judge
+from ..records.writes import Writes
+from ..tensors import memory_of
+
+if TYPE_CHECKING:
+    from ..calls import SwapCall
+
+MANY = 1024  #: aliases, above which those that are gone are forgotten
+
+#: Methods whose result is another view of the same memory.
+VIEWS = "__getitem__ detach diagonal expand flatten narrow permute ravel reshape select squeeze t transpose view"
+
+#: Methods that change in place how a tensor looks at its memory, and not the values in it.
+LOOKS = "as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_ requires_grad_ share_memory_"
+
+
+class _Alias:
+    """A tensor that shares the memory of another one, got through ``.data``."""
+
+    __slots__ = ("alias", "source", "taken_at", "view", "whole")
+
+    def __init__(self, alias: torch.Tensor, source: torch.Tensor, view: Tensor, taken_at: FrameSite) -> None:
+        self.alias = weakref.ref(alias)
+        self.source = weakref.ref(source)
+        self.whole = weakref.ref(source if source._base is None else source._base)
+        self.view = view
+        self.taken_at = taken_at
+
+
+class DataWrites:
+    """Reports what is written through ``.data`` in the user's own code."""
+
+    def __init__(self, judge: Judge, writes: Writes) -> None:
+        self._judge = judge
+        self._writes = writes
+        self._aliases: dict[int, _Alias] = {}
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Forget aliases that become others, and those of tensors that do."""
+        swapped = set(map(id, call.tensors))
+        self._aliases = {
+            key: one for key, one in self._aliases.items() if key not in swapped and id(one.source()) not in swapped
+        }
+
+    def before(self) -> dict[Any, Callable[..., None]]:
+        """Nothing needs to be known before the functions run."""
+        return {}
+
+    def after(self) -> dict[Any, Callable[..., None]]:
+        """What to do after a function."""
+        found: dict[Any, Callable[..., None]] = {
+            torch.Tensor.data.__get__: self._taken,  # type: ignore[attr-defined]  # it is a descriptor
+            torch.Tensor.data.__set__: self._assigned,  # type: ignore[attr-defined]  # likewise
+            torch.Tensor.__setitem__: self._written("[…] = …"),
+        }
+        for name in VIEWS.split():
+            found[getattr(torch.Tensor, name)] = self._viewed
+        for name in dir(torch.Tensor):
+            if name.endswith("_") and not name.startswith("_") and name not in LOOKS.split():
+                found[getattr(torch.Tensor, name)] = self._written(f".{name}()")
+        for name in ("add", "sub", "mul", "div", "clamp", "where", "exp", "sigmoid", "matmul", "mm", "sum", "sqrt"):
+            found[getattr(torch, name)] = self._written("out=")
+        return found
+
+    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        source = args[0]
+        if type(result) is not torch.Tensor or not source.requires_grad:
+            return
+        frame = calling_frame(sys._getframe(1))
+        if frame is not None:
+            view = Tensor(
+                requires_grad=known(source.requires_grad),
+                is_leaf=known(source.is_leaf),
+                is_parameter=known(_is_trained(source)),
+            )
+            site = site_of(frame)
+            self._remember(_Alias(result, source, view, site), result)
+
+    def _viewed(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        alias = self._alias(args[0])
+        source = None if alias is None else alias.source()
+        if alias is not None and source is not None and isinstance(result, torch.Tensor) and _shares(result, args[0]):
+            self._remember(_Alias(result, source, alias.view, alias.taken_at), result)
+
+    def _assigned(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        tensor, value = args[0], args[1]
+        alias = self._alias(value)
+        if not tensor.requires_grad or (alias is not None and alias.source() is tensor):
+            return  # `x.data *= 2` writes in place, and then assigns what it has written
+        frame = calling_frame(sys._getframe(1))
+        if frame is not None:
+            view = Tensor(
+                requires_grad=known(True),
+                is_leaf=known(tensor.is_leaf),
+                is_parameter=known(_is_trained(tensor)),
+            )
+            site = site_of(frame)
+            self._writes.add(tensor, site)
+            self._writes.tell(tensor, ".data = …", site)
+            self._judge.send(DataWritten(site=site, tensor=view, how=".data = …"))
+
+    def _written(self, how: str) -> Callable[..., None]:
+        def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+            written = kwargs.get("out") if how == "out=" else args[0]
+            if not isinstance(written, torch.Tensor) or written.layout is not torch.strided:
+                return
+            frame = calling_frame(sys._getframe(1))
+            if frame is None:
+                return
+            site = site_of(frame)
+            self._writes.add(written, site)
+            alias = self._alias(written)
+            source = written if alias is None else alias.source()
+            if source is not None:
+                self._writes.tell(source if source._base is None else source._base, how, site)
+            if alias is not None and alias.whole() is not None:  # or nothing is left of it but its values
+                if alias.view.is_parameter.is_true and source is not None:
+                    self._writes.add_behind(source, site)
+                taken = alias.taken_at if alias.taken_at.line != site.line else None
+                self._judge.send(DataWritten(site=site, tensor=alias.view, how=how, taken_at=taken))
+
+        return handle
+
+    def _alias(self, tensor: Any) -> _Alias | None:
+        alias = self._aliases.get(id(tensor))
+        return alias if alias is not None and alias.alias() is tensor else None
+
+    def _remember(self, alias: _Alias, tensor: torch.Tensor) -> None:
+        if len(self._aliases) > MANY:
+            self._aliases = {key: one for key, one in self._aliases.items() if one.alias() is not None}
+        self._aliases[id(tensor)] = alias
+
+
+def _is_trained(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a parameter, a view of one, or a leaf that is trained like one."""
+    whole = tensor if tensor._base is None else tensor._base
+    return isinstance(whole, torch.nn.Parameter) or (tensor.is_leaf and tensor.grad is not None)
+
+
+def _shares(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return memory_of(one) == memory_of(other)

@@ -1,0 +1,149 @@
+"""Gradient norms, measured on some steps and read later: a device is never waited for."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradlint.events import GradientsMeasured
+
+from ..tensors import holds_values, unseen_by_modes
+
+if TYPE_CHECKING:
+    from ..calls import StepCall
+    from ..frames import FrameSite
+    from ..judging import Judge
+    from ..recording import Recording
+    from ..records.modules import KnownModules
+
+EARLY = (1, 2, 4, 8)
+EVERY = 10  #: of the later steps, each tenth is measured
+KEPT = 10  #: measurements of a parameter that are kept
+
+
+class _Kept:
+    """The latest norms of the gradients of some parameters, which are measured together."""
+
+    __slots__ = ("keys", "names", "norms")
+
+    def __init__(self, keys: list[int], names: list[str], norms: list[deque[float]]) -> None:
+        self.keys = keys
+        self.names = names
+        self.norms = norms
+
+
+@dataclass(slots=True, eq=False)
+class _Measurement:
+    """Norms on their way from a device."""
+
+    site: FrameSite
+    step: int
+    kept: _Kept
+    values: list[float] | torch.Tensor
+    ready: Any  #: a CUDA event, or None for values that are there
+
+    @property
+    def arrived(self) -> bool:
+        return self.ready is None or bool(self.ready.query())
+
+
+class GradientNorms:
+    """Reports the norms of gradients as they are when a step applies them."""
+
+    def __init__(self, judge: Judge, modules: KnownModules, recording: Recording) -> None:
+        self._judge = judge
+        self._modules = modules
+        self._recording = recording
+        self._steps: dict[int, int] = {}  # by optimizer id
+        self._pending: list[_Measurement] = []
+        self._norms: dict[int, deque[float]] = {}  # the latest of each parameter, by its id
+        self._names: dict[int, str] = {}
+        self._kept: dict[tuple[int, torch.device], _Kept] = {}  # by the id of an optimizer
+
+    def step_begins(self, call: StepCall) -> None:
+        optimizer = call.optimizer
+        step = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
+        if step not in EARLY and step % EVERY:
+            return
+        self._settle()
+        if call.closure or getattr(optimizer, "found_inf", None) is not None:
+            return  # gradients that are not there yet, or that the step itself may refuse
+        found = [
+            (parameter, grad)
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if (grad := parameter.grad) is not None and holds_values(_local(grad))
+        ]
+        site = self._recording.walked_at
+        if found and site is not None:
+            self._measure(found, step, site, id(optimizer))
+
+    def finish(self, _: FrameSite) -> None:
+        """Read what has arrived."""
+        self._settle(wait=True)
+
+    def _measure(
+        self, found: list[tuple[torch.Tensor, torch.Tensor]], step: int, site: FrameSite, optimizer: int
+    ) -> None:
+        devices = dict.fromkeys(grad.device for _, grad in found)
+        for device in devices:
+            there = found if len(devices) == 1 else [entry for entry in found if entry[1].device == device]
+            keys = [id(parameter) for parameter, _ in there]
+            kept = self._kept.get((optimizer, device))
+            if kept is None or kept.keys != keys:
+                kept = self._kept[optimizer, device] = self._keep([parameter for parameter, _ in there], keys)
+            values, ready = _measured([_local(grad) for _, grad in there], device)
+            self._pending.append(_Measurement(site, step, kept, values, ready))
+
+    def _keep(self, parameters: list[torch.Tensor], keys: list[int]) -> _Kept:
+        if any(key not in self._names for key in keys):
+            self._names.update(zip(keys, self._modules.names(parameters), strict=True))
+        norms = [self._norms.setdefault(key, deque(maxlen=KEPT)) for key in keys]
+        return _Kept(keys, [self._names[key] for key in keys], norms)
+
+    def _settle(self, wait: bool = False) -> None:
+        pending, self._pending = self._pending, []
+        for measured in pending:
+            if not measured.arrived:
+                if not wait:
+                    self._pending.append(measured)
+                    continue
+                measured.ready.synchronize()
+            values, kept = measured.values, measured.kept
+            arrived = values.tolist() if isinstance(values, torch.Tensor) else values
+            for norms, value in zip(kept.norms, arrived, strict=True):
+                norms.append(value)
+            history = dict(zip(kept.names, map(tuple, kept.norms), strict=True))
+            self._judge.send(GradientsMeasured(site=measured.site, step=measured.step, norms=history))
+
+
+def _measured(grads: list[torch.Tensor], device: torch.device) -> tuple[list[float] | torch.Tensor, Any]:
+    """The norms of gradients, and what tells when they are there; in main memory they are."""
+    with unseen_by_modes():
+        norms = _norms(grads)
+        if device.type == "cpu":
+            return [norm.item() for norm in norms], None
+        values = torch.stack(norms)
+        if device.type != "cuda":
+            return values, None
+        there = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+        ready = torch.cuda.Event()
+        ready.record(torch.cuda.current_stream(device))
+        return there, ready
+
+
+def _local(grad: Any) -> torch.Tensor:
+    local: torch.Tensor = grad if type(grad) is torch.Tensor else getattr(grad, "_local_tensor", grad)
+    return local.detach() if local.requires_grad else local
+
+
+def _norms(grads: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The norms, in single precision at least: a sum of squares soon leaves the range of half precision."""
+    if {grad.dtype for grad in grads} != {torch.float32}:
+        grads = [torch.view_as_real(grad) if grad.is_complex() else grad for grad in grads]
+        grads = [grad if grad.dtype in (torch.float32, torch.float64) else grad.float() for grad in grads]
+        return [norm.to(torch.float32) for norm in torch._foreach_norm(grads)]
+    return list(torch._foreach_norm(grads))

@@ -1,0 +1,68 @@
+"""Schedulers that step before their optimizer ever has."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING
+
+import torch
+
+from gradlint.events import FirstStep
+
+from ..calls import ScheduleCall, StepCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from torch.optim import Optimizer
+
+    from ..frames import FrameSite
+    from ..judging import Judge
+
+_SCALER = torch.amp.grad_scaler.__file__
+
+
+class Schedules:
+    """Sends a :class:`~gradlint.events.FirstStep` for the first step of an optimizer, or since it has a scheduler."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._stepped: dict[int, weakref.ref[Optimizer]] = {}
+        self._latest: Callable[[], Optimizer | None] = _none  # of them
+        self._scheduled: dict[int, tuple[weakref.ref[Optimizer], FrameSite]] = {}
+
+    def scheduler_stepped(self, call: ScheduleCall) -> None:
+        optimizer = call.optimizer
+        if not getattr(optimizer, "_opt_called", False):  # torch marks one that steps once it has a scheduler
+            self._scheduled[id(optimizer)] = weakref.ref(optimizer), call.site
+            self._stepped.pop(id(optimizer), None)
+            self._latest = _none
+
+    def step_begins(self, call: StepCall) -> None:
+        if self._latest() is call.optimizer or self._has_stepped(call.optimizer):
+            return
+        self._stepped[id(call.optimizer)] = self._latest = weakref.ref(call.optimizer)
+        optimizer, site = self._scheduled.pop(id(call.optimizer), (None, None))
+        if optimizer is None or optimizer() is not call.optimizer or _is_scaled():
+            site = None
+        self._judge.send(FirstStep(site=call.site, scheduled_at=site))
+
+    def _has_stepped(self, optimizer: Optimizer) -> bool:
+        stepped = self._stepped.get(id(optimizer))
+        return stepped is not None and stepped() is optimizer
+
+
+def _none() -> None:
+    """There is no latest one."""
+
+
+def _is_scaled() -> bool:
+    """Whether the step that begins is made by a gradient scaler, which may have left out earlier ones."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == _SCALER:
+            return True
+        frame = frame.f_back
+    return False
