@@ -229,7 +229,7 @@ class Entries:
         while around.parent is not None:
             around = around.parent
         if waiting.returned and around is function.unit.parent and isinstance(around, FunctionUnit):
-            return not (around.words_within if _takes_batch(function) else around.words) & CLEARING
+            return not (around.words_within if function.unit.takes_positional else around.words) & CLEARING
         return not around.words & CLEARING
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
@@ -486,12 +486,6 @@ class Entries:
         if ctx is not None:
             for world in worlds:
                 self._witness.inputs_done((key for key in world.heap if key not in escaped), world, ctx)
-
-
-def _takes_batch(function: Function) -> bool:
-    """Whether a function has parameters, as one that is called for each batch does."""
-    params = function.unit.node.params
-    return bool(params.params or params.posonly_params)
 
 
 def _models(obj: Instance, w: World) -> Iterator[str]:

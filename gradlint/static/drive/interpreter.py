@@ -13,6 +13,7 @@ from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
+from gradlint.static.python.comprehensions import Comprehensions
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.containers import Containers
 from gradlint.static.python.counting import Counting
@@ -165,6 +166,7 @@ class Interpreter:
         self.reflection = self._make(Reflection)
         self.builtins = self._make(BuiltinCalls)
         self.patterns = self._make(Patterns)
+        self.comprehensions = self._make(Comprehensions)
         self.expressions = self._make(Expressions)
         self.flow = self._make(Flow)
         self.managers = self._make(Managers)

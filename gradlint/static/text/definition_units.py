@@ -108,6 +108,11 @@ class FunctionUnit(_Definition):
         return frozenset(each.name.value for each in (*params.posonly_params, *params.params, *params.kwonly_params))
 
     @property
+    def takes_positional(self) -> bool:
+        """Whether it has parameters, as a function has that is called for each batch; those by keyword aside."""
+        return bool(self.node.params.params or self.node.params.posonly_params)
+
+    @property
     def is_generator(self) -> bool:
         """Whether it contains ``yield``."""
         return "yield" in self.words and "yield" in self.constructs
