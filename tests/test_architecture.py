@@ -6,6 +6,7 @@ Imports for type checkers only count as any others: who names a class knows it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +25,13 @@ class Package:
     circle: int = 1  #: modules that may import one another in a circle; 1 allows none
     function: int = 60  #: lines
     module: int = 500  #: lines
+    flat: int | None = None  #: modules that may lie in its folder itself, not in one of its packages
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By a prefix of names inside the package: the prefixes of what the modules of that name may not import."""
 
+
+ROOMS = ("knowledge", "text", "state", "report", "python", "torch", "drive")
+"""Of the tracer, in the order in which they build on one another."""
 
 PACKAGES = [
     Package(
@@ -44,6 +49,13 @@ PACKAGES = [
             "loggers": ("witnesses", "gradients", "records", "patches", "distributed", "session", "assembly"),
             "integrations": ("witnesses", "gradients", "records", "patches", "assembly"),
         },
+    ),
+    Package(
+        "gradlint.static",
+        ROOT / "gradlint" / "static",
+        circle=4,  # a file knows its index and units, and these know their file
+        flat=12,
+        layers={room: ROOMS[number + 1 :] for number, room in enumerate(ROOMS)},
     ),
 ]
 
@@ -194,3 +206,49 @@ def test_only_the_guard_knows_its_witnesses() -> None:
     assert {name for name, others in edges.items() if "gradlint.runtime.assembly" in others} == {
         "gradlint.runtime.session"
     }
+
+
+def test_few_modules_lie_outside_of_rooms(package: Package) -> None:
+    if package.flat is not None:
+        assert len(list(package.folder.glob("*.py"))) <= package.flat
+        assert {path.name for path in package.folder.iterdir() if any(path.glob("*.py"))} == set(ROOMS)
+
+
+def test_no_part_is_reached_through_another() -> None:
+    """Each part of the tracer names what it is given; none asks the interpreter, or another part, for a third."""
+    reaching = re.compile(r"\bself\.m\.\w+|\bself\._\w+\._\w+\.")
+    tracer = next(one for one in PACKAGES if one.name == "gradlint.static")
+    assert {
+        name: found
+        for name, path in modules_of(tracer).items()
+        if (found := reaching.findall(path.read_text(encoding="utf-8")))
+    } == {}
+
+
+def test_parts_are_given_what_they_name() -> None:
+    """What a part calls ``_tensors: Tensors`` is the interpreter's part ``tensors``, which is made of that class."""
+    tree = ast.parse((ROOT / "gradlint" / "static" / "drive" / "interpreter.py").read_text(encoding="utf-8"))
+    names = {"project": "Project", "reach": "Reach", "triggers": "Triggers", "witness": "Witness"}
+    parts = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            target, call = node.targets[0], node.value
+            arguments = [each.id for each in call.args if isinstance(each, ast.Name)]
+            made = isinstance(call.func, ast.Attribute) and call.func.attr == "_make"
+            cls = arguments[0] if made else ast.unparse(call.func)
+            if made:
+                parts.add(cls)
+            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
+                names[target.attr] = cls
+        elif isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
+            parts.update(each.id for each in node.value.args if isinstance(each, ast.Name))
+    named = [
+        (node.name, each.target.id, ast.unparse(each.annotation))
+        for path in (ROOT / "gradlint" / "static").rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name in parts
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    ]
+    assert len(named) > 5 * len(parts)
+    assert [one for one in named if names.get(one[1].removeprefix("_")) != one[2]] == []

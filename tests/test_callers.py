@@ -9,10 +9,10 @@ import pytest
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.static.text.callers import Callers
+from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
 from gradlint.static.text.files import Module
 from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach
-from gradlint.static.text.units import ClassUnit, DefinitionUnit, FunctionUnit
 
 NET = """\
 import torch

@@ -10,8 +10,8 @@ import pytest
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.static.python.coverage import Coverage
+from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.project import Project
-from gradlint.static.text.units import FunctionUnit
 
 NET = """\
 import torch

@@ -12,10 +12,10 @@ from gradlint.rule import all_rules
 from gradlint.static.drive.analysis import Analysis, analyze
 from gradlint.static.python.budget import UNORDERED, Budget, OrderMattersError
 from gradlint.static.python.images import Images
+from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.files import Module
 from gradlint.static.text.index import index_of
 from gradlint.static.text.project import Project
-from gradlint.static.text.units import FunctionUnit
 
 RULES = [rule for rule in all_rules() if rule.listens()]
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"

@@ -17,8 +17,9 @@ from gradlint.static.python.budget import Budget
 from gradlint.static.python.coverage import _statements
 from gradlint.static.state.context import Context
 from gradlint.static.state.liveness import Live, Liveness, _Walk
+from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.files import Module
-from gradlint.static.text.units import FunctionUnit, StatementUnit
+from gradlint.static.text.units import StatementUnit
 
 FUNCTION = """\
 def f(a, b, c):

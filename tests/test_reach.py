@@ -11,10 +11,10 @@ from gradlint.rule import all_rules
 from gradlint.static import EVENTS
 from gradlint.static.drive.analysis import analyze
 from gradlint.static.text.chains import Chain, chains_in
+from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach
 from gradlint.static.text.triggers import NEEDS, Feature, Triggers, walks_in
-from gradlint.static.text.units import FunctionUnit
 
 RULES = [rule for rule in all_rules() if rule.listens()]
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -15,8 +15,9 @@ from gradlint.selection import Choice
 from gradlint.source import source_from_text
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.text import trees
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.files import Module
-from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.text.units import StatementUnit, Unit
 
 if TYPE_CHECKING:
     import pytest

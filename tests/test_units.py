@@ -12,9 +12,10 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from gradlint.finding import Location
 from gradlint.source import SourceError, read_source, source_from_text
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.files import Module
 from gradlint.static.text.positions import Tree
-from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.text.units import StatementUnit, Unit
 
 PATH = Path("/somewhere/file.py")
 
@@ -101,7 +102,7 @@ def test_units_are_the_statements_of_the_file(text: str) -> None:
 @pytest.mark.parametrize("text", SNIPPETS)
 def test_units_of_a_parsed_file_stand_where_the_index_puts_them(text: str) -> None:
     indexed = load(text)
-    from gradlint.static.text.units import units_of
+    from gradlint.static.text.definition_units import units_of
 
     parsed = [(repr(u), u.row) for u in everything(units_of(indexed.tree.root, indexed, indexed.tree, None))]
     assert parsed == [(repr(unit), unit.row) for unit in everything(indexed.units)]

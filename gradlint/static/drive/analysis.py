@@ -26,11 +26,12 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
 from gradlint.static.text.callers import Callers
 from gradlint.static.text.chains import chains_in
+from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit, leaves
 from gradlint.static.text.files import Module
 from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach
 from gradlint.static.text.triggers import Feature, Triggers, walks_in
-from gradlint.static.text.units import ClassUnit, DefinitionUnit, FunctionUnit, StatementUnit, Unit, leaves
+from gradlint.static.text.units import StatementUnit, Unit
 
 _DISABLING = tuple(name.rpartition(".")[2] for name, mode in GRAD_MODES.items() if mode != "on")
 """What code says that disables gradients."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.triggers import Feature
-from gradlint.static.text.units import ClassUnit, FunctionUnit, Unit
+from gradlint.static.text.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
+    from gradlint.static.text.definition_units import DefinitionUnit
     from gradlint.static.text.files import Module
     from gradlint.static.text.reach import Reach
-    from gradlint.static.text.units import DefinitionUnit
 
 PER_LINE = 4  #: statements executed for a line of a file
 PER_FILE = 500  #: the same for a file, however short

@@ -44,11 +44,12 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.files import Module
 from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach, reached_from
 from gradlint.static.text.triggers import Feature, Triggers, names_optimizer
-from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.text.units import StatementUnit, Unit
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
@@ -228,7 +229,7 @@ class Entries:
         while around.parent is not None:
             around = around.parent
         if waiting.returned and around is function.unit.parent and isinstance(around, FunctionUnit):
-            return not (around.words_within if _takes_batch(function) else around.words) & CLEARING
+            return not (around.words_within if function.unit.takes_positional else around.words) & CLEARING
         return not around.words & CLEARING
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
@@ -399,7 +400,7 @@ class Entries:
             return False
         methods = self._definitions.methods(cls)
         reached = reached_from(methods, [method.name])
-        given = {name: _parameters(methods[name]) if name != method.name else set() for name in reached}
+        given = {name: methods[name].parameters if name != method.name else frozenset() for name in reached}
         if any(names_optimizer(methods[name].text, methods.keys() | given[name]) for name in reached):
             return False  # it has one of its own, or is given one
         return not any(methods[name].words & CLEARING for name in methods.keys() - reached)
@@ -485,18 +486,6 @@ class Entries:
         if ctx is not None:
             for world in worlds:
                 self._witness.inputs_done((key for key in world.heap if key not in escaped), world, ctx)
-
-
-def _takes_batch(function: Function) -> bool:
-    """Whether a function has parameters, as one that is called for each batch does."""
-    params = function.unit.node.params
-    return bool(params.params or params.posonly_params)
-
-
-def _parameters(unit: FunctionUnit) -> set[str]:
-    """The names of the parameters of a function, without those of ``*args`` and ``**kwargs``."""
-    params = unit.node.params
-    return {each.name.value for each in (*params.posonly_params, *params.params, *params.kwonly_params)}
 
 
 def _models(obj: Instance, w: World) -> Iterator[str]:

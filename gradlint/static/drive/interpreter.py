@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.static.drive.entries import Entries
 from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.binding import Binding
 from gradlint.static.python.bodies import Bodies
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
+from gradlint.static.python.comprehensions import Comprehensions
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.containers import Containers
 from gradlint.static.python.counting import Counting
@@ -23,6 +25,7 @@ from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.expressions import Expressions
+from gradlint.static.python.filling import Filling
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.images import Images
 from gradlint.static.python.imports import Imports
@@ -36,6 +39,7 @@ from gradlint.static.python.patience import Patience
 from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.progress import Progress
 from gradlint.static.python.records import Records
+from gradlint.static.python.reflection import Reflection
 from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
@@ -55,8 +59,10 @@ from gradlint.static.torch.answers import (
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.derivatives import Derivatives
 from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
@@ -65,6 +71,7 @@ from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
+from gradlint.static.torch.grad_modes import GradModes
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.hooks import Hooks
@@ -96,6 +103,7 @@ from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
+from gradlint.static.torch.unknown_methods import UnknownMethods
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
@@ -144,10 +152,12 @@ class Interpreter:
         self.choices = self._make(Choices)
         self.decisions = self._make(Decisions)
         self.dicts = self._make(DictObjects)
+        self.binding = self._make(Binding)
         self.calls = self._make(Calls)
         self.late = self._make(LateAttributes)
         self.attributes = self._make(Attributes)
         self.collections = self._make(Collections)
+        self.filling = self._make(Filling)
 
     def _execute_statements(self) -> None:
         """Its statements, and what is built of them."""
@@ -155,8 +165,10 @@ class Interpreter:
         self.options = self._make(Options)
         self.records = self._make(Records)
         self.containers = self._make(Containers)
+        self.reflection = self._make(Reflection)
         self.builtins = self._make(BuiltinCalls)
         self.patterns = self._make(Patterns)
+        self.comprehensions = self._make(Comprehensions)
         self.expressions = self._make(Expressions)
         self.flow = self._make(Flow)
         self.managers = self._make(Managers)
@@ -212,8 +224,12 @@ class Interpreter:
         self.module_methods = self._make(ModuleMethods)
         self.parameter_names = self._make(ParameterNames)
         self.kinds = self._make(Kinds)
+        self.conversions = self._make(Conversions)
+        self.unknown_methods = self._make(UnknownMethods)
         self.methods = self._make(Methods)
         self.functional = self._make(Functional)
+        self.grad_modes = self._make(GradModes)
+        self.derivatives = self._make(Derivatives)
         self.externals = self._make(Externals)
 
     def _answer(self) -> None:
@@ -248,14 +264,15 @@ class Interpreter:
         execution.iterate = self.collections.iterate
         execution.run_unit = self.bodies.unit
         execution.unpack = self.collections.unpack
-        execution.update = self.collections.update
+        execution.update = self.filling.update
         execution.value = self.flow.value
         effects = self.effects
         effects.calls_behind = self.graphs.calls
         effects.carries = self.cuts.carries
         effects.cut_of = self.cuts.of
         effects.groups_of_optimizers_in = self.optimizers.held_by
-        effects.method_of_unknown = self.methods.unknown
+        effects.method = self.methods.call
+        effects.method_of_unknown = self.unknown_methods.call
         effects.presumed_segments = self.graphs.presumed
 
     def entries(self, triggers: Triggers) -> Entries:

@@ -17,7 +17,8 @@ from gradlint.static.state.outcome import Outcome
 from gradlint.static.state.values import Unknown
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.chains import assigned_in
-from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
+from gradlint.static.text.units import StatementUnit, Unit
 
 
 class Bodies:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from gradlint.static.text.triggers import walks_in
 
 if TYPE_CHECKING:
+    from gradlint.static.text.definition_units import FunctionUnit
     from gradlint.static.text.files import Module
-    from gradlint.static.text.units import FunctionUnit, Unit
+    from gradlint.static.text.units import Unit
 
 MAX_WORLDS = 6  #: kept apart at one point of the program
 MAX_STEPS = 30_000  #: statements executed for one entry point at most

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.static.knowledge.torch_table import LOSSES, MODULE_METHODS
+from gradlint.static.knowledge.torch_table import MODULE_METHODS
+from gradlint.static.python.binding import Binding
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.coverage import Coverage
@@ -26,7 +27,6 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join_results, joined
 from gradlint.static.state.outcome import MAX_EXITS, Results
-from gradlint.static.state.provenance import from_module
 from gradlint.static.state.reducing import reduce_results
 from gradlint.static.state.sameness import forget
 from gradlint.static.state.values import (
@@ -42,7 +42,6 @@ from gradlint.static.state.values import (
     Group,
     Instance,
     Lambda,
-    Mapping,
     Partial,
     Ref,
     Sequence,
@@ -51,8 +50,9 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.reach import Reach
-from gradlint.static.text.units import ClassUnit, FunctionUnit, Unit
+from gradlint.static.text.units import Unit
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -81,6 +81,7 @@ class Calls:
     _choices: Choices
     _decisions: Decisions
     _dicts: DictObjects
+    _binding: Binding
 
     def __init__(self) -> None:
         self._trainable: set[Unit] = set()  #: classes of modules that turned out to have parameters
@@ -99,52 +100,18 @@ class Calls:
         if type(node.func) is cst.Name and node.func.value == "super":
             return [(w, self._super(node, w, ctx))]
         callee = w.resolve(self._execution.evaluate(node.func, w, ctx))
-        args = self.arguments(node, w, ctx)
+        args = self._binding.arguments(node, w, ctx)
         return self.call(callee, args, w, ctx, site)
 
     def _method_node(self, node: cst.Call, func: cst.Attribute, receiver: Value, w: World, ctx: Context) -> Results:
         """Evaluate the call of a method, the receiver of which is known already."""
         site, name = ctx.site(node), func.attr.value
-        args = self.arguments(node, w, ctx)
+        args = self._binding.arguments(node, w, ctx)
         receiver = w.resolve(receiver)
         if name == "forward":
             by = func.value.value if isinstance(func.value, cst.Name) else ""
             self._domain.calls.forward(receiver, by, args, w, ctx, site)
         return self.method(receiver, name, args, w, ctx, site)
-
-    def arguments(self, node: cst.Call, w: World, ctx: Context) -> Arguments:
-        """Evaluate the arguments of a call, unpacking known ``*args`` and ``**kwargs``."""
-        args = Arguments()
-        for arg in node.args:
-            value = w.resolve(self._execution.evaluate(arg.value, w, ctx))
-            if arg.star == "*":
-                items = self._execution.iterate(value, w, ctx, ctx.site(arg.value))
-                if items.known is None:
-                    sequence = w.get(value, Sequence)
-                    if sequence is not None and sequence.items and sequence.tail is not None and not args.open:
-                        args.positional += sequence.items  # these come first, however many there are
-                        sequence = Sequence([], [], sequence.tail, sequence.tail_site, False)
-                        value = w.new(sequence)
-                    args.rest = value if not args.open else None
-                    args.open, args.last = True, sequence.ending if sequence is not None else None
-                    if sequence is not None and sequence.tail is not None:
-                        args.unpacked += [*sequence.items, sequence.tail]
-                else:
-                    args.positional += items.known
-            elif arg.star == "**":
-                mapping = w.get(self._execution.dict_in(value, w), Mapping)
-                if mapping is None or mapping.tail is not None:
-                    args.open = True
-                if mapping is not None:
-                    for key, item in mapping.items.items():
-                        if isinstance(key, Const) and isinstance(key.value, str):
-                            args.keywords[key.value] = item
-            elif arg.keyword is not None:
-                args.keywords[arg.keyword.value] = value
-            else:
-                args.positional.append(value)
-                args.last, args.rest = value if args.open else None, None
-        return args
 
     def _super(self, node: cst.Call, w: World, ctx: Context) -> Value:
         here: Context | None = ctx
@@ -290,25 +257,8 @@ class Calls:
             return [(w, self._by_header(fn, args, w, ctx, site))]
         if far or self._tires(unit, args, w, forward) or not unit.is_readable:
             return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]
-        frame = w.new(Frame({}, fn.frame))
-        here = Context(
-            unit.module,
-            unit,
-            frame.id,
-            ctx.at(site, *self._kind_of(receiver, fn, w)).key,
-            ctx.depth + 1,
-            ctx,
-            fn,
-            fn.owner,
-            receiver,
-            ctx.in_forward or forward,
-            ctx.peeled,
-            ctx.iteration,
-            ctx.loop,
-            ctx.around,
-            called_at=site,
-        )
-        self.bind(fn, args, w, here)
+        here = self._entered(fn, receiver, forward, w, ctx, site)
+        self._binding.bind(fn, args, w, here)
         before, checked, periodic = w.grad, w.module_checked, w.periodic
         if fn.grad is not None:
             w.grad = fn.grad
@@ -318,7 +268,7 @@ class Calls:
             results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
         finally:
             self._budget.took(unit, steps)
-        outside = self._around(fn, here)
+        outside = self._binding.around(fn, here)
         for world, value in results:
             self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)
             world.module_checked, world.periodic = checked, periodic
@@ -336,6 +286,18 @@ class Calls:
             here = replace(ctx, module=fn.unit.module, unit=fn.unit, frame=fn.frame, function=None, parent=None)
             self._domain.values.annotated(value, fn.unit.node.returns, w, here, returned=True)
         return w.resolve(value)
+
+    def _entered(
+        self, fn: Function, receiver: Value | None, forward: bool, w: World, ctx: Context, site: Site
+    ) -> Context:
+        """Where the body of a function is executed: in a frame of its own."""
+        unit = fn.unit
+        frame = w.new(Frame({}, fn.frame))
+        key = ctx.at(site, *self._kind_of(receiver, fn, w)).key
+        depth, in_forward = ctx.depth + 1, ctx.in_forward or forward
+        around = (ctx.peeled, ctx.iteration, ctx.loop, ctx.around)
+        here = (unit.module, unit, frame.id, key, depth, ctx)
+        return Context(*here, fn, fn.owner, receiver, in_forward, *around, called_at=site)
 
     def _tires(self, unit: FunctionUnit, args: Arguments, w: World, forward: bool) -> bool:
         if unit.name == "__init__":
@@ -428,71 +390,6 @@ class Calls:
                 "step",
             )
         )
-
-    def bind(self, fn: Function, args: Arguments, w: World, here: Context) -> None:
-        """Bind the arguments of a call to the parameters of its frame."""
-        params = fn.unit.node.params
-        variables = w.write(here.frame).vars
-        keywords = dict(args.keywords)
-        position = 0
-        given = args.positional + self._unpacked(params, args, w, here)
-        for param in (*params.posonly_params, *params.params):
-            name = param.name.value
-            if position < len(given):
-                variables[name] = given[position]
-            elif name in keywords:
-                variables[name] = keywords.pop(name)
-            else:
-                variables[name] = self._default(fn, param, args.open, w, here)
-            position += 1
-        if isinstance(params.star_arg, cst.Param):
-            rest = given[position:]
-            tail = Unknown(("args", fresh())) if args.open else None
-            sequence = Sequence(list(rest), [None] * len(rest), tail, None, False)
-            variables[params.star_arg.name.value] = w.new(sequence)
-        for param in params.kwonly_params:
-            name = param.name.value
-            if name in keywords:
-                variables[name] = keywords.pop(name)
-            else:
-                variables[name] = self._default(fn, param, args.open, w, here)
-        if params.star_kwarg is not None:
-            tail = Unknown(("kwargs", fresh())) if args.open else None
-            items: dict[Value, Value] = {Const(key): value for key, value in keywords.items()}
-            variables[params.star_kwarg.name.value] = w.new(Mapping(items, tail))
-        outside = self._around(fn, here)
-        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
-            self._domain.values.annotated(variables[param.name.value], param.annotation, w, outside)
-
-    def _unpacked(self, params: cst.Parameters, args: Arguments, w: World, here: Context) -> list[Value]:
-        """What parameters without a default are given of a last ``*values`` of which the number is not known."""
-        if args.rest is None:
-            return []
-        left = [*params.posonly_params, *params.params][len(args.positional) :]
-        count = 0
-        while count < len(left) and left[count].default is None and left[count].name.value not in args.keywords:
-            count += 1
-        values = self._execution.unpack(args.rest, count, [False] * count, w, here)
-        return [] if any(isinstance(value, Unknown) and not from_module(value) for value in values) else values
-
-    def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
-        """What a parameter is that is given nothing; where that is not known, a loss of torch is taken as it is."""
-        name = param.name.value
-        if param.default is not None and (not open_ or type(param.default) in (cst.Call, cst.Attribute)):
-            default = self._execution.evaluate(param.default, w, self._around(fn, here))
-            if not open_ or self._is_loss(default, w):
-                return default
-        return Unknown(("param", fn.unit, name, here.key), name)
-
-    def _is_loss(self, value: Value, w: World) -> bool:
-        if isinstance(value, External):
-            return value.name in LOSSES
-        obj = w.get(value, Instance)
-        return obj is not None and obj.loss is not None
-
-    def _around(self, fn: Function, here: Context) -> Context:
-        """Where the header of a function is evaluated: around its body."""
-        return replace(here, frame=fn.frame, function=None, parent=None)
 
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         self._progress.applied.add(fn.site)

@@ -8,6 +8,7 @@ from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.domain import Domain
+from gradlint.static.python.filling import Filling
 from gradlint.static.python.records import Records
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Ref, Sequence, Unknown, Value
@@ -48,6 +49,7 @@ class Containers:
     _dicts: DictObjects
     _collections: Collections
     _records: Records
+    _filling: Filling
 
     def of_list(
         self, receiver: Ref, obj: Sequence, name: str, args: Arguments, w: World, ctx: Context, site: Site
@@ -60,13 +62,13 @@ class Containers:
             w.write(receiver.id).held = frozenset()
         if name in ("append", "add", "appendleft"):
             value = args.get(0) or NONE
-            collections.append(receiver, value, w, ctx, site, certain=name != "appendleft")
+            self._filling.append(receiver, value, w, ctx, site, certain=name != "appendleft")
             return NONE
         if name == "extend":
-            collections.extend(receiver, args.get(0) or NONE, w, ctx, site)
+            self._filling.extend(receiver, args.get(0) or NONE, w, ctx, site)
             return NONE
         if name == "insert":
-            collections.append(receiver, args.get(1) or NONE, w, ctx, site, certain=False)
+            self._filling.append(receiver, args.get(1) or NONE, w, ctx, site, certain=False)
             return NONE
         if name == "clear":
             w.write(receiver.id).empty()
@@ -127,13 +129,13 @@ class Containers:
             return self._dict_get(receiver, obj, name, args, w, ctx, site)
         if name == "__setitem__":
             index = w.resolve(args.get(0) or NONE)
-            self._collections.set_item(receiver, index, w.resolve(args.get(1) or NONE), w, ctx, site)
+            self._filling.set_item(receiver, index, w.resolve(args.get(1) or NONE), w, ctx, site)
             return NONE
         if name == "update":
             if args.positional:
-                self._collections.update(receiver, args.positional[0], w, ctx)
+                self._filling.update(receiver, args.positional[0], w, ctx)
             for key_name, value in args.keywords.items():
-                self._collections.put(receiver, Const(key_name), value, w)
+                self._filling.put(receiver, Const(key_name), value, w)
             return NONE
         if name == "copy":
             return w.new(Mapping(dict(obj.items), obj.tail))
@@ -155,7 +157,7 @@ class Containers:
                 return w.resolve(value)
             if name == "setdefault":
                 value = default if obj.tail is None else self._choices.either(obj.tail, default, w)
-                self._collections.put(receiver, key, value, w)
+                self._filling.put(receiver, key, value, w)
                 return value
             if obj.tail is None:
                 return default

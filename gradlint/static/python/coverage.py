@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.nodes import children
-from gradlint.static.text.units import FunctionUnit
 
 _DEFINITIONS = frozenset([cst.FunctionDef, cst.ClassDef])
 _STATEMENTS = _DEFINITIONS | {

@@ -15,7 +15,7 @@ from gradlint.static.text.nodes import children
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.state.context import Context
-    from gradlint.static.text.units import ClassUnit
+    from gradlint.static.text.definition_units import ClassUnit
 
 _Chain = tuple[str, ...]
 """The names in ``self.model.encode``."""

@@ -11,8 +11,8 @@ from gradlint.static.state.context import Arguments
 from gradlint.static.state.values import SOME_METHOD, Class, Const, Function, Instance, Ref, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.chains import chains_in
+from gradlint.static.text.definition_units import FunctionUnit, leaves
 from gradlint.static.text.files import Module
-from gradlint.static.text.units import FunctionUnit, leaves
 
 MAX_METHODS = 8  #: methods that one name may mean, at most
 

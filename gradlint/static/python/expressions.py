@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import libcst as cst
 
 from gradlint.static.python.attributes import Attributes
-from gradlint.static.python.budget import Budget
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
+from gradlint.static.python.comprehensions import Comprehensions
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
+from gradlint.static.python.filling import Filling
 from gradlint.static.python.names import Names
 from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.state.context import Context
@@ -75,14 +75,12 @@ _ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "**", "@"])
 _BY_SYMBOL = dict(_BINARY.values())
 _CHOSEN = frozenset(["module", "lightning", "loss", "optimizer"])
 """The objects that a program treats differently, later, by what it has chosen them."""
-MAX_CLAUSES = 3  #: of comprehensions in one another, whose second iterations are executed, too
 _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
 
 
 class Expressions:
     """Evaluates expressions.  Worlds that a nested call forks are joined again before evaluation goes on."""
 
-    _budget: Budget
     _domain: Domain
     _execution: Execution
     _whole: Wholeness
@@ -92,10 +90,11 @@ class Expressions:
     _attributes: Attributes
     _collections: Collections
     _conditions: Conditions
+    _filling: Filling
+    _comprehensions: Comprehensions
 
     def __init__(self) -> None:
         self._literals: dict[cst.CSTNode, Value] = {}
-        self._clauses = 0  #: of comprehensions, in one another
         self._table: dict[type, Callable[[Any, World, Context], Value]] = {
             cst.Name: self._name,
             cst.Attribute: self._attribute,
@@ -116,10 +115,10 @@ class Expressions:
             cst.List: self._sequence,
             cst.Set: self._sequence,
             cst.Dict: self._dict,
-            cst.ListComp: self._comprehension,
-            cst.SetComp: self._comprehension,
-            cst.GeneratorExp: self._comprehension,
-            cst.DictComp: self._comprehension,
+            cst.ListComp: self._comprehensions.evaluate,
+            cst.SetComp: self._comprehensions.evaluate,
+            cst.GeneratorExp: self._comprehensions.evaluate,
+            cst.DictComp: self._comprehensions.evaluate,
             cst.Lambda: self._lambda,
             cst.NamedExpr: self._walrus,
             cst.Await: lambda node, w, ctx: self._execution.evaluate(node.expression, w, ctx),
@@ -198,7 +197,7 @@ class Expressions:
         if ctx.on_yield is not None:
             ctx.on_yield(w, value)
         elif ctx.yields is not None:
-            self._collections.append(ctx.yields, value, w, ctx, ctx.site(node), kept=False)
+            self._filling.append(ctx.yields, value, w, ctx, ctx.site(node), kept=False)
         return NONE
 
     # --- access and calls
@@ -396,67 +395,10 @@ class Expressions:
             value = self._execution.evaluate(element.value, w, ctx)
             if isinstance(element, cst.DictElement):
                 key = w.resolve(self._execution.evaluate(element.key, w, ctx))
-                self._collections.set_item(ref, key, value, w, ctx, ctx.site(element.value))
+                self._filling.set_item(ref, key, value, w, ctx, ctx.site(element.value))
             else:
-                self._collections.update(ref, value, w, ctx)
+                self._filling.update(ref, value, w, ctx)
         return ref
-
-    def _comprehension(
-        self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp, w: World, ctx: Context
-    ) -> Value:
-        is_dict = isinstance(node, cst.DictComp)
-        ref = w.new(Mapping() if is_dict else Sequence(mutable=True))
-        self._generate(node, node.for_in, ref, w, ctx, exact=True)
-        return ref
-
-    def _generate(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
-        self._clauses += 1
-        try:
-            self._run_clause(node, clause, ref, w, ctx, exact)
-        finally:
-            self._clauses -= 1
-
-    def _run_clause(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
-        iterable = self._execution.evaluate(clause.iter, w, ctx)
-        items = self._collections.iterate(iterable, w, ctx, ctx.site(clause.iter))
-        rounds: list[tuple[Value | None, Context]]
-        if items.known is not None:
-            rounds = [(value, ctx.at(id(clause), n)) for n, value in enumerate(items.known)]
-        else:
-            exact = False
-            often = 2 if self._clauses <= MAX_CLAUSES else 1
-            rounds = [(None, ctx.at(id(clause), n, peeled=True)) for n in range(often)]
-        for value, here in rounds:
-            if self._clauses > MAX_CLAUSES:  # each multiplies the others
-                self._budget.tick()
-            if value is None:
-                value = items.element(w, here)
-            self._execution.bind(clause.target, value, w, here, clause.target)
-            certain = exact and not self._domain.items.several(value, w)
-            skipped = False
-            for condition in clause.ifs:
-                test = w.resolve(self._execution.evaluate(condition.test, w, here))
-                truth, _key, _flipped = self._conditions.truth(test, w)
-                skipped = skipped or truth is False
-                if truth is None:
-                    self._conditions.refine_parameter(condition.test, True, w, here)
-                certain = certain and truth is True
-            if skipped:
-                continue
-            if clause.inner_for_in is not None:
-                self._generate(node, clause.inner_for_in, ref, w, here, certain)
-                continue
-            self._collect(node, ref, w, here, certain)
-
-    def _collect(self, node: Any, ref: Ref, w: World, ctx: Context, certain: bool) -> None:
-        within = replace(ctx, iteration=fresh())  # what is called there keeps things as it does in a loop
-        if isinstance(node, cst.DictComp):
-            key = w.resolve(self._execution.evaluate(node.key, w, within))
-            value = self._execution.evaluate(node.value, w, within)
-            self._collections.set_item(ref, key, value, w, ctx, ctx.site(node.value))
-            return
-        value = self._execution.evaluate(node.elt, w, within)
-        self._collections.append(ref, value, w, ctx, ctx.site(node.elt), certain)
 
     # --- augmented assignment
 
@@ -473,7 +415,7 @@ class Expressions:
             return
         sequence = w.get(current, Sequence)
         if sequence is not None and symbol == "+" and sequence.mutable:
-            self._collections.extend(current, value, w, ctx, ctx.site(node.value))
+            self._filling.extend(current, value, w, ctx, ctx.site(node.value))
             return
         if ctx.peeled and isinstance(current, Const) and isinstance(value, Const) and not isinstance(value.value, str):
             result: Value = Unknown(("counter", fresh()))

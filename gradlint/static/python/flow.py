@@ -19,6 +19,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.expressions import Expressions
+from gradlint.static.python.filling import Filling
 from gradlint.static.python.imports import Imports
 from gradlint.static.python.names import Names
 from gradlint.static.python.patterns import Patterns
@@ -65,6 +66,7 @@ class Flow:
     _containers: Containers
     _patterns: Patterns
     _expressions: Expressions
+    _filling: Filling
 
     def __init__(self) -> None:
         self._compound: dict[type, Callable[..., Outcome]] = {
@@ -264,7 +266,7 @@ class Flow:
         elif isinstance(target, cst.Subscript):
             owner = self._execution.evaluate(target.value, w, ctx)
             index = self._expressions.index(target, w, ctx)
-            self._collections.set_item(owner, index, value, w, ctx, ctx.site(node), place_of(target))
+            self._filling.set_item(owner, index, value, w, ctx, ctx.site(node), place_of(target))
         elif isinstance(target, (cst.Tuple, cst.List)):
             starred = [isinstance(element, cst.StarredElement) for element in target.elements]
             values = self._collections.unpack(value, len(starred), starred, w, ctx)

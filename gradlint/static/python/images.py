@@ -17,8 +17,9 @@ from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.sameness import forget
 from gradlint.static.state.values import Const, Frame, Instance, Object
 from gradlint.static.state.world import World
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.triggers import walks_in
-from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.text.units import StatementUnit, Unit
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module

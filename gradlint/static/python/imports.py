@@ -24,10 +24,10 @@ from gradlint.static.state.context import Context
 from gradlint.static.state.joining import MAX_DEFINITIONS
 from gradlint.static.state.values import Choice, External, Frame, Imported, Namespace, Stars, Unknown, Value
 from gradlint.static.state.world import World, fresh
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.index import named
 from gradlint.static.text.project import Project
 from gradlint.static.text.registrations import Registrations
-from gradlint.static.text.units import ClassUnit, FunctionUnit
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module

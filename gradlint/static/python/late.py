@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Mapping as Methods
 
-    from gradlint.static.text.units import FunctionUnit, Unit
+    from gradlint.static.text.definition_units import FunctionUnit
+    from gradlint.static.text.units import Unit
 
 _MAX_FILLING = 6  #: methods that fill what another one reads
 

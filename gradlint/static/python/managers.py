@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from gradlint.static.python.binding import Binding
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Domain
@@ -45,6 +46,7 @@ class Managers:
     _definitions: Definitions
     _calls: Calls
     _flow: Flow
+    _binding: Binding
 
     def run(self, node: cst.With, w: World, ctx: Context) -> Outcome:
         """A whole statement."""
@@ -196,7 +198,7 @@ class Managers:
             on_yield=lambda world, value: others.extend(inside(world, value)),
         )
         self._progress.enters(unit)
-        self._calls.bind(fn, Arguments(list(manager.args), dict(manager.kwargs)), w, here)
+        self._binding.bind(fn, Arguments(list(manager.args), dict(manager.kwargs)), w, here)
         start = w.copy()
         ends = [world for world, _ in self._calls.body(unit, w, here)]
         for other in others:

@@ -12,7 +12,7 @@ from gradlint.static.state.values import Function
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
-    from gradlint.static.text.units import FunctionUnit
+    from gradlint.static.text.definition_units import FunctionUnit
 
 _MAX_WAITING = 16  #: of an entry point
 

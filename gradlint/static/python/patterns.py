@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import libcst as cst
 
 from gradlint.static.python.attributes import Attributes
-from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.names import Names
+from gradlint.static.python.reflection import Reflection
 from gradlint.static.state.context import Context
 from gradlint.static.state.values import Class, Const, External, Instance, Mapping, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
@@ -33,7 +33,7 @@ class Patterns:
     _names: Names
     _attributes: Attributes
     _conditions: Conditions
-    _builtins: BuiltinCalls
+    _reflection: Reflection
 
     def decide(self, case: cst.MatchCase, subject: Value, w: World, ctx: Context) -> Ways:
         """The ways a case may turn out for a value that is matched; where it is taken, its names are bound."""
@@ -142,7 +142,7 @@ class Patterns:
 
     def _class(self, pattern: cst.MatchClass, subject: Value, w: World, ctx: Context) -> Ways:
         kind = w.resolve(self._execution.evaluate(pattern.cls, w, ctx))
-        asked = self._builtins.is_instance(subject, [kind], w)
+        asked = self._reflection.is_instance(subject, [kind], w)
         ways = self._conditions.parted(asked, w)
         if isinstance(subject, Unknown):
             for world in (world for taken, world in ways if taken and len(ways) > 1):

@@ -10,7 +10,7 @@ import libcst as cst
 from gradlint import intents
 from gradlint.static.report.inserting import line_before, line_behind
 from gradlint.static.report.place import CannotError, Change, Place
-from gradlint.static.text.sites import NodeSite
+from gradlint.static.text.units import NodeSite
 
 _Block = Sequence[cst.BaseStatement]
 _OWN_NAMES = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.Lambda)

@@ -15,7 +15,7 @@ from gradlint.source import Source, SourceError
 from gradlint.static.report import clearing, inserting, omitting, rewriting, unrecorded
 from gradlint.static.report.place import CannotError, Change, Place
 from gradlint.static.text.positions import Span
-from gradlint.static.text.sites import NodeSite
+from gradlint.static.text.units import NodeSite
 
 
 def fix_of(violation: Violation) -> Fix | None:

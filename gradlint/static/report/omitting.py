@@ -10,7 +10,7 @@ import libcst as cst
 from gradlint import intents
 from gradlint.static.report.place import CannotError, Change, Place
 from gradlint.static.report.rewriting import give_way, inputs, is_called
-from gradlint.static.text.units import leaves
+from gradlint.static.text.definition_units import leaves
 
 _DROPPABLE = ("dim", "dtype")
 

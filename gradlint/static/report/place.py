@@ -10,9 +10,9 @@ from typing import TypeVar
 import libcst as cst
 
 from gradlint.static.text.positions import Span, Tree
-from gradlint.static.text.sites import NodeSite
 from gradlint.static.text.spelling import binds, imports
 from gradlint.static.text.totals import lookup_of
+from gradlint.static.text.units import NodeSite
 
 N = TypeVar("N", bound=cst.CSTNode)
 _ROLE = re.compile(r"(, )?\{([\w. ]+)\}")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
+from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.nodes import children
-from gradlint.static.text.units import FunctionUnit, StatementUnit
+from gradlint.static.text.units import StatementUnit
 
 if TYPE_CHECKING:
     from gradlint.static.state.context import Context

@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.protocol import Token
     from gradlint.static.knowledge.ops import Layer, Loss
+    from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
     from gradlint.static.text.files import Module
-    from gradlint.static.text.units import ClassUnit, FunctionUnit
 
 Tokens = frozenset["Token"]
 

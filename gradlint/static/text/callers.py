@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.triggers import Feature
-from gradlint.static.text.units import ClassUnit, FunctionUnit, Unit
+from gradlint.static.text.units import Unit
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module

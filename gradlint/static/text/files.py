@@ -12,11 +12,12 @@ import libcst as cst
 from gradlint.source import Source, SourceError
 from gradlint.static.knowledge.torch_table import may_freeze
 from gradlint.static.text.chains import assigned_in, words_in
+from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
 from gradlint.static.text.index import EMPTY, Index, index_of
 from gradlint.static.text.parsing import parse_module
 from gradlint.static.text.positions import Tree
 from gradlint.static.text.trees import Trees
-from gradlint.static.text.units import ClassUnit, DefinitionUnit, FunctionUnit, Unit
+from gradlint.static.text.units import Unit
 
 #: of what libcst says
 _DETAILS = re.compile(r"^parser error: error at \d+:\d+: |(?<=expected one of ).*, (?=[A-Z][a-z])")

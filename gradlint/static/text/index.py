@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, units_of
 from gradlint.static.text.parsing import parse_module
 from gradlint.static.text.positions import Tree
-from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit, units_of
+from gradlint.static.text.units import StatementUnit, Unit
 from gradlint.syntax import TextError, parse
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gradlint.static.text.units import FunctionUnit, Unit
+from gradlint.static.text.definition_units import FunctionUnit
+from gradlint.static.text.units import Unit
 
 INIT_SUBCLASS = "__init_subclass__"  #: the method that a class has called with those that are derived from it
 

@@ -6,16 +6,29 @@ need not be executed, nor even parsed.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import TEST_SETUPS, returns_new
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.keepers import INIT_SUBCLASS, decorators_in, may_keep
+from gradlint.static.text.patterns import (
+    AMENDED,
+    AUGMENTED,
+    AUGMENTED_NAME,
+    BASES,
+    CONVERTED,
+    STATEMENT_CALL,
+    WRAPPED,
+    ends_statement,
+    guesses,
+    initializes_late,
+    keeps_container,
+)
 from gradlint.static.text.triggers import ASIDE, Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
-from gradlint.static.text.units import ClassUnit, FunctionUnit, StatementUnit, Unit
+from gradlint.static.text.units import StatementUnit, Unit
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module
@@ -23,31 +36,6 @@ if TYPE_CHECKING:
 
 _HOPS = 3  #: from name to name, to what is near by
 _NEAR = 200  #: units that are looked at before a thorough search
-_STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d](?:[\w.]|\[[^\[\]()\n]*\])*\.(\w+)\(")
-_END = re.compile(r"[ \t]*(?:[;#\n]|\Z)")
-_OPERATOR = r"[ \t]*(?:[-+*/@%&|^]|//|\*\*|<<|>>)=(?!=)"
-_ITEM = r"\[(?![\"'][^\"'\n]*[\"']\][ \t]*[-+*/]?=).*\]"  #: under a name, there are mostly settings and figures
-_AUGMENTED = re.compile(
-    rf"(?m)^[ \t]*[\w.]+(?:\.\w+|{_ITEM}){_OPERATOR}|^[ \t]*\w+[ \t]*-=(?!=)|^[ \t]*[\w.]+{_ITEM}[ \t]*=(?!=)"
-)
-_AUGMENTED_NAME = re.compile(rf"(?m)^[ \t]*\w+{_OPERATOR}")
-_AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*[*/]=")
-_SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
-_CONVERTED = re.compile(
-    r"\bParameter\s*\([^\n]*\)\s*\.|\bParameter\s*\([^\n]*\n[^\n]*\)\s*\.\s*(?:to|cuda|float|half|double)\b"
-)
-_KEPT = re.compile(
-    r"\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict|tuple|OrderedDict|zip|map)?[\[({]\s*(?![\"'\d\])}-])"
-)
-_KEPT_EMPTY = re.compile(r"\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict)?[\[({]\s*[\])}]")
-_LOCAL = re.compile(r"(?m)^[ \t]*(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict|tuple)?[\[({]\s*(?![\"'\d-])")
-_GIVEN = re.compile(r"\.\w+[ \t]*(?::[^=\n]+)?=[ \t]*(\w+)[ \t]*$", re.MULTILINE)
-_WRAPPED = re.compile(
-    r"\b(?:Parameter|register_buffer|Variable)\s*\(\s*(?:\w+\s*=\s*)?(?:f?[\"'][^\"'\n]*[\"']\s*,\s*)?[\w.]+"
-)
-_ATTRIBUTE = re.compile(r"\bself\.\w")
-_BASES = re.compile(r"(?m)^class\s+\w+[^(:]*\(([^)]*)\)")
-_SUPER = re.compile(r"\bsuper\s*\(\s*(\w*)[^()]*\)\s*\.\s*__init__\s*\(|\.__init__\s*\(")
 
 
 class Reach:
@@ -320,7 +308,7 @@ class _Scope:
 
     def hooked(self, unit: ClassUnit, seen: frozenset[Unit] = frozenset()) -> Iterator[ClassUnit]:
         """The classes behind one that are told of those that are derived from them."""
-        bases = _BASES.search(unit.text)
+        bases = BASES.search(unit.text)
         for chain in chains_in(bases[1]) if bases is not None and unit not in seen else ():
             for base in self.targets(chain):
                 if isinstance(base, ClassUnit) and base is not unit:
@@ -355,7 +343,7 @@ class _Scope:
         for name in ("__init__", "__post_init__", *TEST_SETUPS):
             if name in unit.methods:
                 found |= self._reach.features_of_call(unit.methods[name])
-        bases = _BASES.search(unit.text)
+        bases = BASES.search(unit.text)
         for chain in chains_in(bases[1]) if bases is not None else ():
             found |= features_of(chain, self.foreign)
             for base in self.targets(chain):
@@ -408,20 +396,20 @@ class _Scope:
         found = Feature(0)
         for chain in chains:
             found |= features_of(chain, self.foreign)
-        if _AUGMENTED.search(text):
+        if AUGMENTED.search(text):
             found |= Feature.AUGMENTED
-        changes = bool(found & (Feature.AUGMENTED | Feature.IN_PLACE)) or _AUGMENTED_NAME.search(text) is not None
+        changes = bool(found & (Feature.AUGMENTED | Feature.IN_PLACE)) or AUGMENTED_NAME.search(text) is not None
         if not changes and isinstance(unit, (FunctionUnit, ClassUnit)):
             found &= ~Feature.SHARING
-        if _AMENDED.search(text):
+        if AMENDED.search(text):
             found |= Feature.AMENDED
         if "cuda" in text:
             found |= Feature.CUDA
-        if any(returns_new(call[1]) and _ends_statement(text, call.end()) for call in _STATEMENT_CALL.finditer(text)):
+        if any(returns_new(call[1]) and ends_statement(text, call.end()) for call in STATEMENT_CALL.finditer(text)):
             found |= Feature.DISCARDED
-        if found & Feature.SOFTMAX and _guesses(text):
+        if found & Feature.SOFTMAX and guesses(text):
             found |= Feature.GUESSED
-        if found & Feature.PARAMETERS and _CONVERTED.search(text):
+        if found & Feature.PARAMETERS and CONVERTED.search(text):
             found |= Feature.CONVERTED
         if isinstance(unit, ClassUnit):
             found |= self._features_of_class(unit, text, chains)
@@ -430,18 +418,18 @@ class _Scope:
     def _features_of_class(self, unit: ClassUnit, text: str, chains: Iterable[Chain]) -> Feature:
         found = Feature(0)
         methods = unit.methods
-        bases = _BASES.search(text)
+        bases = BASES.search(text)
         if bases is not None and any(is_module_base(chain, self.foreign) for chain in chains_in(bases[1])):
             found |= Feature.MODULE
         init = methods.get("__init__")
-        if init is not None and _initializes_late(init.text, unit.name):
+        if init is not None and initializes_late(init.text, unit.name):
             found |= Feature.SUPER
         builders = reached_from(methods, ["__init__", "__post_init__"])
-        if any(_keeps_container(text, methods[name].text) for name in builders):
+        if any(keeps_container(text, methods[name].text) for name in builders):
             found |= Feature.CONTAINER
         for name in builders:
             own = methods[name].text
-            if any(self._gives_tensor(chain) for chain in chains_in(_WRAPPED.sub("", own))):
+            if any(self._gives_tensor(chain) for chain in chains_in(WRAPPED.sub("", own))):
                 found |= Feature.PLAIN
         if any(is_layer(chain, self.foreign) for chain in chains) and any(
             is_layer(chain, self.foreign)
@@ -480,44 +468,3 @@ def reached_from(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> 
             found.add(name)
             frontier += methods.keys() & methods[name].words
     return found
-
-
-def _initializes_late(text: str, name: str) -> bool:
-    """Whether an ``__init__`` uses its object before that of its base has run, or names another class there."""
-    call = _SUPER.search(text)
-    if call is None:
-        return True
-    return call[1] not in (None, "", name, "__class__") or _ATTRIBUTE.search(text[: call.start()]) is not None
-
-
-def _keeps_container(text: str, builder: str) -> bool:
-    """Whether a method may keep a list, tuple or dict of layers as attribute of its object."""
-    if _KEPT.search(builder):
-        return True
-    for name in _KEPT_EMPTY.findall(builder):
-        if re.search(rf"\.{name}\s*(?:\[|\+=|\.(?:append|extend|insert|update|setdefault)\b)", text):
-            return True
-    return not {*_LOCAL.findall(builder)}.isdisjoint(_GIVEN.findall(builder))
-
-
-def _ends_statement(text: str, start: int) -> bool:
-    """Whether a statement ends with the arguments of a call, which begin at ``start``."""
-    depth, end = 1, start
-    while end < len(text) and depth:
-        depth += (text[end] in "([{") - (text[end] in ")]}")
-        end += 1
-    return _END.match(text, end) is not None
-
-
-def _guesses(text: str) -> bool:
-    """Whether a softmax may not be told its dimension."""
-    for call in _SOFTMAX.finditer(text):
-        depth, commas, end = 1, 0, call.end()
-        while end < len(text) and depth:
-            depth += (text[end] in "([{") - (text[end] in ")]}")
-            commas += depth == 1 and text[end] == ","
-            end += 1
-        inside = text[call.end() : end - 1]
-        if "dim" not in inside and "axis" not in inside and not commas:
-            return True
-    return False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.keepers import may_keep
 from gradlint.static.text.layout import absolute
-from gradlint.static.text.units import ClassUnit, FunctionUnit
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gradlint.static.text.units import Unit
+from typing import Protocol
 
 MAX_CHARACTERS = 120_000  #: of the texts whose trees are kept from one entry point to the next
 SHARE = 40  #: of a large project, one in so many
+
+
+class Parsed(Protocol):
+    """What has a tree of its own, and can have it again."""
+
+    used: int  #: when its tree was last asked for
+
+    @property
+    def text(self) -> str:
+        """What the tree is made of."""
+
+    def let_go(self) -> None:
+        """Forget the tree."""
 
 
 class Trees:
@@ -16,7 +26,7 @@ class Trees:
 
     def __init__(self) -> None:
         self.turn = 0  #: how often trees could have been let go of: the time, as far as units know it
-        self._kept: dict[Unit, None] = {}
+        self._kept: dict[Parsed, None] = {}
         self._size = 0
         self._all = 0  #: the characters of all files
 
@@ -24,7 +34,7 @@ class Trees:
         """A file with this text is among those that trees may be kept of."""
         self._all += len(text)
 
-    def keep(self, unit: Unit) -> None:
+    def keep(self, unit: Parsed) -> None:
         """A unit was parsed."""
         self._kept[unit] = None
         self._size += len(unit.text)

@@ -6,10 +6,8 @@ an indented unit is parsed behind an ``if 1:``, so that columns stay what they a
 
 from __future__ import annotations
 
-import ast
-import re
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from sys import intern
 from typing import TYPE_CHECKING, cast
@@ -19,18 +17,13 @@ import libcst as cst
 from gradlint.finding import Location
 from gradlint.source import SourceError
 from gradlint.static.text.chains import words_in
-from gradlint.static.text.constructs import constructs_in
 from gradlint.static.text.parsing import parse_module
 from gradlint.static.text.positions import Tree
-from gradlint.static.text.sites import NodeSite
-from gradlint.syntax import TextError, parse
 
 if TYPE_CHECKING:
+    from gradlint.static.text.definition_units import ClassUnit
     from gradlint.static.text.files import Module
 
-_ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(?:setter|deleter|getter)\b")
-_SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
-_FILLS = r"\.(?:append|extend|insert|add|appendleft|update|setdefault)\(|\s*=(?!=)"  #: after the name of what is filled
 
 Definition = cst.FunctionDef | cst.ClassDef
 
@@ -81,10 +74,12 @@ class Unit:
     @property
     def class_unit(self) -> ClassUnit | None:
         """The class whose body it stands in, be it in a branch there."""
-        parent = self.parent
-        while isinstance(parent, StatementUnit):
-            parent = parent.parent
-        return parent if isinstance(parent, ClassUnit) else None
+        return None if self.parent is None else self.parent._class_of_parts  # noqa: SLF001 -- a unit as well
+
+    @property
+    def _class_of_parts(self) -> ClassUnit | None:
+        """The class whose body what stands in this unit belongs to."""
+        return None
 
     @property
     def text(self) -> str:
@@ -245,34 +240,47 @@ class StatementUnit(Unit):
         """Its libcst node; SourceError if libcst rejects the text."""
         return cast("cst.BaseStatement", super().node)
 
+    @property
+    def _class_of_parts(self) -> ClassUnit | None:
+        return self.class_unit
+
     def __repr__(self) -> str:
         return f"<statement {self.module.name}:{self.row}>"
 
 
-class _Definition(Unit):
-    """What functions and classes have in common: a name, decorators."""
+class NodeSite:
+    """A node of a unit, as a place that a finding can show.
 
-    name: str
-    _header_rows: int  #: how many rows can be parsed without the body; 0 if that is not to be tried
+    Args:
+        unit: where it stands.
+        node: the node; None for that of the unit itself, which is not parsed for it.
+        tree: the tree that the node stands in; as long as there are sites of it, the unit keeps to this tree.
+    """
+
+    __slots__ = ("_node", "_tree", "unit")
+
+    def __init__(self, unit: Unit, node: cst.CSTNode | None = None, tree: Tree | None = None) -> None:
+        self.unit = unit
+        self._node = node
+        self._tree = tree
 
     @property
-    def qualname(self) -> str:
-        """The dotted name within the module, as Python tells it."""
-        return _prefix(self.parent) + self.name
+    def node(self) -> cst.CSTNode:
+        """The node; SourceError if libcst rejects the text of the unit."""
+        return self.unit.node if self._node is None else self._node
 
-    def _from_header(self) -> cst.CSTNode:
-        """The definition without its body, which is cheap; or as it is, where that cannot be had."""
-        found = None
-        if self._header_rows:
-            header = self.module.source.between(self.row, self.row + self._header_rows - 1)
-            indent = header[: len(header) - len(header.lstrip())]
-            found = self._parse_text(f"{header}{indent}{self._stand_in}\n")
-        if found is None or not isinstance(found[1], Definition):
-            found = self.tree, self.node
-        self._header, node = found
-        return node
+    def locate(self) -> Location:
+        """The range of source text that the node stands on; that of its unit if the node was not parsed from it."""
+        return self.unit.location if self._node is None else self.unit.locate(self._node, self._tree)
 
-    _stand_in = " pass"  #: for the body that a header is parsed with
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeSite) and other.unit is self.unit and other._node is self._node
+
+    def __hash__(self) -> int:
+        return id(self.unit) if self._node is None else id(self._node)
+
+    def __repr__(self) -> str:
+        return f"<a place in {self.unit!r}>"
 
 
 def _is_indented(text: str) -> bool:
@@ -287,258 +295,3 @@ def _only(root: cst.Module, text: str) -> cst.CSTNode | None:
             return None
         body = cast("cst.If", root.body[0]).body.body
     return body[0] if len(body) == 1 else None
-
-
-def _prefix(parent: Unit | None) -> str:
-    if isinstance(parent, FunctionUnit):
-        return f"{parent.qualname}.<locals>."
-    if isinstance(parent, ClassUnit):
-        return f"{parent.qualname}."
-    return "" if parent is None else _prefix(parent.parent)
-
-
-class FunctionUnit(_Definition):
-    """A function or method."""
-
-    _stand_in = "def _(): pass"
-
-    def __init__(
-        self,
-        module: Module,
-        parent: Unit | None,
-        *,
-        name: str,
-        is_async: bool,
-        decorator_rows: int = 0,
-        rows: tuple[int, int] | None = None,
-        place: int = 0,
-        parsed: tuple[Tree, cst.CSTNode] | None = None,
-    ) -> None:
-        super().__init__(module, parent, rows=rows, place=place, parsed=parsed)
-        self.name = name
-        self.is_async = is_async
-        self._header_rows = decorator_rows
-
-    @classmethod
-    def from_node(cls, node: cst.FunctionDef, parent: Unit) -> FunctionUnit:
-        """The unit of a function that stands in the tree of ``parent``; always the same for the same node."""
-        tree = parent.tree
-        known = tree.units.get(id(node))
-        if not isinstance(known, FunctionUnit):
-            is_async = node.asynchronous is not None
-            known = cls(parent.module, parent, name=node.name.value, is_async=is_async, parsed=(tree, node))
-            tree.units[id(node)] = known
-        return known
-
-    @property
-    def node(self) -> cst.FunctionDef:
-        """Its libcst node; SourceError if libcst rejects the text."""
-        return cast("cst.FunctionDef", super().node)
-
-    @cached_property
-    def constructs(self) -> frozenset[str]:
-        """The kinds of constructs in its body; see :func:`~gradlint.static.text.constructs.constructs_in`."""
-        return constructs_in(self.node)
-
-    @property
-    def is_generator(self) -> bool:
-        """Whether it contains ``yield``."""
-        return "yield" in self.words and "yield" in self.constructs
-
-    @cached_property
-    def decorators(self) -> tuple[cst.BaseExpression, ...]:
-        """The expressions behind ``@``, in order."""
-        if self._rows is not None and not self._header_rows:
-            return ()
-        return tuple(each.decorator for each in cast("cst.FunctionDef", self._from_header()).decorators)
-
-    @cached_property
-    def assigned_attributes(self) -> frozenset[str]:
-        """The names of the attributes of its first parameter that it binds, as in ``self.fc = …``."""
-        return frozenset(attribute.attr for attribute in self._attributes(self._parsed(), ast.Store))
-
-    @cached_property
-    def updated_attributes(self) -> frozenset[str]:
-        """Those of them that it only ever adds to, or the like: ``self.mean = 0.9 * self.mean + x``."""
-        tree = self._parsed()
-        updates = [
-            target
-            for node in (ast.walk(tree) if tree is not None else ())
-            if isinstance(node, (ast.Assign, ast.AugAssign))
-            for target in self._attributes(node, ast.Store)
-            if isinstance(node, ast.AugAssign)
-            or (isinstance(node.value, ast.BinOp) and target.attr in {a.attr for a in self._attributes(node, ast.Load)})
-        ]
-        others = {target.attr for target in self._attributes(tree, ast.Store) if target not in updates}
-        return frozenset(target.attr for target in updates if target.attr not in others)
-
-    def _parsed(self) -> ast.AST | None:
-        """Its text as a tree, if it uses any attribute of its first parameter."""
-        first = _SELF.search(self.text)
-        if first is None or f"{first[1]}." not in self.text:
-            return None
-        try:
-            return parse(f"if 1:\n{self.text}" if self.text[0] in " \t" else self.text)
-        except TextError:
-            return None
-
-    def _attributes(self, tree: ast.AST | None, use: type[ast.expr_context]) -> Iterator[ast.Attribute]:
-        """Where a part of it binds, or reads, attributes of its first parameter."""
-        first = _SELF.search(self.text)
-        if tree is None or first is None:
-            return
-        for node in ast.walk(tree):
-            owner = node.value if isinstance(node, ast.Attribute) and isinstance(node.ctx, use) else None
-            if isinstance(node, ast.Attribute) and isinstance(owner, ast.Name) and owner.id == first[1]:
-                yield node
-
-    @cached_property
-    def filled_attributes(self) -> frozenset[str]:
-        """The attributes of its first parameter that it binds or puts something into, as in ``self.x.append(…)``."""
-        first = _SELF.search(self.text)
-        if first is None or f"{first[1]}." not in self.text:
-            return frozenset()
-        filled = re.finditer(rf"\b{first[1]}\.(\w+)(?:\[[^\]]*\])*(?:{_FILLS})", self.text)
-        return self.assigned_attributes | {match[1] for match in filled}
-
-    @cached_property
-    def read_attributes(self) -> frozenset[str]:
-        """The names of the attributes of its first parameter that it reads: its own methods that it may call."""
-        return frozenset(attribute.attr for attribute in self._attributes(self._parsed(), ast.Load))
-
-    @cached_property
-    def words_within(self) -> frozenset[str]:
-        """The identifiers in the functions and classes that are defined within it, which may run when it is over."""
-        text = f"if 1:\n{self.text}" if self.text[0] in " \t" else self.text
-        try:
-            inner = list(_definitions_in(parse(text)))
-        except TextError:
-            return self.words
-        rows = text.split("\n")
-        parts = ("\n".join(rows[node.lineno - 1 : node.end_lineno]) for node in inner)
-        return frozenset(word for part in parts for word in words_in(part))
-
-    @cached_property
-    def is_accessor(self) -> bool:
-        """Whether it is the setter or deleter of a property, which leaves the getter under its name."""
-        return any(_ACCESSOR.match(row) for row in self.text.split("def ", 1)[0].split("\n"))
-
-    def _is_meant(self, node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.FunctionDef) and node.name.value == self.name
-
-    def __repr__(self) -> str:
-        return f"<function {self.module.name}.{self.qualname}>"
-
-
-_Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
-
-
-def _definitions_in(tree: ast.AST) -> Iterator[_Defined]:
-    """The definitions that stand in another one, which is the first of a tree."""
-    found = [node for node in ast.walk(tree) if isinstance(node, _Defined)]
-    return iter(found[1:])
-
-
-class ClassUnit(_Definition):
-    """A class: its header, and the units of its body."""
-
-    def __init__(
-        self,
-        module: Module,
-        parent: Unit | None,
-        *,
-        name: str,
-        header_rows: int = 0,
-        doc: str | None = None,
-        rows: tuple[int, int] | None = None,
-        place: int = 0,
-        parsed: tuple[Tree, cst.CSTNode] | None = None,
-    ) -> None:
-        super().__init__(module, parent, rows=rows, place=place, parsed=parsed)
-        self.name = name
-        self.doc = doc  #: the docstring as it is written
-        self._header_rows = header_rows
-        self._indexed: tuple[Unit, ...] | None = None
-
-    @classmethod
-    def from_node(cls, node: cst.ClassDef, parent: Unit) -> ClassUnit:
-        """The unit of a class that stands in the tree of ``parent``; always the same for the same node."""
-        tree = parent.tree
-        known = tree.units.get(id(node))
-        if not isinstance(known, ClassUnit):
-            doc = node.get_docstring(clean=False)
-            known = cls(parent.module, parent, name=node.name.value, doc=doc, parsed=(tree, node))
-            tree.units[id(node)] = known
-        return known
-
-    @property
-    def node(self) -> cst.ClassDef:
-        """Its libcst node; SourceError if libcst rejects the text."""
-        return cast("cst.ClassDef", super().node)
-
-    @cached_property
-    def bases(self) -> tuple[cst.Arg, ...]:
-        """The arguments of the class statement: the bases, then those with a keyword."""
-        header = cast("cst.ClassDef", self._from_header())
-        return (*header.bases, *header.keywords)
-
-    @cached_property
-    def decorators(self) -> tuple[cst.BaseExpression, ...]:
-        """The expressions behind ``@``, in order."""
-        return tuple(each.decorator for each in cast("cst.ClassDef", self._from_header()).decorators)
-
-    @cached_property
-    def body(self) -> tuple[Unit, ...]:
-        """The units of its body, in order."""
-        if self._indexed is not None:
-            return self._indexed
-        return units_of(self.node.body, self.module, self.tree, self) if self.is_readable else ()
-
-    def set_body(self, units: tuple[Unit, ...]) -> None:
-        """Tell the units of the body, where they are known without parsing."""
-        self._indexed = units
-
-    @cached_property
-    def methods(self) -> Mapping[str, FunctionUnit]:
-        """The methods of its body by name; the last definition wins, setters of properties left out."""
-        return {unit.name: unit for unit in self.body if isinstance(unit, FunctionUnit) and not unit.is_accessor}
-
-    def _is_meant(self, node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.ClassDef) and node.name.value == self.name
-
-    def __repr__(self) -> str:
-        return f"<class {self.module.name}.{self.qualname}>"
-
-
-def units_of(block: cst.BaseSuite | cst.Module, module: Module, tree: Tree, parent: Unit | None) -> tuple[Unit, ...]:
-    """The units of a body that is parsed already."""
-    if isinstance(block, cst.SimpleStatementSuite):  # class A: x = 1
-        line = cst.SimpleStatementLine(body=block.body)
-        return (StatementUnit(module, parent, parsed=(tree, line)),)
-    units: list[Unit] = []
-    for place, node in enumerate(block.body):
-        parsed = (tree, node)
-        unit: Unit
-        if isinstance(node, cst.FunctionDef):
-            is_async = node.asynchronous is not None
-            unit = FunctionUnit(module, parent, name=node.name.value, is_async=is_async, place=place, parsed=parsed)
-        elif isinstance(node, cst.ClassDef):
-            doc = node.get_docstring(clean=False)
-            unit = ClassUnit(module, parent, name=node.name.value, doc=doc, place=place, parsed=parsed)
-        else:
-            unit = StatementUnit(module, parent, place=place, parsed=parsed)
-        tree.units[id(node)] = unit
-        units.append(unit)
-    return tuple(units)
-
-
-DefinitionUnit = FunctionUnit | ClassUnit
-
-
-def leaves(units: Iterable[Unit]) -> Iterator[Unit]:
-    """The functions and statements of a body, those of its classes in their place."""
-    for unit in units:
-        if isinstance(unit, ClassUnit):
-            yield from leaves(unit.body)
-        else:
-            yield unit

@@ -37,7 +37,7 @@ from gradlint.static.torch.operations import Operations
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.state.outcome import Results
-    from gradlint.static.text.units import ClassUnit
+    from gradlint.static.text.definition_units import ClassUnit
 
 _APPLIED = Op(activation="unknown", saves="other")
 _MARKED = "non_differentiable"

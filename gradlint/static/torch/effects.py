@@ -21,6 +21,7 @@ class Effects:
         "carries",
         "cut_of",
         "groups_of_optimizers_in",
+        "method",
         "method_of_unknown",
         "presumed_segments",
     )
@@ -32,6 +33,8 @@ class Effects:
     """The calls of modules behind an unknown value, by its key."""
     presumed_segments: Callable[[Value, World], frozenset[int]]
     """The presumed segments behind a value, each made an object of the world."""
+    method: Callable[[Value, str, Arguments, World, Context, Site], Value]
+    """``receiver.name(...)`` where the method is not of the project."""
     method_of_unknown: Callable[[Unknown, str, Arguments, World, Context, Site], Value]
     """Call a method of something unknown."""
     groups_of_optimizers_in: Callable[[Unknown, World], frozenset[int]]

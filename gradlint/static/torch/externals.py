@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
-from gradlint.static.knowledge.ops import Conversion, Dropout, Op
+from gradlint.static.knowledge.ops import Dropout, Op
 from gradlint.static.knowledge.torch_table import (
     AUTOCASTS,
     CLIPS,
@@ -42,7 +41,6 @@ from gradlint.static.knowledge.torch_table import (
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.collections import Collections
-from gradlint.static.python.conditions import Conditions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.outcome import Results
@@ -51,15 +49,12 @@ from gradlint.static.state.values import (
     NONE,
     Bound,
     Const,
-    Cut,
     External,
     Function,
     Group,
     Instance,
     Lambda,
     Partial,
-    Ref,
-    Segment,
     Sequence,
     Tensor,
     Unknown,
@@ -69,28 +64,26 @@ from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.derivatives import Derivatives
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.functional import Functional
-from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.grad_modes import GradModes
 from gradlint.static.torch.grouping import Grouping
-from gradlint.static.torch.keeping import Keeping
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import made_by
 from gradlint.static.torch.memory import Memory, overwriting
-from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.modules import MODULES, Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
-from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
-from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.serialization import FOREIGN, Serialization
 from gradlint.static.torch.shapes import Shapes
@@ -101,10 +94,10 @@ from gradlint.static.torch.uses import Uses
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
-_COLUMNS = 8  #: looked at of a list in a list that is turned into an array
 
 _PACK = Op(activation="keeps", saves="other", copies=True)
 Handler = Callable[[Arguments, World, Context, "Site"], Value]
+NamedHandler = Callable[[str, Arguments, World, Context, "Site"], Value]
 
 
 class Externals:
@@ -113,16 +106,12 @@ class Externals:
     _witness: Witness
     _calls: Calls
     _collections: Collections
-    _conditions: Conditions
     _builtins: BuiltinCalls
     _tensors: Tensors
     _modules: Modules
     _cuts: Cuts
-    _graphs: Graphs
-    _proofs: Proofs
     _evaluation: Evaluation
     _legacy: Legacy
-    _keeping: Keeping
     _memory: Memory
     _plain: PlainTensors
     _uses: Uses
@@ -134,7 +123,6 @@ class Externals:
     _stepping: Stepping
     _construction: Construction
     _escapes: Escapes
-    _passes: Passes
     _module_building: ModuleBuilding
     _batches: Batches
     _optimizers: Optimizers
@@ -143,8 +131,10 @@ class Externals:
     _changes: Changes
     _distributions: Distributions
     _module_calls: ModuleCalls
-    _methods: Methods
     _functional: Functional
+    _conversions: Conversions
+    _grad_modes: GradModes
+    _derivatives: Derivatives
 
     def __init__(self) -> None:
         self._torch: dict[str, Handler] = {
@@ -152,14 +142,14 @@ class Externals:
             "torch.autograd.Variable": self._variable,
             "torch.nn.Parameter": self._parameter,
             "torch.nn.parameter.Buffer": lambda a, w, c, s: w.resolve(a.get(0) or NONE),
-            "torch.autograd.backward": self._backward,
-            "torch.autograd.grad": self._grad,
+            "torch.autograd.backward": self._derivatives.backward,
+            "torch.autograd.grad": self._derivatives.grad,
             "torch.utils.checkpoint.checkpoint": self._checkpoint,
             "torch.is_grad_enabled": lambda a, w, c, s: (
                 Unknown(("grad enabled", fresh())) if w.grad is None else Const(w.grad)
             ),
             "torch.cuda.is_available": lambda a, w, c, s: Unknown("torch.cuda.is_available()"),
-            "torch.set_grad_enabled": self._set_grad,
+            "torch.set_grad_enabled": self._grad_modes.set,
             "torch.nn.utils.parameters_to_vector": self._vector,
             "torch.nn.utils.rnn.pack_padded_sequence": self._pack,
             "torch.nn.utils.rnn.pack_sequence": self._pack,
@@ -168,9 +158,24 @@ class Externals:
             "torch.nn.utils.stateless.functional_call": self._functional.called,
             "torch.func.stack_module_state": self._functional.stacked,
             **{name: partial(self._functional.transformed, name) for name in FUNCTION_TRANSFORMS},
-            "contextlib.ExitStack": self._exit_stack,
-            "contextlib.AsyncExitStack": self._exit_stack,
+            "contextlib.ExitStack": self._grad_modes.exit_stack,
+            "contextlib.AsyncExitStack": self._grad_modes.exit_stack,
         }
+        families: tuple[tuple[Iterable[str], NamedHandler], ...] = (
+            (OPTIMIZERS, self._optimizer),
+            (PASSED_THROUGH, self._passed_through),
+            (PASSED_TOGETHER, self._together),
+            (SCALERS, lambda name, a, w, c, s: self._scalers.made(a, name, w, (s, c.key, name))),
+            (SCHEDULERS, self._scheduler),
+            (LOADERS, self._batches.loader),
+            (EXPECTING, lambda name, a, w, c, s: w.new(Instance(name=name, kind="expecting"))),
+            (AUTOCASTS, lambda name, a, w, c, s: Unknown(("autocast", fresh()))),
+            (INITS, self._initialized),
+            (DEPRECATED_INITS, self._initialized),
+            (CLIPS, self._clipped),
+        )
+        self._families = {name: handler for names, handler in reversed(families) for name in names}
+        """Functions of which several are called alike; a name in several families is of the first."""
 
     def call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call ``name``."""
@@ -229,7 +234,7 @@ class Externals:
         if name.endswith(".__init__") and args.positional:
             self._construction.initialized(w.resolve(args.positional[0]), w, ctx, site)
         if name in GRAD_MODES:
-            return self._grad_mode(name, args, w, ctx, site)
+            return self._grad_modes.manager(name, args, w, ctx, site)
         dropout = DROPOUTS.get(name)
         if dropout is not None:
             self._dropout(dropout, args, w, ctx, site)
@@ -253,46 +258,10 @@ class Externals:
             self._memory.array_changed(w.resolve(args.keywords["out"]), w, ctx, site)
         converted = conversion(name)
         if converted is not None:
-            return self._to_numpy(converted, args, w, ctx, site)
-        if name in OPTIMIZERS:
-            given = args.get(0, "params") or NONE
-            self._grouping.apart(given, w)
-            self._grouping.divided(given, w, (site, ctx.key))
-            groups = self._modules.groups_in(given, w)
-            self._thaw(groups, w)
-            self._read_inputs(groups, w, ctx, site)
-            self._construction.handed_over(groups, w)
-            self._changes.trained |= groups
-            self._changes.trains(groups, w, ctx, site)
-            new = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
-            return w.new(new, (site, ctx.key, name))
-        if name in PASSED_THROUGH:
-            given = w.resolve(args.get(0) or NONE)
-            if name in PARTED:
-                self._modules.parted(given, *PARTED[name], args, w)
-            return given
-        if name in PASSED_TOGETHER:
-            return self._together(PASSED_TOGETHER[name], args, w)
-        if name in SCALERS:
-            return self._scalers.made(args, name, w, (site, ctx.key, name))
-        if name in SCHEDULERS:
-            optimizer = args.get(0, "optimizer") or NONE
-            self._optimizers.scheduled(optimizer, w, site)
-            return w.new(Instance(name=name, kind="scheduler", args=(optimizer,)), (site, ctx.key, name))
-        if name in LOADERS:
-            return self._batches.loader(name, args, w, ctx, site)
-        if name in EXPECTING:
-            return w.new(Instance(name=name, kind="expecting"))
-        if name in AUTOCASTS:
-            return Unknown(("autocast", fresh()))
-        if name in INITS or name in DEPRECATED_INITS:
-            before, w.grad = w.grad, False
-            self._changes.in_place(name.rpartition(".")[2], args.get(0, "tensor") or NONE, [], w, ctx, site)
-            w.grad = before
-            return args.get(0, "tensor") or NONE
-        if name in CLIPS:
-            norm = self._stepping.clipped(args.get(0, "parameters") or NONE, w, ctx, site)
-            return norm if name in NORM_CLIPS else Unknown(("clipped", fresh()))
+            return self._conversions.call(converted, args, w, ctx, site)
+        family = self._families.get(name)
+        if family is not None:
+            return family(name, args, w, ctx, site)
         distribution = self._distributions.built(name, args, w, ctx, site)
         if distribution is not None:
             return distribution
@@ -312,6 +281,42 @@ class Externals:
             return made_by(name, w) or self._batches.given(name, args, mode_of(*args), w)
         result = self._escapes.call(External(name), args, w, ctx, site)
         return made_by(name, w) or result
+
+    def _optimizer(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        given = args.get(0, "params") or NONE
+        self._grouping.apart(given, w)
+        self._grouping.divided(given, w, (site, ctx.key))
+        groups = self._modules.groups_in(given, w)
+        self._thaw(groups, w)
+        self._witness.read(groups, w, ctx, site)
+        self._construction.handed_over(groups, w)
+        self._changes.trained |= groups
+        self._changes.trains(groups, w, ctx, site)
+        new = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
+        return w.new(new, (site, ctx.key, name))
+
+    def _scheduler(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        optimizer = args.get(0, "optimizer") or NONE
+        self._optimizers.scheduled(optimizer, w, site)
+        return w.new(Instance(name=name, kind="scheduler", args=(optimizer,)), (site, ctx.key, name))
+
+    def _passed_through(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """What a call gives back that passes on its first argument."""
+        given = w.resolve(args.get(0) or NONE)
+        if name in PARTED:
+            self._modules.parted(given, *PARTED[name], args, w)
+        return given
+
+    def _initialized(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """A function of ``torch.nn.init`` fills a tensor, unrecorded."""
+        before, w.grad = w.grad, False
+        self._changes.in_place(name.rpartition(".")[2], args.get(0, "tensor") or NONE, [], w, ctx, site)
+        w.grad = before
+        return args.get(0, "tensor") or NONE
+
+    def _clipped(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        norm = self._stepping.clipped(args.get(0, "parameters") or NONE, w, ctx, site)
+        return norm if name in NORM_CLIPS else Unknown(("clipped", fresh()))
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Something that changes nothing reads tensors; what is printed without gradients is an evaluation."""
@@ -397,70 +402,6 @@ class Externals:
             ctx,
         )
 
-    def _grad_mode(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        mode = GRAD_MODES[name]
-        first = args.get(0)
-        if first is not None and isinstance(w.resolve(first), Function) and mode != "argument":
-            function = w.resolve(first)
-            assert isinstance(function, Function)
-            return replace(function, grad=mode == "on")
-        grad: bool | None = mode == "on"
-        if mode == "argument" or (args.positional and name.endswith("inference_mode")):
-            value = w.resolve(args.get(0, "mode") or Const(True))
-            grad = answer = self._conditions.truth_in(value, w)
-            if name.endswith("inference_mode"):
-                grad = None if answer is None else not answer
-        return w.new(Instance(name=name, kind="gradmode", grad=grad))
-
-    def _exit_stack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """A stack of context managers; once it is closed, the gradient mode is what it is now."""
-        return w.new(Instance(name="contextlib.ExitStack", kind="exitstack", grad=w.grad, made_at=site))
-
-    def _set_grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        manager = self._grad_mode("torch.set_grad_enabled", args, w, ctx, site)
-        obj = w.get(manager, Instance)
-        if obj is not None:
-            w.grad = obj.grad
-        return manager
-
-    def _to_numpy(self, converted: Conversion, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        positions = range(len(args.positional)) if converted.positions is None else converted.positions
-        values = [args.positional[p] for p in positions if p < len(args.positional)]
-        values += [args.keywords[k] for k in converted.keywords if k in args.keywords]
-        given = [position for position in positions if position < len(args.positional)]
-        for which, value in enumerate(values):
-            value = w.resolve(value)
-            role = f"argument {given[which]}" if which < len(given) else ""
-            sequence = w.get(value, Sequence)
-            if sequence is not None and converted.sequence:
-                pairs = list(zip(sequence.items, sequence.sites, strict=False))
-                if sequence.tail is not None:
-                    pairs.append((sequence.tail, sequence.tail_site))
-                for number, (item, kept_at) in enumerate(pairs[:1] + pairs[-1:]):
-                    for path, part in self._parts(item, w):
-                        among = (which, number, *path)
-                        how, within = converted.display, bool(path)
-                        self._methods.converted(part, how, w, ctx, site, kept_at, among, within=within)
-            elif w.get(value, Tensor) is not None and converted.tensor:
-                self._methods.converted(value, converted.display, w, ctx, site, which=(which, 0), role=role)
-        self._uses.escaped(values, w)
-        self._memory.used([w.resolve(value) for value in values], w, ctx, site)
-        tensors = self._tensors.tensors_in(values, w)
-        self._evaluation.measured(tensors, True, w, ctx)
-        array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
-        return self._cuts.note(array, values, "numpy", w, site)
-
-    def _parts(self, item: Value, w: World, depth: int = 2) -> Iterator[tuple[tuple[int, ...], Value]]:
-        """An item of a list or, where that is a list or tuple, what it holds; with its places there."""
-        inner = w.get(w.resolve(item), Sequence)
-        if inner is None:
-            yield (), item
-        elif depth:
-            parts = [*inner.items[:_COLUMNS], *([inner.tail] if inner.tail is not None else [])]
-            for number, part in enumerate(parts):
-                for path, value in self._parts(part, w, depth - 1):
-                    yield (number, *path), value
-
     def _variable(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(0) or NONE)
         asked = w.resolve(args.get(1, "requires_grad") or Const(False))
@@ -496,69 +437,6 @@ class Externals:
         group = w.new(Group(flag, made_at=site), (site, ctx.key, "parameter")).id
         return self._tensors.parameter([group], w, site, data.device if data is not None else "cpu")
 
-    def _backward(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        roots = w.resolve(args.get(0, "tensors") or Unknown(("tensors", fresh())))
-        sequence = w.get(roots, Sequence)
-        gradients = args.get(1, "grad_tensors")
-        given = [gradients] if gradients is not None and w.resolve(gradients) != NONE else []
-        self._passes.jointly(
-            sequence.items if sequence is not None else [roots], Arguments(given, args.keywords), w, ctx, site
-        )
-        return NONE
-
-    def _grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """``torch.autograd.grad``: returns gradients, adds to none, and frees the graph unless told otherwise."""
-        self._evaluation.passes += 1
-        inputs = self._tensors.tensors_in([args.get(1, "inputs") or NONE], w)
-        groups: frozenset[int] = frozenset()
-        for value in inputs:
-            tensor = w.get(value, Tensor)
-            if tensor is not None:
-                groups |= tensor.groups or tensor.deps
-        ends = [tensor for value in inputs if (tensor := w.get(value, Tensor)) is not None]
-        instance = w.get(w.resolve(args.get(1, "inputs") or NONE), Instance)
-        if instance is not None:
-            groups |= instance.groups
-            ends.append(Tensor(groups=instance.groups))
-        self._witness.read(groups, w, ctx, site)
-        self._plain.trained_by_hand(inputs, w)
-        create = w.resolve(args.get(4, "create_graph") or Const(False))
-        retain_given = args.get(3, "retain_graph")
-        retain = w.resolve(retain_given if retain_given is not None and w.resolve(retain_given) != NONE else create)
-        flag = bool(retain.value) if isinstance(retain, Const) else None
-        outputs = self._tensors.tensors_in([args.get(0, "outputs") or NONE], w)
-        roots = [(value, root) for value in outputs if (root := w.get(value, Tensor)) is not None]
-        for number, (value, root) in enumerate(roots):
-            view = self._tensors.view_of(value, w)
-            self._proofs.differentiated(value, w, ctx, site)
-            self._keeping.walks(value, w)
-            if flag and retain_given is not None and create == Const(False):
-                self._keeping.retained(value, w, ctx, site)
-            event = events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag)))
-            self._witness.send(event, w, ctx, alternative=number)
-            self._evaluation.trained(value, w)
-            self._memory.walked(root, w, ctx, site)
-        for _, root in roots:  # all are walked in one pass
-            self._passes.free(root, flag, w, site, ends or None)
-        result = self._operations.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
-        if isinstance(result, Ref) and w.get(result, Tensor) is not None:
-            new: Tensor = w.write(result.id)
-            new.gradient_of = groups
-            if create == Const(False):
-                new.requires_grad, new.deps, new.segments, new.open = False, frozenset(), frozenset(), False
-                new.reaches = frozenset()
-                new.cut = Cut("gradient", site)
-            else:
-                new.requires_grad = True if self._graphs.passes_weights(inputs, outputs, w) else None
-                if not new.segments:  # the operations that computed the gradient made some
-                    new.segments = new.doubtful = frozenset([w.new(Segment()).id])
-                for value in outputs:  # the gradient depends on all that the derived value depends on
-                    new.deps |= self._tensors.deps(value, w)
-                    self._keeping.derived(result, w.resolve(value), w)
-                    derived = w.get(w.resolve(value), Tensor)
-                    new.open = new.open or derived is None or derived.open
-        return w.new(Sequence([], [], result, site, False))
-
     def _checkpoint(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         return self._escapes.call(External("torch.utils.checkpoint.checkpoint"), args, w, ctx, site)
 
@@ -572,9 +450,10 @@ class Externals:
         given = [first] if first is not None else []
         return self._operations.packed(self._operations.apply(_PACK, Arguments(given), w, ctx, site), w, site)
 
-    def _together(self, names: tuple[str, ...], args: Arguments, w: World) -> Value:
+    def _together(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """What a call gives back that passes on several of its arguments."""
-        given = [value for number, name in enumerate(names) if (value := args.get(number, name)) is not None]
+        names = PASSED_TOGETHER[name]
+        given = [value for number, each in enumerate(names) if (value := args.get(number, each)) is not None]
         return w.resolve(given[0]) if len(given) == 1 else w.new(Sequence(given, [None] * len(given), mutable=False))
 
     def _thaw(self, groups: frozenset[int], w: World) -> None:
@@ -595,9 +474,6 @@ class Externals:
                 continue
             if isinstance(group, Group) and group.opaque and group.requires_grad is not True:
                 w.write(key).requires_grad = True if group.requires_grad is None else None
-
-    def _read_inputs(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
-        self._witness.read(groups, w, ctx, site)
 
     def _read_all(self, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         for value in self._tensors.tensors_in(args, w):

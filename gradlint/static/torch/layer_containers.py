@@ -10,6 +10,7 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.domain import Index, Items
+from gradlint.static.python.filling import Filling
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.outcome import Results
@@ -39,6 +40,7 @@ class LayerContainers:
     _ownership: Ownership
     _operations: Operations
     _construction: Construction
+    _filling: Filling
 
     # --- what they hold
 
@@ -109,7 +111,7 @@ class LayerContainers:
         others = obj.attrs.get(_OTHERS)
         if others is None:
             obj.attrs[_OTHERS] = value
-        elif not self._collections.is_another(others, value, w):
+        elif not self._filling.is_another(others, value, w):
             obj.attrs[_OTHERS] = self._choices.either(others, value, w)
 
     def named(self, obj: Instance, w: World) -> Mapping:

@@ -216,27 +216,7 @@ class Operations:
         new.made_at = site
         new.open = False
         if requires_grad is not False:
-            new.deps = parameters.union(*(self._tensors.deps(v, w) for v in inputs))
-            new.open = any(
-                (t.open if (t := w.get(v, Tensor)) is not None else isinstance(v, Unknown) and carries_graph(v))
-                for v in inputs
-            )
-            new.segments = frozenset().union(*(t.segments for t in tensors))
-            new.reaches = frozenset[int]().union(*(self._graphs.presumed(v, w) for v in inputs))
-            if op.saves:
-                # A layer needs its weights to pass gradients on to its input, if that wants any.
-                weights = parameters if any(self._tensors.requires_grad(v, w) for v in inputs) else frozenset[int]()
-                new.segments |= {w.new(Segment(weights=weights)).id}
-            new.doubtful = frozenset().union(*(t.doubtful for t in tensors))
-            if requires_grad is None:
-                new.doubtful = new.segments
-                new.recorded = w.grad is True
-                new.presumed = new.recorded and any(self._tensors.presumed(v, w) for v in inputs)
-                new.outright = new.presumed and any(t.outright for t in tensors)
-                new.sources = tuple(
-                    v.id for v in inputs if isinstance(v, Ref) and self._tensors.requires_grad(v, w) is None
-                )
-                new.results = tuple(v for v in inputs if isinstance(v, Unknown) and carries_graph(v))
+            self._extend_graph(op, new, inputs, tensors, parameters, w)
         new.scaled = any(t.scaled for t in tensors)
         new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
         new.calls = frozenset[int]().union(*(self._graphs.outputs_behind(v, w) for v in inputs))
@@ -255,15 +235,51 @@ class Operations:
                 new.device_if_tensor = self._placement.unproven(tensors)
         new.gradient_of = self._tensors.gradient_of(inputs, w)
         if op.view and first is not None:
-            if isinstance(inputs[0], Ref):
-                new.base = self._tensors.root(inputs[0].id, w)
-            new.data_of, new.data_at = first.data_of, first.data_at
-            new.is_gradient = first.is_gradient
-            if first.groups and w.grad is False:
-                new.groups = first.groups
+            self._look_into(new, inputs[0], first, w)
         if first is not None and first.structured and op.activation == "keeps":
             new.structured, new.on_device_as_one = True, first.on_device_as_one
         return new
+
+    def _extend_graph(
+        self,
+        op: Op,
+        new: Tensor,
+        inputs: list[Value],
+        tensors: list[Tensor],
+        parameters: frozenset[int],
+        w: World,
+    ) -> None:
+        """What is recorded: the graphs of the inputs, and one segment more if the operation saves any tensor."""
+        new.deps = parameters.union(*(self._tensors.deps(v, w) for v in inputs))
+        new.open = any(
+            (t.open if (t := w.get(v, Tensor)) is not None else isinstance(v, Unknown) and carries_graph(v))
+            for v in inputs
+        )
+        new.segments = frozenset().union(*(t.segments for t in tensors))
+        new.reaches = frozenset[int]().union(*(self._graphs.presumed(v, w) for v in inputs))
+        if op.saves:
+            # A layer needs its weights to pass gradients on to its input, if that wants any.
+            weights = parameters if any(self._tensors.requires_grad(v, w) for v in inputs) else frozenset[int]()
+            new.segments |= {w.new(Segment(weights=weights)).id}
+        new.doubtful = frozenset().union(*(t.doubtful for t in tensors))
+        if new.requires_grad is None:
+            new.doubtful = new.segments
+            new.recorded = w.grad is True
+            new.presumed = new.recorded and any(self._tensors.presumed(v, w) for v in inputs)
+            new.outright = new.presumed and any(t.outright for t in tensors)
+            new.sources = tuple(
+                v.id for v in inputs if isinstance(v, Ref) and self._tensors.requires_grad(v, w) is None
+            )
+            new.results = tuple(v for v in inputs if isinstance(v, Unknown) and carries_graph(v))
+
+    def _look_into(self, new: Tensor, viewed: Value, first: Tensor, w: World) -> None:
+        """A view shares what it looks into, and is what that is."""
+        if isinstance(viewed, Ref):
+            new.base = self._tensors.root(viewed.id, w)
+        new.data_of, new.data_at = first.data_of, first.data_at
+        new.is_gradient = first.is_gradient
+        if first.groups and w.grad is False:
+            new.groups = first.groups
 
     def _is_data(self, values: list[Value], w: World) -> bool:
         return bool(values) and all(self._tensors.is_data(value, w) for value in values)

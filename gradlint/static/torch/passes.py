@@ -93,12 +93,7 @@ class Passes:
         self._keeping.walks(root, w)
         retain, create = _retains(args, w)
         view = self._tensors.view_of(root, w)
-        touches = self._reached(w.find(root.id), w, certain)
-        if not touches or tensor.cut is not None or tensor.asked_at is not None:
-            # It was meant for parameters that it is not seen to reach.
-            meant = [key for key, obj in w.heap.items() if isinstance(obj, Group)]
-            self._escapes.doubt(meant, [], w)
-            touches = {**dict.fromkeys(meant, None), **touches}
+        touches = self._touched(root, tensor, certain, w)
         _mark(touches, w)
         self._perhaps_fed(touches, w, ctx, site)
         self._stepping.settle(w, ctx, site)
@@ -131,6 +126,16 @@ class Passes:
             w.write(root.id).size = "one"  # or it has raised
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
             w.grad = True  # so it has when the graph was not recorded
+
+    def _touched(self, root: Ref, tensor: Tensor, certain: bool, w: World) -> dict[Hashable, Literal[True] | None]:
+        """The parameters that get gradients; where the graph is cut, perhaps all that there are."""
+        touches = self._reached(w.find(root.id), w, certain)
+        if not touches or tensor.cut is not None or tensor.asked_at is not None:
+            # It was meant for parameters that it is not seen to reach.
+            meant = [key for key, obj in w.heap.items() if isinstance(obj, Group)]
+            self._escapes.doubt(meant, [], w)
+            touches = {**dict.fromkeys(meant, None), **touches}
+        return touches
 
     def by_framework(self, root: Value, w: World, ctx: Context, site: Site) -> None:
         """A framework makes a backward pass from what a method has returned to it: where it does is not to be told."""

@@ -1,0 +1,204 @@
+"""What code asks of objects: attributes by name, and of what kind they are."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from dataclasses import replace
+
+from gradlint.finding import Site
+from gradlint.static.knowledge.torch_functions import METHODS, TELLING_METHODS
+from gradlint.static.knowledge.torch_layers import begins_parameter
+from gradlint.static.knowledge.torch_libraries import any_of
+from gradlint.static.knowledge.torch_operations import ATTRIBUTES
+from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.dispatch import Dispatch
+from gradlint.static.python.domain import Domain
+from gradlint.static.python.imports import Imports
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.joining import joined
+from gradlint.static.state.provenance import beginning
+from gradlint.static.state.values import (
+    NONE,
+    Choice,
+    Class,
+    Const,
+    External,
+    Instance,
+    Mapping,
+    Namespace,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
+
+Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
+
+
+class Reflection:
+    """Answers getattr, isinstance and the like."""
+
+    _domain: Domain
+    _definitions: Definitions
+    _imports: Imports
+    _dispatch: Dispatch
+    _attributes: Attributes
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, Handler] = {
+            "builtins.vars": self._vars,
+            "builtins.getattr": self._getattr,
+            "builtins.setattr": self._setattr,
+            "builtins.hasattr": self._hasattr,
+            "builtins.isinstance": self._isinstance,
+            "builtins.type": self._type,
+            "torch.is_tensor": self._is_tensor,
+        }
+
+    def _vars(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """The ``__dict__`` of an object."""
+        if not args.positional:
+            return Unknown(("call", fresh()))
+        return self._attributes.get(args.positional[0], "__dict__", w, ctx, site)
+
+    def _getattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
+        if isinstance(owner, Choice) and args.get(2) is not None:
+            ways = [(w.copy(), [value, *args.positional[1:]]) for value in owner.alternatives]
+            results = [(way, self._getattr(replace(args, positional=given), way, ctx, site)) for way, given in ways]
+            return joined(results, w)
+        if isinstance(name, Const) and isinstance(name.value, str):
+            value = w.resolve(self._attributes.get(owner, name.value, w, ctx, site))
+            default = args.get(2)
+            if not isinstance(value, Unknown) or default is None:
+                return value
+            # What a wrapper holds, if it is one, is what it wraps.
+            usual = w.resolve(default) == owner or self._attributes.lacks(owner, name.value, w)
+            return w.resolve(default) if usual else value
+        if isinstance(name, Unknown) and begins_parameter(beginning(name)):
+            parameter = self._some_parameter(owner, name, w)
+            if parameter is not None:
+                return parameter
+        if isinstance(owner, External):
+            some = any_of(owner.name)
+            return External(some) if some else Unknown(("getattr", fresh()))
+        if isinstance(owner, Namespace):
+            return self._imports.any_member(owner, w, ctx)
+        return self._dispatch.attribute(owner, name, w)
+
+    def _some_parameter(self, owner: Value, name: Unknown, w: World) -> Value | None:
+        """The parameter that a layer, or what is not known, keeps under a name of which the beginning says so."""
+        obj = w.get(owner, Instance)
+        if isinstance(owner, Unknown):
+            return w.resolve(Unknown(("attribute", owner.key, name.key), "", owner.deps))
+        if obj is None or obj.layer is None or obj.cls is not None or not obj.groups:
+            return None
+        return self._domain.values.some_part(obj, w)
+
+    def _setattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
+        label = str(name.value) if isinstance(name, Const) else f"<{fresh()}>"
+        value = w.resolve(args.get(2) or NONE)
+        if not isinstance(name, Const):
+            self._perhaps_set(owner, value, w)
+        self._attributes.set(owner, label, value, w, ctx, site)
+        return NONE
+
+    def _perhaps_set(self, owner: Value, value: Value, w: World) -> None:
+        """A tensor was put into one of the attributes of an object: those that hold tensors may be it from now on."""
+        obj = w.get(owner, Instance)
+        if obj is None or not isinstance(owner, Ref) or w.get(value, Tensor) is None:
+            return
+        for name, held in obj.attrs.items():
+            tensor = w.get(w.resolve(held), Tensor)
+            if tensor is not None and not tensor.is_parameter:  # torch refuses a tensor in the place of a parameter
+                w.write(owner.id).attrs[name] = Unknown(("attribute", owner, name, fresh()), name)
+
+    def _hasattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
+        obj = w.get(owner, Instance)
+        if obj is not None and isinstance(name, Const):
+            if name.value in obj.attrs:
+                return Const(True)
+            if obj.layer is not None and name.value in ("weight", "bias"):
+                return Const(bool(obj.groups))
+            if obj.cls is not None and self._definitions.attribute(obj.cls, str(name.value), w) is not None:
+                return Const(True)
+            if self._attributes.lacks(owner, str(name.value), w):
+                return Const(False)
+        tensor = w.get(owner, Tensor)
+        if tensor is not None and isinstance(name, Const):
+            certain = not (tensor.structured or tensor.supposed) and (name.value in METHODS or name.value in ATTRIBUTES)
+            if certain or name.value in TELLING_METHODS:  # what has none of these is no tensor
+                return Const(True)
+        return Unknown(("hasattr", owner, name))
+
+    def _isinstance(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        subject, kind = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
+        sequence = w.get(kind, Sequence)
+        return self.is_instance(subject, [w.resolve(k) for k in sequence.items] if sequence is not None else [kind], w)
+
+    def is_instance(self, subject: Value, kinds: list[Value], w: World) -> Value:
+        """Whether a value is an object of one of these classes, or what stands for that."""
+        answers = [self._is_a(subject, k, w) for k in kinds]
+        if True in answers:
+            return Const(True)
+        if None in answers:
+            return Unknown(("isinstance", subject, tuple(kinds)))
+        return Const(False)
+
+    def _is_tensor(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``torch.is_tensor(value)``, which asks for the class."""
+        subject = args.get(0, "obj") or NONE
+        return self._isinstance(Arguments([subject, External("torch.Tensor")]), w, ctx, site)
+
+    def _is_a(self, subject: Value, kind: Value, w: World) -> bool | None:
+        obj = w.get(subject, Object)
+        name = kind.name if isinstance(kind, External) else ""
+        if isinstance(subject, Const) and name.startswith("builtins."):
+            python_type = getattr(builtins, name[9:], None)
+            return isinstance(subject.value, python_type) if isinstance(python_type, type) else None
+        if isinstance(obj, Instance):
+            if isinstance(kind, Class):
+                return obj.cls is not None and kind in self._definitions.mro(obj.cls)
+            if name == "torch.nn.Module":
+                return obj.kind in ("module", "lightning", "loss")
+            if obj.layer is not None and name:
+                return obj.name == name
+            if obj.cls is not None and name:
+                return name in self._definitions.external_bases(obj.cls)
+            return None
+        if isinstance(obj, Tensor):
+            if name == "torch.Tensor":
+                return True
+            if isinstance(kind, Class):
+                return False if self._is_plain(kind) and not (obj.structured or obj.supposed) else None
+            return False if name.startswith("builtins.") and not obj.structured else None
+        if isinstance(obj, Sequence):
+            if name in ("builtins.list", "builtins.tuple"):
+                return (name == "builtins.list") is obj.mutable
+            return False if name in ("torch.Tensor", "builtins.dict", "builtins.str") else None
+        if isinstance(obj, Mapping):
+            return name in ("builtins.dict", "collections.OrderedDict", "collections.abc.Mapping")
+        return None
+
+    def _is_plain(self, cls: Class) -> bool:
+        """Whether no tensor is of a class: all of its bases are of the project."""
+        bases = [base for here in self._definitions.mro(cls) for base in here.bases]
+        return all(isinstance(base, Class) or base == External("builtins.object") for base in bases)
+
+    def _type(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        value = w.resolve(args.get(0) or NONE)
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance):
+            return obj.cls or External(obj.name)
+        if isinstance(obj, Tensor) and obj.is_parameter is False and not obj.structured and not obj.supposed:
+            return External("torch.Tensor")
+        if isinstance(obj, Sequence) and not obj.fields:
+            return External("builtins.list" if obj.mutable else "builtins.tuple")
+        return Unknown(("type", value))

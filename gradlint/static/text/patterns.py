@@ -1,0 +1,72 @@
+"""What patterns tell of a text, before anything is parsed."""
+
+from __future__ import annotations
+
+import re
+
+STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d](?:[\w.]|\[[^\[\]()\n]*\])*\.(\w+)\(")
+_END = re.compile(r"[ \t]*(?:[;#\n]|\Z)")
+_OPERATOR = r"[ \t]*(?:[-+*/@%&|^]|//|\*\*|<<|>>)=(?!=)"
+_ITEM = r"\[(?![\"'][^\"'\n]*[\"']\][ \t]*[-+*/]?=).*\]"  #: under a name, there are mostly settings and figures
+AUGMENTED = re.compile(
+    rf"(?m)^[ \t]*[\w.]+(?:\.\w+|{_ITEM}){_OPERATOR}|^[ \t]*\w+[ \t]*-=(?!=)|^[ \t]*[\w.]+{_ITEM}[ \t]*=(?!=)"
+)
+AUGMENTED_NAME = re.compile(rf"(?m)^[ \t]*\w+{_OPERATOR}")
+AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*[*/]=")
+_SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
+CONVERTED = re.compile(
+    r"\bParameter\s*\([^\n]*\)\s*\.|\bParameter\s*\([^\n]*\n[^\n]*\)\s*\.\s*(?:to|cuda|float|half|double)\b"
+)
+_KEPT = re.compile(
+    r"\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict|tuple|OrderedDict|zip|map)?[\[({]\s*(?![\"'\d\])}-])"
+)
+_KEPT_EMPTY = re.compile(r"\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict)?[\[({]\s*[\])}]")
+_LOCAL = re.compile(r"(?m)^[ \t]*(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict|tuple)?[\[({]\s*(?![\"'\d-])")
+_GIVEN = re.compile(r"\.\w+[ \t]*(?::[^=\n]+)?=[ \t]*(\w+)[ \t]*$", re.MULTILINE)
+WRAPPED = re.compile(
+    r"\b(?:Parameter|register_buffer|Variable)\s*\(\s*(?:\w+\s*=\s*)?(?:f?[\"'][^\"'\n]*[\"']\s*,\s*)?[\w.]+"
+)
+_ATTRIBUTE = re.compile(r"\bself\.\w")
+BASES = re.compile(r"(?m)^class\s+\w+[^(:]*\(([^)]*)\)")
+_SUPER = re.compile(r"\bsuper\s*\(\s*(\w*)[^()]*\)\s*\.\s*__init__\s*\(|\.__init__\s*\(")
+
+
+def initializes_late(text: str, name: str) -> bool:
+    """Whether an ``__init__`` uses its object before that of its base has run, or names another class there."""
+    call = _SUPER.search(text)
+    if call is None:
+        return True
+    return call[1] not in (None, "", name, "__class__") or _ATTRIBUTE.search(text[: call.start()]) is not None
+
+
+def keeps_container(text: str, builder: str) -> bool:
+    """Whether a method may keep a list, tuple or dict of layers as attribute of its object."""
+    if _KEPT.search(builder):
+        return True
+    for name in _KEPT_EMPTY.findall(builder):
+        if re.search(rf"\.{name}\s*(?:\[|\+=|\.(?:append|extend|insert|update|setdefault)\b)", text):
+            return True
+    return not {*_LOCAL.findall(builder)}.isdisjoint(_GIVEN.findall(builder))
+
+
+def ends_statement(text: str, start: int) -> bool:
+    """Whether a statement ends with the arguments of a call, which begin at ``start``."""
+    depth, end = 1, start
+    while end < len(text) and depth:
+        depth += (text[end] in "([{") - (text[end] in ")]}")
+        end += 1
+    return _END.match(text, end) is not None
+
+
+def guesses(text: str) -> bool:
+    """Whether a softmax may not be told its dimension."""
+    for call in _SOFTMAX.finditer(text):
+        depth, commas, end = 1, 0, call.end()
+        while end < len(text) and depth:
+            depth += (text[end] in "([{") - (text[end] in ")]}")
+            commas += depth == 1 and text[end] == ","
+            end += 1
+        inside = text[call.end() : end - 1]
+        if "dim" not in inside and "axis" not in inside and not commas:
+            return True
+    return False

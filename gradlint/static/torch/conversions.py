@@ -1,0 +1,117 @@
+"""Conversions to numpy: of tensors, and of lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.finding import Site
+from gradlint.static.knowledge.ops import Conversion
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.values import Instance, Sequence, Tensor, Value
+from gradlint.static.state.world import World
+from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.uses import Uses
+
+_COLUMNS = 8  #: looked at of a list in a list that is turned into an array
+
+
+class Conversions:
+    """Tells the rules what becomes a numpy array."""
+
+    _witness: Witness
+    _proofs: Proofs
+    _placement: Placement
+    _tensors: Tensors
+    _cuts: Cuts
+    _evaluation: Evaluation
+    _memory: Memory
+    _uses: Uses
+
+    def call(self, converted: Conversion, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a function that turns its arguments into an array."""
+        positions = range(len(args.positional)) if converted.positions is None else converted.positions
+        values = [args.positional[p] for p in positions if p < len(args.positional)]
+        values += [args.keywords[k] for k in converted.keywords if k in args.keywords]
+        given = [position for position in positions if position < len(args.positional)]
+        for which, value in enumerate(values):
+            value = w.resolve(value)
+            role = f"argument {given[which]}" if which < len(given) else ""
+            sequence = w.get(value, Sequence)
+            if sequence is not None and converted.sequence:
+                pairs = list(zip(sequence.items, sequence.sites, strict=False))
+                if sequence.tail is not None:
+                    pairs.append((sequence.tail, sequence.tail_site))
+                for number, (item, kept_at) in enumerate(pairs[:1] + pairs[-1:]):
+                    for path, part in self._parts(item, w):
+                        among = (which, number, *path)
+                        how, within = converted.display, bool(path)
+                        self.converted(part, how, w, ctx, site, kept_at, among, within=within)
+            elif w.get(value, Tensor) is not None and converted.tensor:
+                self.converted(value, converted.display, w, ctx, site, which=(which, 0), role=role)
+        self._uses.escaped(values, w)
+        self._memory.used([w.resolve(value) for value in values], w, ctx, site)
+        tensors = self._tensors.tensors_in(values, w)
+        self._evaluation.measured(tensors, True, w, ctx)
+        array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+        return self._cuts.note(array, values, "numpy", w, site)
+
+    def _parts(self, item: Value, w: World, depth: int = 2) -> Iterator[tuple[tuple[int, ...], Value]]:
+        """An item of a list or, where that is a list or tuple, what it holds; with its places there."""
+        inner = w.get(w.resolve(item), Sequence)
+        if inner is None:
+            yield (), item
+        elif depth:
+            parts = [*inner.items[:_COLUMNS], *([inner.tail] if inner.tail is not None else [])]
+            for number, part in enumerate(parts):
+                for path, value in self._parts(part, w, depth - 1):
+                    yield (number, *path), value
+
+    def converted(
+        self,
+        value: Value,
+        how: str,
+        w: World,
+        ctx: Context,
+        site: Site,
+        kept_at: Site | None = None,
+        which: Hashable = 0,
+        role: str = "",
+        within: bool = False,
+    ) -> None:
+        """Tell the rules that a value was turned into a numpy array.
+
+        Args:
+            value: what is converted, or a part of that.
+            how: the function, as findings spell it.
+            w: the world.
+            ctx: where.
+            site: the place.
+            kept_at: where the value was put into the list that is converted.
+            which: which of several values at the same place.
+            role: what it is to the call.
+            within: it is held by a list or tuple that was kept at ``kept_at``.
+        """
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        if tensor is None:
+            return
+        grad_enabled: Fact[bool] = unknown() if w.grad is None else known(w.grad)
+        view = self._placement.certain(self._tensors.view_of(value, w, kept_at=kept_at), value, role == "receiver", w)
+        is_tensor = role == "receiver" or not tensor.structured
+        if self._tensors.is_weight(value, w) or (is_tensor and self._tensors.is_output(value, w)):
+            view = replace(view, requires_grad=known(True))
+        event = events.ConvertedToNumpy(
+            site=site, tensor=view, how=how, grad_enabled=grad_enabled, role=role, within=within
+        )
+        self._witness.send(event, w, ctx, alternative=which)
+        if w.grad and not view.requires_grad.known:
+            self._proofs.suspected(value, event, w)

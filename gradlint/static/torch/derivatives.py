@@ -1,0 +1,100 @@
+"""``torch.autograd.backward`` and ``torch.autograd.grad``."""
+
+from __future__ import annotations
+
+from gradlint import events
+from gradlint.facts import known
+from gradlint.finding import Site
+from gradlint.static.knowledge.ops import Op
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.values import NONE, Const, Cut, Instance, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.plain_tensors import PlainTensors
+from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.tensors import Tensors
+
+
+class Derivatives:
+    """Derives by the functions of torch.autograd."""
+
+    _witness: Witness
+    _tensors: Tensors
+    _graphs: Graphs
+    _proofs: Proofs
+    _evaluation: Evaluation
+    _keeping: Keeping
+    _memory: Memory
+    _plain: PlainTensors
+    _operations: Operations
+    _passes: Passes
+
+    def backward(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``torch.autograd.backward``: a pass from several roots at once."""
+        roots = w.resolve(args.get(0, "tensors") or Unknown(("tensors", fresh())))
+        sequence = w.get(roots, Sequence)
+        gradients = args.get(1, "grad_tensors")
+        given = [gradients] if gradients is not None and w.resolve(gradients) != NONE else []
+        self._passes.jointly(
+            sequence.items if sequence is not None else [roots], Arguments(given, args.keywords), w, ctx, site
+        )
+        return NONE
+
+    def grad(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``torch.autograd.grad``: returns gradients, adds to none, and frees the graph unless told otherwise."""
+        self._evaluation.passes += 1
+        inputs = self._tensors.tensors_in([args.get(1, "inputs") or NONE], w)
+        groups: frozenset[int] = frozenset()
+        for value in inputs:
+            tensor = w.get(value, Tensor)
+            if tensor is not None:
+                groups |= tensor.groups or tensor.deps
+        ends = [tensor for value in inputs if (tensor := w.get(value, Tensor)) is not None]
+        instance = w.get(w.resolve(args.get(1, "inputs") or NONE), Instance)
+        if instance is not None:
+            groups |= instance.groups
+            ends.append(Tensor(groups=instance.groups))
+        self._witness.read(groups, w, ctx, site)
+        self._plain.trained_by_hand(inputs, w)
+        create = w.resolve(args.get(4, "create_graph") or Const(False))
+        retain_given = args.get(3, "retain_graph")
+        retain = w.resolve(retain_given if retain_given is not None and w.resolve(retain_given) != NONE else create)
+        flag = bool(retain.value) if isinstance(retain, Const) else None
+        outputs = self._tensors.tensors_in([args.get(0, "outputs") or NONE], w)
+        roots = [(value, root) for value in outputs if (root := w.get(value, Tensor)) is not None]
+        for number, (value, root) in enumerate(roots):
+            view = self._tensors.view_of(value, w)
+            self._proofs.differentiated(value, w, ctx, site)
+            self._keeping.walks(value, w)
+            if flag and retain_given is not None and create == Const(False):
+                self._keeping.retained(value, w, ctx, site)
+            event = events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag)))
+            self._witness.send(event, w, ctx, alternative=number)
+            self._evaluation.trained(value, w)
+            self._memory.walked(root, w, ctx, site)
+        for _, root in roots:  # all are walked in one pass
+            self._passes.free(root, flag, w, site, ends or None)
+        result = self._operations.apply(Op(activation="none"), Arguments(list(inputs)), w, ctx, site)
+        if isinstance(result, Ref) and w.get(result, Tensor) is not None:
+            new: Tensor = w.write(result.id)
+            new.gradient_of = groups
+            if create == Const(False):
+                new.requires_grad, new.deps, new.segments, new.open = False, frozenset(), frozenset(), False
+                new.reaches = frozenset()
+                new.cut = Cut("gradient", site)
+            else:
+                new.requires_grad = True if self._graphs.passes_weights(inputs, outputs, w) else None
+                if not new.segments:  # the operations that computed the gradient made some
+                    new.segments = new.doubtful = frozenset([w.new(Segment()).id])
+                for value in outputs:  # the gradient depends on all that the derived value depends on
+                    new.deps |= self._tensors.deps(value, w)
+                    self._keeping.derived(result, w.resolve(value), w)
+                    derived = w.get(w.resolve(value), Tensor)
+                    new.open = new.open or derived is None or derived.open
+        return w.new(Sequence([], [], result, site, False))

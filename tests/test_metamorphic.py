@@ -1,0 +1,170 @@
+"""What should not matter to the findings does not: other rules, the order of files, what lies beside, local names.
+
+The cases of a fixture file lie in one folder, each in a folder of its own, and are analyzed in one run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gradlint.manual import witnesses
+from gradlint.rule import Rule, all_rules
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.text.project import Project
+
+FIXTURES = Path(__file__).parent / "fixtures"
+RULES = [rule for rule in all_rules() if "static" in witnesses(rule)]
+BY_SLUG = {rule.name.replace("-", "_"): rule for rule in RULES}
+SLUGS = [path.stem for path in sorted(FIXTURES.glob("*.py")) if path.stem in BY_SLUG]
+
+Findings = Counter[tuple[str, int, str]]
+"""How many there are of each file, row and code."""
+Written = Callable[[str], tuple[Path, list[Path]]]
+Plain = Callable[[str], Findings]
+
+
+def files_of(slug: str) -> dict[str, str]:
+    """The files of all cases of a fixture file, each under the name of its case."""
+    _, *cases = re.split(r"^# case: (?=.)", (FIXTURES / f"{slug}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    files = {}
+    for case in cases:
+        name, _, text = case.partition("\n")
+        first, *others = re.split(r"^# file: (.+)\n", text, flags=re.MULTILINE)
+        for path, content in zip(others[::2], others[1::2], strict=True) if others else [("main.py", first)]:
+            files[f"{name.strip()}/{path}"] = content
+    return files
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file into folders that need not be there yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def findings(folder: Path, paths: Sequence[Path], rules: Iterable[type[Rule]] = RULES) -> Findings:
+    """The findings in some files of a folder, which is the project."""
+    found = analyze(Project([folder]), list(paths), list(rules)).findings
+    places = ((Path(each.location.filename).relative_to(folder), each) for each in found)
+    return Counter((path.as_posix(), each.location.row, each.code) for path, each in places)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """Writes the cases of a fixture file: their folder, and their files."""
+
+    @cache
+    def write(slug: str) -> tuple[Path, list[Path]]:
+        folder = tmp_path_factory.mktemp(slug)
+        return folder, [write_text(folder / name, text) for name, text in files_of(slug).items()]
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def plain(written: Written) -> Plain:
+    """The findings of all rules in the cases of a fixture file, as they are."""
+
+    @cache
+    def find(slug: str) -> Findings:
+        return findings(*written(slug))
+
+    return find
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_rules_find_the_same_alone(slug: str, written: Written, plain: Plain) -> None:
+    rule = BY_SLUG[slug]
+    expected = Counter({place: count for place, count in plain(slug).items() if place[2] == rule.code})
+    assert findings(*written(slug), [rule]) == expected
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_order_of_files_changes_nothing(slug: str, written: Written, plain: Plain) -> None:
+    folder, paths = written(slug)
+    assert findings(folder, paths[::-1]) == plain(slug)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_what_lies_beside_a_file_changes_nothing(slug: str, written: Written, plain: Plain) -> None:
+    folder, paths = written(slug)
+    alone = Counter[tuple[str, int, str]]()
+    for case in dict.fromkeys(path.relative_to(folder).parts[0] for path in paths):
+        files = [path for path in paths if path.is_relative_to(folder / case)]
+        for (name, row, code), count in findings(folder / case, files).items():
+            alone[f"{case}/{name}", row, code] += count
+    assert alone == plain(slug)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_names_of_locals_change_nothing(slug: str, tmp_path: Path, plain: Plain) -> None:
+    files = {name: renamed(text) if name.endswith(".py") else text for name, text in files_of(slug).items()}
+    paths = [write_text(tmp_path / name, text) for name, text in files.items()]
+    assert findings(tmp_path, paths) == plain(slug)
+
+
+def renamed(text: str) -> str:
+    """A program whose functions have other names for their variables, which still tell what these are."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # as of a case that is to show one
+        return text
+    lines = [line.encode() for line in text.splitlines(keepends=True)]
+    places = {
+        (name.lineno - 1, name.end_col_offset or 0)
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for own in [variables(function)]
+        for name in ast.walk(function)
+        if isinstance(name, ast.Name) and name.id in own
+    }
+    for row, end in sorted(places, reverse=True):
+        lines[row] = lines[row][:end] + b"_" + lines[row][end:]
+    return b"".join(lines).decode()
+
+
+def variables(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The names that a function binds by assignments and loops, and that mean nothing else anywhere within it."""
+    own, other = set[str](), set[str]()
+    body = [node for statement in function.body for node in ast.walk(statement)]
+    for node in [*ast.walk(function.args), *body]:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            own.add(node.id)
+        elif isinstance(node, ast.arg):
+            other.add(node.arg)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            other.update(node.names)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            other.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                other.update(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+        elif isinstance(node, ast.alias):
+            other.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.JoinedStr):  # before Python 3.12 it is not known where in the text a name stands
+            other.update(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+        elif (isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name) or (
+            isinstance(node, ast.ExceptHandler) and node.name
+        ):
+            other.add(node.name)
+    outside = {node.id for node in ast.walk(function.args) if isinstance(node, ast.Name)}
+    outside.update(node.id for each in function.decorator_list for node in ast.walk(each) if isinstance(node, ast.Name))
+    reflects = {node.id for node in body if isinstance(node, ast.Name)} & {"locals", "vars", "eval", "exec"}
+    return set() if reflects else own - other - outside
+
+
+def test_renaming_keeps_a_program() -> None:
+    text = 'def f(a, é="ü"):\n    x = é; y = "ß" + x\n    z = (lambda b: b + y)(a)\n    return f"{x}", z\n'
+    assert renamed(text) == text.replace("y", "y_").replace("z", "z_")
+    given = []
+    for program in (text, renamed(text)):
+        names: dict[str, Callable[[str], object]] = {}
+        exec(program, names)  # noqa: S102 -- the text above
+        given.append(names["f"]("a"))
+    assert given == [("ü", "aßü")] * 2
