@@ -190,7 +190,7 @@ def test_of_the_models_of_a_table_one_is_there(opaque: bool, together: bool, for
         world.new(Instance(kind="module", opaque=opaque, made_at=place, groups=frozenset([group.id])))
         for place, group in zip(made_at, groups, strict=True)
     ]
-    machine.choices.decided(Choice(fresh(), tuple(models)), models[0], world)
+    machine.domain.values.decided(Choice(fresh(), tuple(models)), models[0], world)
     own, other = (world.write(group.id).tokens for group in groups)
     assert own == evaluated
     assert other == ({} if forgotten else evaluated)
