@@ -60,7 +60,6 @@ from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.derivatives import Derivatives
 from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.discards import Discards
@@ -71,11 +70,12 @@ from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.grad_modes import GradModes
+from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.inputs import Inputs
-from gradlint.static.torch.keeping import Keeping
 from gradlint.static.torch.kinds import Kinds
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.legacy import Legacy
@@ -179,12 +179,12 @@ class Interpreter:
         self.tensors = self._make(Tensors)
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)
-        self.cuts = self._make(Cuts)
+        self.breaks = self._make(GraphBreaks)
         self.graphs = self._make(Graphs)
         self.proofs = self._make(Proofs)
         self.evaluation = self._make(Evaluation)
         self.legacy = self._make(Legacy)
-        self.keeping = self._make(Keeping)
+        self.retention = self._make(GraphRetention)
         self.memory = self._make(Memory)
         self.plain = self._make(PlainTensors)
         self.uses = self._make(Uses)
@@ -266,8 +266,8 @@ class Interpreter:
         execution.value = self.flow.value
         effects = self.effects
         effects.calls_behind = self.graphs.calls
-        effects.carries = self.cuts.carries
-        effects.cut_of = self.cuts.of
+        effects.carries = self.breaks.carries
+        effects.cut_of = self.breaks.of
         effects.groups_of_optimizers_in = self.optimizers.held_by
         effects.method = self.methods.call
         effects.method_of_unknown = self.unknown_methods.call

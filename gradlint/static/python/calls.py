@@ -209,7 +209,7 @@ class Calls:
 
     def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
         results: Results = []
-        for alternative, world in w.ways(choice):
+        for alternative, world in w.alternatives(choice):
             self._domain.values.decided(choice, alternative, world)
             results += act(alternative, world)
         return reduce_results(results, MAX_EXITS)

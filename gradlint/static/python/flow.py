@@ -320,7 +320,7 @@ class Flow:
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:
         subject = w.resolve(self._execution.evaluate(node.subject, w, ctx))
         out = Outcome()
-        left = w.ways(subject) if isinstance(subject, Choice) else [(subject, w)]
+        left = w.alternatives(subject) if isinstance(subject, Choice) else [(subject, w)]
         for case in node.cases:
             ways = [(way, value) for value, world in left for way in self._patterns.decide(case, value, world, ctx)]
             taken = self.fewer([world for (matched, world), _ in ways if matched])

@@ -60,7 +60,7 @@ class Managers:
         if not isinstance(manager, Choice):
             return self._within(manager, before, items, node, w, ctx)
         out = Outcome()
-        for alternative, world in w.ways(manager):
+        for alternative, world in w.alternatives(manager):
             with self._whole.partly():
                 branch = self._within(alternative, before, items, node, world, ctx)
             out.normal += branch.normal

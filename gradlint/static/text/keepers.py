@@ -13,7 +13,7 @@ _KEEPS = re.compile(r"\][ \t]*=(?!=)|\.(?:add|append|insert|extend|update|setdef
 _DECORATORS = re.compile(r"(?m)\s*@(?:.*\n)+?(?=[ \t]*(?:async[ \t]+def|def|class)\b)")
 
 
-def may_keep(unit: Unit) -> bool:
+def may_store_argument(unit: Unit) -> bool:
     """Whether a definition may keep what it is given; an object that a statement binds may."""
     return not isinstance(unit, FunctionUnit) or _KEEPS.search(unit.text) is not None
 

@@ -11,8 +11,8 @@ from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Const, Cut, Instance, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.keeping import Keeping
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.passes import Passes
@@ -29,7 +29,7 @@ class Derivatives:
     _graphs: Graphs
     _proofs: Proofs
     _evaluation: Evaluation
-    _keeping: Keeping
+    _retention: GraphRetention
     _memory: Memory
     _plain: PlainTensors
     _operations: Operations
@@ -71,9 +71,9 @@ class Derivatives:
         for number, (value, root) in enumerate(roots):
             view = self._tensors.view_of(value, w)
             self._proofs.differentiated(value, w, ctx, site)
-            self._keeping.walks(value, w)
+            self._retention.walks(value, w)
             if flag and retain_given is not None and create == Const(False):
-                self._keeping.retained(value, w, ctx, site)
+                self._retention.retained(value, w, ctx, site)
             event = events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag)))
             self._witness.send(event, w, ctx, alternative=number)
             self._evaluation.trained(value, w)
@@ -94,7 +94,7 @@ class Derivatives:
                     new.segments = new.doubtful = frozenset([w.new(Segment()).id])
                 for value in outputs:  # the gradient depends on all that the derived value depends on
                     new.deps |= self._tensors.deps(value, w)
-                    self._keeping.derived(result, w.resolve(value), w)
+                    self._retention.derived(result, w.resolve(value), w)
                     derived = w.get(w.resolve(value), Tensor)
                     new.open = new.open or derived is None or derived.open
         return w.new(Sequence([], [], result, site, False))

@@ -259,7 +259,7 @@ class LayerContainers:
         if tensor is not None and isinstance(value, Ref) and not tensor.requires_grad and w.grad is not False:
             new: Tensor = w.write(value.id)
             new.requires_grad, new.is_leaf, new.cut = None, None, None
-            new.open = new.vague = True
+            new.open = new.from_unknown = True
 
 
 def is_open(obj: Instance) -> bool:
