@@ -16,8 +16,7 @@ import libcst as cst
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
-from gradlint.static.drive.distance import Distance
-from gradlint.static.drive.effort import Effort
+from gradlint.static.drive.effort import Distance, Effort
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
 from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError

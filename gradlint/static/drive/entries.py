@@ -21,8 +21,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.images import Images
 from gradlint.static.python.late import LateAttributes
 from gradlint.static.python.nested import Nested
-from gradlint.static.python.progress import Progress
-from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.context import Arguments, Context

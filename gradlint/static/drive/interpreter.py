@@ -36,10 +36,9 @@ from gradlint.static.python.names import Names
 from gradlint.static.python.nested import Nested
 from gradlint.static.python.options import Options
 from gradlint.static.python.patterns import Patterns
-from gradlint.static.python.progress import Progress
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.python.records import Records
 from gradlint.static.python.reflection import Reflection
-from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
 from gradlint.static.state.ledger import Ledgers
@@ -55,13 +54,12 @@ from gradlint.static.torch.answers import (
     TorchOperators,
     TorchValues,
 )
+from gradlint.static.torch.autograd import Derivatives, GradModes
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.derivatives import Derivatives
-from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.effects import Effects
@@ -69,13 +67,11 @@ from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
-from gradlint.static.torch.grad_modes import GradModes
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.hooks import Hooks
-from gradlint.static.torch.inputs import Inputs
 from gradlint.static.torch.kinds import Kinds
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.legacy import Legacy
@@ -93,7 +89,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.passes import Passes
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.scalers import Scalers
@@ -103,7 +99,7 @@ from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.unknown_methods import UnknownMethods
-from gradlint.static.torch.uses import Uses
+from gradlint.static.torch.uses import Inputs, Uses
 
 if TYPE_CHECKING:
     from gradlint.static.text.project import Project

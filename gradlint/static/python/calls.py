@@ -21,12 +21,10 @@ from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.nested import Nested
-from gradlint.static.python.progress import Progress
-from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import MAX_EXITS, Arguments, Context, Results
 from gradlint.static.state.joining import join_results, joined
-from gradlint.static.state.outcome import MAX_EXITS, Results
 from gradlint.static.state.reducing import reduce_results
 from gradlint.static.state.sameness import forget
 from gradlint.static.state.values import (

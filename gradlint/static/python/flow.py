@@ -23,14 +23,12 @@ from gradlint.static.python.filling import Filling
 from gradlint.static.python.imports import Imports
 from gradlint.static.python.names import Names
 from gradlint.static.python.patterns import Patterns
-from gradlint.static.python.progress import Progress
-from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Context
+from gradlint.static.state.context import Context, Outcome, Results
 from gradlint.static.state.liveness import Live, Liveness
-from gradlint.static.state.outcome import Outcome, Results
+from gradlint.static.state.provenance import known_by
 from gradlint.static.state.reducing import reduce
-from gradlint.static.state.subject_names import known_by
 from gradlint.static.state.values import (
     NONE,
     Choice,
@@ -40,7 +38,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.slices import place_of
+from gradlint.static.text.nodes import place_of
 from gradlint.static.text.totals import adds_to, running_total
 
 

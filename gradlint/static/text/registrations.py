@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
-from gradlint.static.text.keepers import may_store_argument
 from gradlint.static.text.layout import absolute
+from gradlint.static.text.patterns import may_store_argument
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module

@@ -13,9 +13,8 @@ from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Index
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import join_tensors
-from gradlint.static.state.outcome import Results
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import (
     NONE,
@@ -34,12 +33,11 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.slices import Place, place_of
+from gradlint.static.text.nodes import Place, place_of
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.devices import asks_device
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.evaluation import Evaluation
@@ -64,6 +62,7 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.parameter_names import ParameterNames
+from gradlint.static.torch.placement import asks_device
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors

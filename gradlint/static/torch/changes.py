@@ -32,7 +32,6 @@ from gradlint.static.state.world import World
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.inputs import Inputs
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.operations import Operations, operation_of
@@ -42,6 +41,7 @@ from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

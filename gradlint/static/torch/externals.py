@@ -42,8 +42,7 @@ from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.collections import Collections
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.outcome import Results
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.provenance import NUMPYS, mode_of
 from gradlint.static.state.values import (
     NONE,
@@ -61,16 +60,15 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.autograd import Derivatives, GradModes
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
-from gradlint.static.torch.derivatives import Derivatives
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.functional import Functional
-from gradlint.static.torch.grad_modes import GradModes
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.legacy import Legacy

@@ -10,14 +10,13 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
-from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_notation import names
+from gradlint.static.knowledge.ops import Op, names
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER
 from gradlint.static.state.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
-from gradlint.static.torch.inputs import Inputs
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -11,9 +11,8 @@ from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.domain import Index, Items
 from gradlint.static.python.filling import Filling
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
-from gradlint.static.state.outcome import Results
 from gradlint.static.state.values import NONE, Choice, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.construction import Construction

@@ -46,7 +46,6 @@ from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
@@ -60,7 +59,7 @@ from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.passes import Passes
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.tensors import Tensors, device_of

@@ -14,8 +14,7 @@ from gradlint.static.python.budget import Budget
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.outcome import Results
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.values import (
     CHOSEN,
     HOOKED,
@@ -38,7 +37,6 @@ from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
-from gradlint.static.torch.inputs import Inputs
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory, overwriting
@@ -47,7 +45,7 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.shapes import Shapes, is_wide
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.uses import Uses
+from gradlint.static.torch.uses import Inputs, Uses
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -21,11 +21,11 @@ from gradlint.static.state.provenance import (
     dict_of,
     from_module,
     is_numpys,
+    looks_like_optimizer,
     looks_like_parameter,
     made_of_none,
     ways_of,
 )
-from gradlint.static.state.subject_names import looks_like_optimizer
 from gradlint.static.state.values import (
     NONE,
     Bound,
