@@ -37,7 +37,7 @@ def most_bytes(path: str) -> int:
     return _MOST_OF_PATTERNS if name in (".gitignore", "exclude") else _MOST.get(os.path.splitext(name)[1], _MOST_ELSE)
 
 
-def read_bytes(path: os.PathLike[str]) -> bytes:
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """The content of a regular file of a bearable size.
 
     Raises:

@@ -51,7 +51,7 @@ class Place:
         return Place(self.name, (*self.path, step))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Growing:
     """Something that has grown."""
 

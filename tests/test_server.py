@@ -440,24 +440,13 @@ def test_what_is_wrong_with_a_message_is_answered_and_costs_no_other(tmp_path: P
     assert code == 0
 
 
-def test_a_document_of_200000_lines_is_checked_while_others_are_answered(tmp_path: Path) -> None:
-    long = "import torch\n" + "x = 1\n" * 200_000 + "w = torch.ones(2, requires_grad=True)\nprint((w * 2).numpy())\n"
-
-    async def act(editor: Editor) -> None:
-        editor.open("long.py", long)
-        assert await editor.actions("long.py", 0) == []
-        (found,) = await editor.told("long.py")
-        assert (found.code, found.range.start.line) == ("GL501", 200_002)
-
-    session(tmp_path, act, "--isolated")
-
-
 def test_what_is_nested_too_deeply_is_told_in_its_document(tmp_path: Path) -> None:
     async def act(editor: Editor) -> None:
         editor.open("deep.py", "import torch\nx = 1\nif x:\n    x = 2\n" + "elif x:\n    x = 3\n" * 1000)
         editor.open("flawed.py", "import torch\nimport deep\n" + BROKEN)
         (deep,) = await editor.told("deep.py")
-        assert (deep.code, deep.message) == ("GL001", "the code is nested too deeply to be parsed")
+        assert deep.code == "GL001"
+        assert deep.message.startswith("the code is nested too deeply to be parsed")
         assert [found.code for found in await editor.told("flawed.py")] == ["GL201"]
 
     session(tmp_path, act, "--isolated")

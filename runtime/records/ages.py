@@ -31,11 +31,12 @@ _transforms: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
 class Stamp:
     """How old a part of a graph is; it lives as long as that part."""
 
-    __slots__ = ("__weakref__", "freed_at", "reference", "steps")
+    __slots__ = ("__weakref__", "freed_at", "freed_in", "reference", "steps")
 
     def __init__(self, steps: int, gone: Callable[[_Reference], None]) -> None:
         self.steps = steps
         self.freed_at: FrameSite | None = None
+        self.freed_in = -1  # the number of steps by then
         self.reference = _Reference(self, gone)
         self.reference.spent = False
 
@@ -123,7 +124,7 @@ class Ages:
 
     @property
     def last(self) -> int:
-        """The number of steps before the last one: graphs of that many are the latest that can be spent."""
+        """The number of steps before the last one: the last graphs were freed by then."""
         return self._steps - 1
 
     @property
@@ -132,8 +133,8 @@ class Ages:
         return len(self.stamps) - self._unspent
 
     def spent_in(self) -> set[int]:
-        """The steps, by their number, in which those graphs were built."""
-        return {stamp.steps for stamp in self._living() if stamp.freed_at is not None}
+        """The numbers of steps by which those graphs were freed."""
+        return {stamp.freed_in for stamp in self._living() if stamp.freed_at is not None}
 
     def freed(self, node: Any, site: FrameSite) -> None:
         """A backward pass has freed this node of a graph."""
@@ -145,7 +146,7 @@ class Ages:
         if stamp.freed_at is None:
             stamp.reference.spent = True
             self._unspent -= 1
-        stamp.freed_at = site
+        stamp.freed_at, stamp.freed_in = site, self._steps
 
     def _gone(self, reference: _Reference) -> None:
         self.stamps.discard(reference)

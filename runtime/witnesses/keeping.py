@@ -41,7 +41,7 @@ class _Keeper:
     """A variable, or what hangs on it, that keeps graphs."""
 
     growing: Growing
-    steps: set[int]  #: in which the graphs it keeps were built
+    steps: set[int]  #: by which the graphs it keeps were freed: all at once, they were walked as a whole
     stamp: Stamp
     frame: FrameType
 
@@ -143,13 +143,13 @@ class _Search:
 
     def _listed(self, place: Place, values: Sequence[Any], objects: tuple[tuple[Any, int], ...]) -> Iterator[_Keeper]:
         stamps = [stamp for one in values for tensor in _tensors_in(one) for stamp in self._stamps(tensor)[:1]]
-        if len({stamp.steps for stamp in stamps} - {self._ages.last}) >= LISTED:
+        if len({stamp.freed_in for stamp in stamps} - {self._ages.last}) >= LISTED:
             yield self._keeper(place, stamps, True, objects)
 
     def _keeper(
         self, place: Place, stamps: list[Stamp], container: bool, objects: tuple[tuple[Any, int], ...]
     ) -> _Keeper:
-        steps = {stamp.steps for stamp in stamps}
+        steps = {stamp.freed_in for stamp in stamps}
         return _Keeper(Growing(place, container, objects), steps, stamps[0], self._frame)
 
     def _stamps(self, tensor: torch.Tensor) -> list[Stamp]:

@@ -181,3 +181,21 @@ def test_losses_that_a_later_backward_pass_walks() -> None:
             torch.stack(losses).mean().backward()
             optimizer.step()
     assert guard.findings == []
+
+
+def test_a_sum_of_several_steps_that_is_walked_as_a_whole() -> None:
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    kept: Any = 0.0
+    with gradlint.guard(model, optimizer, on_finding="collect", select="GL205") as guard:
+        for step in range(8):
+            optimizer.zero_grad()
+            model(torch.randn(3, 4)).square().mean().backward()
+            optimizer.step()
+            kept = 0.9 * kept + model(torch.randn(3, 4)).sum()
+            if step % 4 == 3:
+                optimizer.zero_grad()
+                kept.backward()
+                optimizer.step()
+                kept = 0.0
+    assert guard.findings == []

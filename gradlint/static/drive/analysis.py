@@ -16,10 +16,11 @@ import libcst as cst
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
-from gradlint.static.drive.effort import Distance, Effort
+from gradlint.static.drive.effort import Effort
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
 from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError
+from gradlint.static.python.patience import TRIES
 from gradlint.static.report.fixes import agreed, fix_of
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
@@ -36,8 +37,6 @@ _DISABLING = tuple(name.rpartition(".")[2] for name, mode in GRAD_MODES.items() 
 """What code says that disables gradients."""
 _RECURSION = 6_000
 _AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
-_LONG = 2_000  #: statements after which it is worth looking for what has taken most of them
-_TRIES = 3  #: how often an entry point is followed once more because it took too many steps
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 
 
@@ -101,7 +100,6 @@ class _Analyzer:
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
         self.entries = self.machine.entries(self.triggers)
-        self.distance = Distance(project)
         self.effort = Effort(self.reach, self.triggers.begin)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
@@ -234,8 +232,7 @@ class _Analyzer:
         order_matters = too_long = False
         steps = self._steps(start, brief, again)
         home = start if isinstance(start, Module) else start.module
-        near = near or self.distance.is_too_far(home)
-        far = partial(self.distance.apart, home) if near else None
+        far = self.machine.patience.far(home, near=near)
         try:
             with budget.apart(steps, briefly=brief is not None, hurried=tries > 0, far=far):
                 act()
@@ -243,7 +240,8 @@ class _Analyzer:
         except OrderMattersError:
             order_matters = True
         except BudgetExceededError:
-            too_long = tries < _TRIES and self._costs_less(start, home, near=near)
+            own, patience = partial(_stands_in, start), self.machine.patience
+            too_long = tries < TRIES and patience.is_worth_another(home, own, all_followed=far is None)
             if not too_long:
                 raise
             near = True
@@ -257,14 +255,6 @@ class _Analyzer:
         if order_matters or too_long:
             self.machine.progress.start_again()
             self._follow(start, act, closely=closely or order_matters, again=again, tries=tries + too_long, near=near)
-
-    def _costs_less(self, start: Module | DefinitionUnit, home: Module, *, near: bool) -> bool:
-        """Whether an entry point that took too many steps is worth another try, with less to follow."""
-        budget = self.machine.budget
-        if not near and budget.spent > _LONG:
-            self.distance.took_too_long(home)
-        blamed = budget.spent > _LONG and budget.blame(self.reach.stands_aside, partial(_stands_in, start))
-        return blamed or not near
 
     def _steps(self, start: Module | DefinitionUnit, brief: DefinitionUnit | None, again: bool) -> int | None:
         """How many statements may be executed for an entry point; None for as many as for any."""

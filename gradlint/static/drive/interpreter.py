@@ -35,6 +35,7 @@ from gradlint.static.python.managers import Managers
 from gradlint.static.python.names import Names
 from gradlint.static.python.nested import Nested
 from gradlint.static.python.options import Options
+from gradlint.static.python.patience import Patience
 from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.python.records import Records
@@ -124,6 +125,7 @@ class Interpreter:
         self.counting = Counting()
         self.whole = Wholeness()
         self.registrations = Registrations(project, reach)
+        self.patience = self._make(Patience)
         self.execution = Execution()
         self.domain = Domain()
         self.effects = Effects()

@@ -53,7 +53,7 @@ class Budget:
         self.hurried = False  #: of modules that are alike, a few are enough
         self.spent = 0  #: the steps of what was last followed apart
         self._opaque: set[Unit] = set()  #: functions that have turned out to be too costly to follow
-        self._shares: Counter[Unit] = Counter()  #: the steps that calls of functions took, calls within included
+        self._shares: Counter[FunctionUnit] = Counter()  #: the steps that their calls took, calls within included
         self._far: Callable[[Module], bool] | None = None
         self._limit = MAX_STEPS
         self._briefly = False
@@ -62,7 +62,7 @@ class Budget:
         self._alike: Counter[Unit] = Counter()
         self._kinds: set[Hashable] = set()  #: functions, with the classes of the modules they were given
         self._walks: dict[Unit, bool] = {}
-        self._last_shares: Counter[Unit] = Counter()
+        self._last_shares: Counter[FunctionUnit] = Counter()
 
     def tick(self) -> None:
         """Count a step."""
@@ -110,7 +110,7 @@ class Budget:
             self._last_shares = self._shares
             self._times, self._often, self._alike, self._kinds, self._shares = counted
 
-    def took(self, unit: Unit, before: int) -> None:
+    def took(self, unit: FunctionUnit, before: int) -> None:
         """A call of a function is over, before which so many steps had been taken: it has its share of those since."""
         self._shares[unit] += self.steps - before
 
@@ -118,7 +118,7 @@ class Budget:
         """Whether a function or class is too costly to follow where something else calls it, or too far away."""
         return unit in self._opaque or (self._far is not None and self._far(unit.module))
 
-    def blame(self, aside: Callable[[Unit], bool], near: Callable[[Unit], bool]) -> bool:
+    def blame(self, aside: Callable[[FunctionUnit], bool], near: Callable[[Unit], bool]) -> bool:
         """What was last followed took too many steps: do not follow any more what has taken most of them.
 
         Functions that have to do neither with modules nor with gradients come first; of the others the innermost that

@@ -48,7 +48,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.definition_units import FunctionUnit
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.reach import Reach
 from gradlint.static.text.units import Unit
 
@@ -251,7 +251,7 @@ class Calls:
             args = args.behind(receiver)
         far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
         forward = self._is_forward(fn, receiver, w)
-        if self._budget.is_opaque(unit) and ctx.depth > 0:
+        if self._budget.is_opaque(unit) and not _is_followed_for_itself(unit, ctx):
             return [(w, self._by_header(fn, args, w, ctx, site))]
         if far or self._tires(unit, args, w, forward) or not unit.is_readable:
             return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]
@@ -429,7 +429,7 @@ class Calls:
         self._progress.met.add(cls.unit)
         if kind == "namedtuple":
             return [(w, self._named_tuple(cls, args, w, ctx))]
-        opaque = self._budget.is_opaque(cls.unit) and ctx.depth > 0
+        opaque = self._budget.is_opaque(cls.unit) and not _is_followed_for_itself(cls.unit, ctx)
         if opaque and kind == "module":
             return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
         if opaque or self._budget.tires(cls.unit, lambda: False):
@@ -493,3 +493,8 @@ class Calls:
             given = args.get(position, name) or self._definitions.attribute(cls, name, w)
             items.append(given or Unknown(("field", fresh()), name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))
+
+
+def _is_followed_for_itself(unit: FunctionUnit | ClassUnit, ctx: Context) -> bool:
+    """Whether a function is an entry point, a class one, or a method that one: not a statement calls it."""
+    return ctx.depth == 0 and ctx.unit in (unit, unit.class_unit)

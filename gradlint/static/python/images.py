@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.python.bodies import Bodies
 from gradlint.static.python.budget import Budget, BudgetExceededError
+from gradlint.static.python.patience import TRIES, Patience
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
@@ -17,7 +18,7 @@ from gradlint.static.state.values import Const, Frame, Instance, Object
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.triggers import walks_in
-from gradlint.static.text.units import StatementUnit
+from gradlint.static.text.units import StatementUnit, Unit
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module
@@ -34,6 +35,7 @@ class Images:
     _whole: Wholeness
     _witness: Witness
     _bodies: Bodies
+    _patience: Patience
 
     def __init__(self) -> None:
         self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
@@ -80,9 +82,7 @@ class Images:
             return w
         ctx = Context(module, module.units[0], frame.id)
         ctx = ctx.at("module", module)
-        ends = self._ends(module, w.copy(), ctx)
-        if ends is None:
-            ends = self._ends(module, w.copy(), ctx, hurried=True)
+        ends = self._ends(module, w, ctx)
         if ends is None:
             self.given_up.append(module)
             w, ends = self._definitions_of(module, ctx), []
@@ -100,15 +100,19 @@ class Images:
         self._share(image)
         return image
 
-    def _ends(self, module: Module, w: World, ctx: Context, *, hurried: bool = False) -> list[World] | None:
-        """What the body of a module leaves behind; None if it takes too many steps."""
-        try:
-            with self._budget.apart(hurried=hurried):
-                units = [unit for unit in module.units if not isinstance(unit, StatementUnit) or not unit.is_main]
-                return self._bodies.units(units, [w], ctx).normal
-        except BudgetExceededError:
-            self._progress.give_up()
-            return None
+    def _ends(self, module: Module, w: World, ctx: Context) -> list[World] | None:
+        """What the body of a module leaves behind; None if it takes too many steps, however little is followed."""
+        units = [unit for unit in module.units if not isinstance(unit, StatementUnit) or not unit.is_main]
+        for tries in range(TRIES + 1):
+            far = self._patience.far(module, near=tries > 0)
+            try:
+                with self._budget.apart(hurried=tries > 0, far=far):
+                    return self._bodies.units(units, [w.copy()], ctx).normal
+            except BudgetExceededError:
+                self._progress.give_up()
+            if not self._patience.is_worth_another(module, _is_own, all_followed=far is None) and tries:
+                break
+        return None
 
     def _share(self, image: World) -> None:
         self.shared.update(image.heap)
@@ -128,3 +132,8 @@ class Images:
                     if self._budget.affords(partial(self._bodies.unit, unit, trial, ctx), MAX_UNIT_STEPS):
                         w.become(trial)
         return w
+
+
+def _is_own(unit: Unit) -> bool:
+    """Whether a function is to be followed whatever it takes: the body of a module has none."""
+    return False

@@ -17,7 +17,6 @@ from gradlint.static.state.declaring import (
     ID,
     IDS,
     LEAST,
-    MOMENT,
     OWN,
     POINTED_SET,
     REACHED,
@@ -93,11 +92,11 @@ class Described(Object):
     """Made by operators or methods of what may be no tensor: it need be none either."""
     from_unknown: bool = fact(False, join=EITHER, same=SETTLED)  #: computed from something of which nothing is known
     scaled: bool = fact(False, join=BOTH, same=SETTLED)  #: a loss multiplied by a gradient scaler, or computed from one
-    total_since: int = fact(0, join=LEAST, same=MOMENT)
+    total_since: int = fact(0, join=LEAST, same=SETTLED)
     """Of a running total: the iteration in which it was a mere number."""
     some_of_groups: bool = fact(False, join=EITHER, same=SETTLED)
     """One or some of the parameters of its groups, it is not known which."""
-    age: int = fact(0, join=LEAST, same=MOMENT)  #: of what is one of two: the number of the older one
+    age: int = fact(0, join=LEAST, same=SETTLED)  #: of what is one of two: the number of the older one
     stands_for: tuple[int, ...] = fact((), join=agreed(()), same=WHETHER_ANY)
     """Each of these tensors in turn, in a loop over too many to tell apart."""
 
@@ -116,12 +115,12 @@ class Placed(Described):
     ``device`` is unknown as long as nothing was computed: modules also hand out tensors that they have moved.
     """
     moved_at: Site | None = story(TOLD)
-    moved_of: int | None = fact(None, same=WHETHER)  #: the tensor that was moved to a device, which gave this one
+    moved_of: int | None = fact(None, same=SETTLED)  #: the tensor that was moved to a device, which gave this one
     base: int | None = fact(None, same=WHETHER, points=ID)  #: the tensor whose storage it shares
     stale_at: Site | None = fact(None, join=FIRST)  #: where a numpy array that shares its storage was changed
     data_of: int | None = fact(None, same=WHETHER, points=ID)  #: the tensor whose ``.data`` this is
     data_at: Site | None = story(TOLD)
-    part_of: int | None = fact(None, same=WHETHER)
+    part_of: int | None = fact(None, same=SETTLED)
     """The output that may be a tuple, or the gradient, of which this was taken."""
     kept_as: tuple[str, str] = fact(("", ""), join=where_agreed("kept_at", ("", "")))
     """The class and name of the module's attribute it is, or is a view of."""

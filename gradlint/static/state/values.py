@@ -25,7 +25,6 @@ from gradlint.static.state.declaring import (
     GREATEST,
     HOOKS,
     ID,
-    MOMENT,
     ONE_CLASS,
     ONE_VALUE,
     OPTIONAL,
@@ -360,7 +359,7 @@ class Instance(Object):
     """Own parameter groups; for an optimizer those it steps."""
     training: bool | None = fact(True)
     mode_at: Site | None = fact(None, join=FIRST, same=SETTLED)  #: where the mode was last set
-    mode_asked: int = fact(0, join=GREATEST, same=MOMENT)  #: the number at which it was last set to something known
+    mode_asked: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which it was last set to something known
     device: str | None = fact("cpu")
     opaque: bool = fact(False, join=EITHER)
     mode_dependent: bool = fact(False, join=EITHER)
@@ -382,7 +381,7 @@ class Instance(Object):
     stepped: bool | None = fact(False)  #: of an optimizer: whether it has stepped
     scheduled_at: Site | None = fact(None, join=FIRST, same=SETTLED)
     """Of an optimizer: where a scheduler of it was stepped."""
-    born: int = fact(0, join=GREATEST, same=MOMENT)  #: of an optimizer: the number at which it was built
+    born: int = fact(0, join=GREATEST, same=SETTLED)  #: of an optimizer: the number at which it was built
     hooks: tuple[Hook, ...] = fact((), join=SHARED, same=HOOKS, points=OWN_HOOKS)
     """Of a module its forward hooks, of an optimizer those after a step, in order."""
     owner: object = None
@@ -407,7 +406,7 @@ class Sequence(Object):
     loses: bool = fact(False, join=EITHER, same=SETTLED)  #: it has a greatest length, and lets go of others then
     clears: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """Of a generator: whose gradients are cleared on the way to the next value."""
-    age: int = fact(0, join=GREATEST, same=MOMENT)  #: of what is one of two: the number of the younger one
+    age: int = fact(0, join=GREATEST, same=SETTLED)  #: of what is one of two: the number of the younger one
     owner: object = None
 
     def parts(self) -> list[Value]:

@@ -120,7 +120,7 @@ class Stepping:
         if anew:  # a step then applies these; that it applies nothing of others is meant
             held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
             beside = frozenset[int]().union(*(own for own in held if own & groups))
-            with_those = {**dict.fromkeys(sorted(beside)), **touches}
+            with_those: events.Touches = {**dict.fromkeys(sorted(beside)), **touches}
             self._witness.send(events.GradientsAssigned(site=site, touches=with_those), w, ctx)
         self._witness.send(events.Unfollowed(site=site, touches=touches), w, ctx)
 

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradlint.rule import all_rules
+from gradlint.static.drive.analysis import Analysis, analyze
+from gradlint.static.drive.interpreter import Interpreter
+from gradlint.static.python.patience import OFTEN, Patience
+from gradlint.static.report.witness import Witness
+from gradlint.static.text.project import Project
+from gradlint.static.text.reach import Reach
+
+LONG = "\n".join(f"    x = x + {n}" for n in range(400))
+LIBRARY = f"def prepare(x):\n{LONG}\n    return x\n"
+SCRIPT = """\
+import torch
+from torch import nn
+from {home} import prepare
+
+net = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(8, 4, 2):
+    loss = net(prepare(x)).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 800)
+    monkeypatch.setattr("gradlint.static.python.patience.LONG", 100)
+
+
+def written(root: Path, files: dict[str, str]) -> list[Path]:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return [root / name for name in files]
+
+
+def checked(root: Path, files: dict[str, str]) -> Analysis:
+    rules = [rule for rule in all_rules() if rule.code == "GL201"]
+    return analyze(Project([root]), written(root, files), rules)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_script_is_followed_to_its_end_though_another_package_takes_too_long(tmp_path: Path) -> None:
+    package = {"library/__init__.py": "", "library/work.py": LIBRARY}
+    found = checked(tmp_path, {**package, "examples/train.py": SCRIPT.format(home="library.work")})
+    assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("train.py", 9)]
+    assert not found.notes
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_script_is_followed_to_its_end_though_a_function_beside_it_takes_too_long(tmp_path: Path) -> None:
+    found = checked(tmp_path, {"work.py": LIBRARY, "train.py": SCRIPT.format(home="work")})
+    assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("train.py", 9)]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_is_too_long_itself_is_told(tmp_path: Path) -> None:
+    body = LONG.replace("    ", "")
+    found = checked(tmp_path, {"train.py": f"{SCRIPT.format(home='work')}\n{body}\n{body}\n{body}\n"})
+    assert [note.partition(": ")[2] for note in found.notes] == [
+        "too long to follow, only what it defines and imports is known",
+    ]
+
+
+def patience(project: Project) -> Patience:
+    return Interpreter(project, Witness([]), Reach(project, bool)).patience
+
+
+def test_the_files_of_a_package_are_near_one_another(tmp_path: Path) -> None:
+    names = ["top.py", "package/__init__.py", "package/inner/__init__.py", "package/inner/a.py", "package/b.py"]
+    project = Project([tmp_path])
+    script, outer, inner, a, b = (project.module(path) for path in written(tmp_path, dict.fromkeys(names, "")))
+    apart = patience(project).apart
+    assert not any(apart(outer, other) for other in (inner, a, b))
+    assert all(apart(script, other) for other in (outer, inner, a, b))
+
+
+def test_other_packages_are_too_far_once_they_have_often_taken_too_long(tmp_path: Path) -> None:
+    project = Project([tmp_path])
+    script, other = (project.module(path) for path in written(tmp_path, {"top.py": "", "other/a.py": ""}))
+    part = patience(project)
+    part._budget.spent = 10_000
+    for _ in range(OFTEN):
+        assert part.far(script, near=False) is None
+        assert part.is_worth_another(script, lambda _: False, all_followed=True)
+    far = part.far(script, near=False)
+    assert far is not None
+    assert (far(script), far(other)) == (False, True)
