@@ -7,7 +7,7 @@ import ast
 import libcst as cst
 import pytest
 
-from gradlint.static.text.literals import value_of
+from gradlint.static.text.nodes import value_of
 
 
 @pytest.mark.parametrize(

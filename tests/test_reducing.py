@@ -142,7 +142,7 @@ def test_the_graph_of_a_tensor_matters_where_it_is_kept() -> None:
         frame = world.new(Frame({}))
         ends = world, world.copy()
         for end, segment in zip(ends, segments, strict=True):
-            value: Value = end.new(Tensor(requires_grad=True, segments=frozenset([segment]), begun=begun))
+            value: Value = end.new(Tensor(requires_grad=True, segments=frozenset([segment]), total_since=begun))
             end.write(frame.id).vars["x"] = end.new(Sequence([value], [None])) if in_list else value
         return ends
 

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from gradlint.static.knowledge import torch_table as table
-from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_notation import words
+from gradlint.static.knowledge.ops import Op, words
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

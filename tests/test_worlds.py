@@ -108,7 +108,7 @@ CHOICE = Choice(1, (Const(1), Const(2), Const(3)), (((IS_A, True),), ((IS_B, Tru
 def test_a_choice_is_what_was_assumed_allows(assumed: dict[Hashable, bool], values: list[int]) -> None:
     world = World()
     world.assumed.update(assumed)
-    ways = world.ways(CHOICE)
+    ways = world.alternatives(CHOICE)
     assert [value for value, _ in ways] == [Const(value) for value in values]
     for value, fork in ways:
         assert fork.resolve(CHOICE) == value
@@ -129,4 +129,4 @@ def test_where_worlds_meet_it_is_known_what_each_value_came_with() -> None:
         External("torch.tanh"): ((IS_A, False),),
     }
     world.assumed[IS_A] = True
-    assert [each for each, _ in world.ways(value)] == [External("torch.relu")]
+    assert [each for each, _ in world.alternatives(value)] == [External("torch.relu")]

@@ -21,8 +21,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.images import Images
 from gradlint.static.python.late import LateAttributes
 from gradlint.static.python.nested import Nested
-from gradlint.static.python.progress import Progress
-from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.context import Arguments, Context
@@ -53,7 +52,7 @@ from gradlint.static.text.units import StatementUnit, Unit
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
-from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.trainers import Trainers
@@ -80,7 +79,7 @@ class Entries:
     _images: Images
     _modules: Modules
     _evaluation: Evaluation
-    _keeping: Keeping
+    _retention: GraphRetention
     _memory: Memory
     _uses: Uses
     _escapes: Escapes
@@ -327,7 +326,7 @@ class Entries:
             for key in self._modules.groups(value, w):
                 group: Group = w.write(key)
                 if freezes or group.opaque:
-                    group.requires_grad, group.told = None, True
+                    group.requires_grad, group.requires_grad_set = None, True
         return w
 
     def _built(self, results: Iterable[tuple[World, Value]]) -> list[tuple[World, Ref]]:
@@ -465,7 +464,7 @@ class Entries:
             self._evaluation.escaped([value], end)
             self._uses.escaped([value], end)
             owner = end.get(receiver, Instance) if receiver is not None else None
-            self._keeping.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
+            self._retention.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
             escaped |= reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
 

@@ -37,10 +37,9 @@ from gradlint.static.python.nested import Nested
 from gradlint.static.python.options import Options
 from gradlint.static.python.patience import Patience
 from gradlint.static.python.patterns import Patterns
-from gradlint.static.python.progress import Progress
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.python.records import Records
 from gradlint.static.python.reflection import Reflection
-from gradlint.static.python.wholeness import Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
 from gradlint.static.state.ledger import Ledgers
@@ -56,14 +55,12 @@ from gradlint.static.torch.answers import (
     TorchOperators,
     TorchValues,
 )
+from gradlint.static.torch.autograd import Derivatives, GradModes
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.cuts import Cuts
-from gradlint.static.torch.derivatives import Derivatives
-from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.effects import Effects
@@ -71,12 +68,11 @@ from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
-from gradlint.static.torch.grad_modes import GradModes
+from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.hooks import Hooks
-from gradlint.static.torch.inputs import Inputs
-from gradlint.static.torch.keeping import Keeping
 from gradlint.static.torch.kinds import Kinds
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.legacy import Legacy
@@ -94,7 +90,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.passes import Passes
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.scalers import Scalers
@@ -104,7 +100,7 @@ from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.unknown_methods import UnknownMethods
-from gradlint.static.torch.uses import Uses
+from gradlint.static.torch.uses import Inputs, Uses
 
 if TYPE_CHECKING:
     from gradlint.static.text.project import Project
@@ -181,12 +177,12 @@ class Interpreter:
         self.tensors = self._make(Tensors)
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)
-        self.cuts = self._make(Cuts)
+        self.breaks = self._make(GraphBreaks)
         self.graphs = self._make(Graphs)
         self.proofs = self._make(Proofs)
         self.evaluation = self._make(Evaluation)
         self.legacy = self._make(Legacy)
-        self.keeping = self._make(Keeping)
+        self.retention = self._make(GraphRetention)
         self.memory = self._make(Memory)
         self.plain = self._make(PlainTensors)
         self.uses = self._make(Uses)
@@ -268,8 +264,8 @@ class Interpreter:
         execution.value = self.flow.value
         effects = self.effects
         effects.calls_behind = self.graphs.calls
-        effects.carries = self.cuts.carries
-        effects.cut_of = self.cuts.of
+        effects.carries = self.breaks.carries
+        effects.cut_of = self.breaks.of
         effects.groups_of_optimizers_in = self.optimizers.held_by
         effects.method = self.methods.call
         effects.method_of_unknown = self.unknown_methods.call

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gradlint.static.knowledge.ops import Conversion
-from gradlint.static.knowledge.torch_notation import merged, words
+from gradlint.static.knowledge.ops import Conversion, merged, words
 
 
 def _rows(namespace: str, shown: str, names: str, **columns: Any) -> dict[str, Conversion]:

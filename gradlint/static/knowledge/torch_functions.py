@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_notation import in_place, listed, merged, names, ops, within
+from gradlint.static.knowledge.ops import Op, in_place, listed, merged, names, ops, within
 from gradlint.static.knowledge.torch_operations import (
     ATTRIBUTES,
     CREATIONS,

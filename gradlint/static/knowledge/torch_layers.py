@@ -6,9 +6,8 @@ import re
 from functools import cache
 from typing import Any, Final
 
-from gradlint.static.knowledge.ops import Dropout, Layer, Loss, Op
+from gradlint.static.knowledge.ops import Dropout, Layer, Loss, Op, layers, merged, within, words
 from gradlint.static.knowledge.torch_functions import FUNCTIONS
-from gradlint.static.knowledge.torch_notation import layers, merged, within, words
 
 
 def _like(pairs: str, **columns: Any) -> dict[str, Layer]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gradlint.static.knowledge.guesses import INTEGERS_NAME, MODULE_CLASS_NAME, PREDICTIONS_NAME
-from gradlint.static.knowledge.torch_notation import names, words
+from gradlint.static.knowledge.ops import names, words
 
 MODULE_FACTORIES: Final = names(
     "",

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_notation import in_place, merged, ops, words
+from gradlint.static.knowledge.ops import Op, in_place, merged, ops, words
 
 NEEDLESS: Final = frozenset(["contiguous", "float"])
 """Conversions that return a parameter itself, unless it was made otherwise than usual."""

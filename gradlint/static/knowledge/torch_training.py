@@ -6,7 +6,7 @@ import re
 from typing import Final, Literal
 
 from gradlint.static.knowledge.guesses import HANDLER_NAME
-from gradlint.static.knowledge.torch_notation import names
+from gradlint.static.knowledge.ops import names
 
 OPTIMIZERS: Final = (
     names(

@@ -9,11 +9,9 @@ from gradlint.source import SourceError
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.names import Names
-from gradlint.static.python.progress import Progress
-from gradlint.static.python.wholeness import Wholeness
-from gradlint.static.state.context import Context
+from gradlint.static.python.progress import Progress, Wholeness
+from gradlint.static.state.context import Context, Outcome
 from gradlint.static.state.joining import join
-from gradlint.static.state.outcome import Outcome
 from gradlint.static.state.values import Unknown
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.chains import assigned_in

@@ -21,12 +21,10 @@ from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.nested import Nested
-from gradlint.static.python.progress import Progress
-from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import MAX_EXITS, Arguments, Context, Results
 from gradlint.static.state.joining import join_results, joined
-from gradlint.static.state.outcome import MAX_EXITS, Results
 from gradlint.static.state.reducing import reduce_results
 from gradlint.static.state.sameness import forget
 from gradlint.static.state.values import (
@@ -209,7 +207,7 @@ class Calls:
 
     def _each(self, choice: Choice, w: World, act: Callable[[Value, World], Results]) -> Results:
         results: Results = []
-        for alternative, world in w.ways(choice):
+        for alternative, world in w.alternatives(choice):
             self._domain.values.decided(choice, alternative, world)
             results += act(alternative, world)
         return reduce_results(results, MAX_EXITS)

@@ -17,8 +17,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.provenance import COUNTED, LATER, NOTHING, dict_of, is_any
-from gradlint.static.state.subject_names import each_optimizer, known_by
+from gradlint.static.state.provenance import COUNTED, LATER, NOTHING, dict_of, each_optimizer, is_any, known_by
 from gradlint.static.state.values import (
     NONE,
     Bound,

@@ -206,7 +206,7 @@ class Conditions:
         for choice in self._choices_in(test, w, ctx):
             split = []
             for world in worlds:
-                split += [branch for _, branch in world.ways(choice)]
+                split += [branch for _, branch in world.alternatives(choice)]
             worlds = split if len(split) <= MAX_WORLDS else worlds
         return worlds
 

@@ -13,7 +13,7 @@ from gradlint.static.python.records import Records
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Ref, Sequence, Unknown, Value
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.literals import formatted
+from gradlint.static.text.nodes import formatted
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

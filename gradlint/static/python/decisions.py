@@ -73,7 +73,7 @@ class Decisions:
             or len({obj.cls for obj in modules}) < 2
         ):
             return [w]
-        ways = w.ways(choice)
+        ways = w.alternatives(choice)
         for taken, world in ways:
             self._domain.values.decided(choice, taken, world)
         return [world for _, world in ways]

@@ -30,7 +30,7 @@ from gradlint.static.state.joining import joined
 from gradlint.static.state.values import NONE, Bound, Class, External, Frame, Function, Instance, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
-from gradlint.static.text.keepers import INIT_SUBCLASS
+from gradlint.static.text.patterns import INIT_SUBCLASS
 from gradlint.static.text.units import Unit
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.outcome import Results
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.values import (
     Bound,
     Choice,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from gradlint.finding import Site
-    from gradlint.static.text.slices import Place
+    from gradlint.static.text.nodes import Place
 
 Index = Value | slice | None
 """What stands between brackets: a value, a slice of constants, or None where there is more to it."""

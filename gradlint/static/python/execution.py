@@ -7,8 +7,7 @@ from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING
 
 from gradlint.static.python.domain import Items
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.outcome import Outcome, Results
+from gradlint.static.state.context import Arguments, Context, Outcome, Results
 from gradlint.static.state.values import Mapping, Ref, Value
 from gradlint.static.state.world import World
 

@@ -19,10 +19,9 @@ from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.filling import Filling
 from gradlint.static.python.names import Names
-from gradlint.static.python.wholeness import Wholeness
-from gradlint.static.state.context import Context
+from gradlint.static.python.progress import Wholeness
+from gradlint.static.state.context import Context, Results
 from gradlint.static.state.joining import joined
-from gradlint.static.state.outcome import Results
 from gradlint.static.state.provenance import key_of, mode_of
 from gradlint.static.state.values import (
     NONE,
@@ -39,7 +38,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.literals import Literal, formatted, value_of
+from gradlint.static.text.nodes import Literal, formatted, value_of
 
 _BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     cst.Add: ("+", operator.add),

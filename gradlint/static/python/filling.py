@@ -26,7 +26,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.slices import Place
+from gradlint.static.text.nodes import Place
 
 
 class Filling:

@@ -23,14 +23,12 @@ from gradlint.static.python.filling import Filling
 from gradlint.static.python.imports import Imports
 from gradlint.static.python.names import Names
 from gradlint.static.python.patterns import Patterns
-from gradlint.static.python.progress import Progress
-from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Context
+from gradlint.static.state.context import Context, Outcome, Results
 from gradlint.static.state.liveness import Live, Liveness
-from gradlint.static.state.outcome import Outcome, Results
+from gradlint.static.state.provenance import known_by
 from gradlint.static.state.reducing import reduce
-from gradlint.static.state.subject_names import known_by
 from gradlint.static.state.values import (
     NONE,
     Choice,
@@ -40,7 +38,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.slices import place_of
+from gradlint.static.text.nodes import place_of
 from gradlint.static.text.totals import adds_to, running_total
 
 
@@ -320,7 +318,7 @@ class Flow:
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:
         subject = w.resolve(self._execution.evaluate(node.subject, w, ctx))
         out = Outcome()
-        left = w.ways(subject) if isinstance(subject, Choice) else [(subject, w)]
+        left = w.alternatives(subject) if isinstance(subject, Choice) else [(subject, w)]
         for case in node.cases:
             ways = [(way, value) for value, world in left for way in self._patterns.decide(case, value, world, ctx)]
             taken = self.fewer([world for (matched, world), _ in ways if matched])

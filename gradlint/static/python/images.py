@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.python.bodies import Bodies
 from gradlint.static.python.budget import Budget, BudgetExceededError
 from gradlint.static.python.patience import TRIES, Patience
-from gradlint.static.python.progress import Progress
-from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.joining import join

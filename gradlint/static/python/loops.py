@@ -17,11 +17,10 @@ from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.names import Names
-from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.python.progress import Wholeness
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Context
+from gradlint.static.state.context import MAX_EXITS, Context, Outcome
 from gradlint.static.state.liveness import Liveness
-from gradlint.static.state.outcome import MAX_EXITS, Outcome
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.sameness import forget, newest, signature
 from gradlint.static.state.values import WALKED, Const, Frame, Group, Ref, Unknown, Value

@@ -13,12 +13,10 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.flow import Flow
-from gradlint.static.python.progress import Progress
-from gradlint.static.python.wholeness import Wholeness
+from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Outcome
 from gradlint.static.state.joining import join, joined
-from gradlint.static.state.outcome import Outcome
 from gradlint.static.state.values import NONE, Choice, Class, Frame, Function, Instance, Partial, Value, each_of
 from gradlint.static.state.world import World, fresh
 
@@ -60,7 +58,7 @@ class Managers:
         if not isinstance(manager, Choice):
             return self._within(manager, before, items, node, w, ctx)
         out = Outcome()
-        for alternative, world in w.ways(manager):
+        for alternative, world in w.alternatives(manager):
             with self._whole.partly():
                 branch = self._within(alternative, before, items, node, world, ctx)
             out.normal += branch.normal

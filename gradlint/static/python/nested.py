@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.static.python.progress import Progress
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Context
-from gradlint.static.state.outcome import Results
+from gradlint.static.state.context import Context, Results
 from gradlint.static.state.values import Function
 from gradlint.static.state.world import World
 

@@ -264,7 +264,7 @@ class Witness:
         divided = _divided(w)
         for key in members:
             group = w.write(key)
-            group.stepped, group.touched = fresh(), True
+            group.stepped, group.gradients_used = fresh(), True
             group.prepared = False if whole and key not in divided else group.prepared
         event = events.Step(
             site=site,
@@ -318,7 +318,7 @@ class Witness:
         for key in groups:
             if isinstance(w.find(key), Group):
                 group: Group = w.write(key)
-                group.touched = True
+                group.gradients_used = True
                 group.cleared = fresh()
         self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
 

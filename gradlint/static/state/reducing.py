@@ -68,7 +68,7 @@ def _differ(x: Value | None, y: Value | None, a: World, b: World, depth: int = 0
     elif isinstance(left, Tensor) and isinstance(right, Tensor):
         if _TENSOR_FACTS(left) != _TENSOR_FACTS(right):
             yield 20, None
-        elif (depth or left.begun or right.begun) and _GRAPH(left) != _GRAPH(right):
+        elif (depth or left.total_since or right.total_since) and _GRAPH(left) != _GRAPH(right):
             yield 10, None
     elif _is_nothing(x, a) and _is_nothing(y, b):
         return

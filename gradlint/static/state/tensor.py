@@ -90,13 +90,12 @@ class Described(Object):
     )  #: may be a tuple, dict or output object of tensors like this
     supposed: bool = fact(False, join=EITHER, same=SETTLED)
     """Made by operators or methods of what may be no tensor: it need be none either."""
-    vague: bool = fact(False, join=EITHER, same=SETTLED)  #: computed from something of which nothing is known
+    from_unknown: bool = fact(False, join=EITHER, same=SETTLED)  #: computed from something of which nothing is known
     scaled: bool = fact(False, join=BOTH, same=SETTLED)  #: a loss multiplied by a gradient scaler, or computed from one
-    begun: int = fact(0, join=LEAST, same=SETTLED)
+    total_since: int = fact(0, join=LEAST, same=SETTLED)
     """Of a running total: the iteration in which it was a mere number."""
-    picked: bool = fact(
-        False, join=EITHER, same=SETTLED
-    )  #: one or some of the parameters of its groups, it is not known which
+    some_of_groups: bool = fact(False, join=EITHER, same=SETTLED)
+    """One or some of the parameters of its groups, it is not known which."""
     age: int = fact(0, join=LEAST, same=SETTLED)  #: of what is one of two: the number of the older one
     stands_for: tuple[int, ...] = fact((), join=agreed(()), same=WHETHER_ANY)
     """Each of these tensors in turn, in a loop over too many to tell apart."""
@@ -152,7 +151,7 @@ class Recorded(Placed):
     """Computed while gradients were enabled: it requires grad if anything of that does."""
     presumed: bool = fact(False, join=BOTH)
     """Came out of something that looks like a module: it requires grad if anything does."""
-    outright: bool = fact(False, join=BOTH)
+    whole_output: bool = fact(False, join=BOTH)
     """What a module that is given returned as a whole, with its graph, or computed from that."""
     gradient_of: frozenset[int] = fact(frozenset(), join=COMMON, same=POINTED_SET, points=IDS)
     """Computed from the gradients of these groups."""

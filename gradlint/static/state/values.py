@@ -299,8 +299,9 @@ class Group(Object):
     placed: int = fact(0, join=where_same("beside", 0, GREATEST), same=SETTLED)  #: the number at which that happened
     placed_at: Site | None = story(TOLD, join=where_same("beside", None, FIRST))
     copied: bool = fact(False, join=where_same("beside", False, EITHER))
-    told: bool = fact(False, join=EITHER)  #: whether they require grad, or some of them, was set since they were made
-    touched: bool = fact(False, join=EITHER, reset=True, same=SETTLED)
+    requires_grad_set: bool = fact(False, join=EITHER)
+    """Whether they require grad, or some of them, was set since they were made."""
+    gradients_used: bool = fact(False, join=EITHER, reset=True, same=SETTLED)
     """Its gradients were added to, applied, set or cleared, or may have been."""
     fed: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which a backward pass last added to its gradients."""

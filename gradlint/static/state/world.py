@@ -101,7 +101,7 @@ class World:
         self.history, new.history = History(before), History(before)
         return new
 
-    def ways(self, choice: Choice) -> list[tuple[Value, World]]:
+    def alternatives(self, choice: Choice) -> list[tuple[Value, World]]:
         """What a choice may be after all that was assumed, each with a fork of this world in which it is that."""
         conditions: Iterable[Assumptions] = choice.conditions or [()] * len(choice.alternatives)
         ways = [*zip(choice.alternatives, conditions, strict=True)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, units_of
-from gradlint.static.text.parsing import parse_module
+from gradlint.static.text.nodes import parse_module
 from gradlint.static.text.positions import Tree
 from gradlint.static.text.units import StatementUnit, Unit
 from gradlint.syntax import TextError, parse

@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge.torch_table import TEST_SETUPS, returns_new
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
-from gradlint.static.text.keepers import INIT_SUBCLASS, decorators_in, may_keep
 from gradlint.static.text.patterns import (
     AMENDED,
     AUGMENTED,
     AUGMENTED_NAME,
     BASES,
     CONVERTED,
+    INIT_SUBCLASS,
     STATEMENT_CALL,
     WRAPPED,
+    decorators_in,
     ends_statement,
     guesses,
     initializes_late,
     keeps_container,
+    may_store_argument,
 )
 from gradlint.static.text.triggers import ASIDE, Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
 from gradlint.static.text.units import StatementUnit, Unit
@@ -302,7 +304,7 @@ class _Scope:
     def _keepers(self, unit: FunctionUnit | ClassUnit) -> Iterator[Unit]:
         """What a definition is handed to where it stands."""
         for chain in chains_in(decorators_in(unit)):
-            yield from filter(may_keep, self.defined.get(chain.parts[0], ()))
+            yield from filter(may_store_argument, self.defined.get(chain.parts[0], ()))
         if isinstance(unit, ClassUnit) and INIT_SUBCLASS in self._module.words:
             yield from (base for base in self.hooked(unit) if base.module is self._module)
 

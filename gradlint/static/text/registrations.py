@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
-from gradlint.static.text.keepers import may_keep
 from gradlint.static.text.layout import absolute
+from gradlint.static.text.patterns import may_store_argument
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module
@@ -58,7 +58,7 @@ class Registrations:
         found = self._reach.member(module, name)
         if not isinstance(found, tuple):
             return True
-        return any(unit.module is not module and may_keep(unit) for unit in found)
+        return any(unit.module is not module and may_store_argument(unit) for unit in found)
 
     def imported(self, level: int, name: str, importer: Module) -> Iterator[Module]:
         """The files of the project that are executed to import something: the packages it stands in, then itself.

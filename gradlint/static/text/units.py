@@ -17,7 +17,7 @@ import libcst as cst
 from gradlint.finding import Location
 from gradlint.source import SourceError
 from gradlint.static.text.chains import words_in
-from gradlint.static.text.parsing import parse_module
+from gradlint.static.text.nodes import parse_module
 from gradlint.static.text.positions import Tree
 
 if TYPE_CHECKING:

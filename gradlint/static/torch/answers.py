@@ -13,9 +13,8 @@ from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Index
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import join_tensors
-from gradlint.static.state.outcome import Results
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import (
     NONE,
@@ -34,21 +33,20 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.slices import Place, place_of
+from gradlint.static.text.nodes import Place, place_of
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.cuts import Cuts
-from gradlint.static.torch.devices import asks_device
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
+from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import Grouping
-from gradlint.static.torch.keeping import Keeping
 from gradlint.static.torch.kinds import Kinds
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.legacy import Legacy
@@ -64,6 +62,7 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.parameter_names import ParameterNames
+from gradlint.static.torch.placement import asks_device
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
@@ -83,7 +82,7 @@ class TorchValues:
     _tensors: Tensors
     _modules: Modules
     _ownership: Ownership
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _evaluation: Evaluation
     _uses: Uses
     _kinds: Kinds
@@ -104,7 +103,7 @@ class TorchValues:
             return w.new(joined)
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             deps = self._tensors.deps(a, w) | self._tensors.deps(b, w)
-            return self._cuts.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
+            return self._breaks.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
         return None
 
     def decided(self, choice: Choice, taken: Value, w: World) -> None:
@@ -123,11 +122,11 @@ class TorchValues:
                 w.write(key).tokens = {}
 
     def number(self, value: Value, w: World, ctx: Context, site: Site) -> Value:
-        if isinstance(value, Const) or (isinstance(value, Unknown) and not self._cuts.carries(value, w, True)):
+        if isinstance(value, Const) or (isinstance(value, Unknown) and not self._breaks.carries(value, w, True)):
             return value
         self._evaluation.measured([value], False, w, ctx)
         self._uses.escaped([value], w)
-        return self._cuts.note(self._tensors.figure([value], w), [value], "number", w, site)
+        return self._breaks.note(self._tensors.figure([value], w), [value], "number", w, site)
 
     def shown(self, value: Value, w: World) -> None:
         self._uses.escaped([value], w)
@@ -183,10 +182,10 @@ class TorchItems:
     """Items of tensors and modules, and tensors as items of lists."""
 
     _tensors: Tensors
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _graphs: Graphs
     _legacy: Legacy
-    _keeping: Keeping
+    _retention: GraphRetention
     _memory: Memory
     _shapes: Shapes
     _construction: Construction
@@ -200,7 +199,7 @@ class TorchItems:
         self.set_in = self._layers.set_item
         self.remove = self._layers.remove
         self.read_out = self._construction.read_out
-        self.collected = self._keeping.collected
+        self.collected = self._retention.collected
         self.several = self._tensors.several
         self.picked = self._tensors.picked
         self.another = self._batches.another
@@ -225,7 +224,7 @@ class TorchItems:
         if not isinstance(obj, Tensor):
             return None
         if self._legacy.indexed(obj, index, w, ctx, site):
-            return self._cuts.note(self._tensors.figure([owner], w), [owner], "number", w, site)
+            return self._breaks.note(self._tensors.figure([owner], w), [owner], "number", w, site)
         name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
         part = self._tensors.view(owner, w, site, name)
         self._shapes.taken(obj, index, part, w)
@@ -266,7 +265,7 @@ class TorchItems:
     def alike(self, one: Value, other: Value, w: World) -> bool:
         if self._memory.shares(one) or self._memory.shares(other):
             return False
-        return self._cuts.of(one, w) == self._cuts.of(other, w)
+        return self._breaks.of(one, w) == self._breaks.of(other, w)
 
 
 class TorchCalls:
@@ -384,7 +383,7 @@ class TorchOperators:
 
     _tensors: Tensors
     _modules: Modules
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _legacy: Legacy
     _operations: Operations
 
@@ -400,7 +399,7 @@ class TorchOperators:
             return w.new(Instance(kind="parameters", device=None, groups=groups))
         if "array" in kinds and not any(w.get(value, Sequence) for value in (left, right)):
             array = w.new(Instance(name="numpy.ndarray", kind="array"))
-            return self._cuts.inherit(array, [left, right], w)
+            return self._breaks.inherit(array, [left, right], w)
         return None
 
     def total(self, values: list[Value], known: bool, w: World, ctx: Context, site: Site) -> Value:
@@ -418,7 +417,7 @@ class TorchMutations:
     """Statements that change tensors, or add to them."""
 
     _layers: LayerContainers
-    _keeping: Keeping
+    _retention: GraphRetention
     _memory: Memory
     _construction: Construction
     _discards: Discards
@@ -426,8 +425,8 @@ class TorchMutations:
 
     def __init__(self) -> None:
         self.statement = self._discards.statement
-        self.summed = self._keeping.summed
-        self.totalled = self._keeping.totalled
+        self.summed = self._retention.summed
+        self.totalled = self._retention.totalled
         self.puts_back = self._construction.puts_back
 
     def augmented_item(
@@ -444,7 +443,7 @@ class TorchMutations:
 
     def augmented(self, symbol: str, current: Value, value: Value, node: cst.AugAssign, w: World, ctx: Context) -> bool:
         if symbol in ("+", "-"):
-            self._keeping.summed(node.target, current, value, w, ctx, ctx.site(node))
+            self._retention.summed(node.target, current, value, w, ctx, ctx.site(node))
         if w.get(current, Tensor) is not None:
             self._changes.in_place(symbol + "=", current, [value], w, ctx, ctx.site(node))
             return True

@@ -29,10 +29,9 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
-from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.inputs import Inputs
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.operations import Operations, operation_of
@@ -42,6 +41,7 @@ from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -64,7 +64,7 @@ class Changes:
     _attributes: Attributes
     _tensors: Tensors
     _ownership: Ownership
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _graphs: Graphs
     _proofs: Proofs
     _memory: Memory
@@ -112,7 +112,7 @@ class Changes:
         if how in _RESHAPING:
             w.write(target.id).shape = None
         if not tensor.groups and w.grad is not False:
-            self._cuts.overwritten(target.id, values, w)
+            self._breaks.overwritten(target.id, values, w)
 
     def _stepped(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         """Parameters were changed by their gradients: an update, unless it is an optimizer that updates them.
@@ -460,8 +460,8 @@ class Changes:
             w.write(owner.id).pending = ()
             for key in tensor.groups:
                 group = w.write(key)
-                group.requires_grad = None if tensor.picked and group.requires_grad is not flag else flag
-                group.told = True
+                group.requires_grad = None if tensor.some_of_groups and group.requires_grad is not flag else flag
+                group.requires_grad_set = True
             return
         frozen = self._tensors.is_frozen(tensor.deps, w)
         new: Tensor = w.write(owner.id)

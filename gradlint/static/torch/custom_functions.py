@@ -36,7 +36,7 @@ from gradlint.static.torch.operations import Operations
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.outcome import Results
+    from gradlint.static.state.context import Results
     from gradlint.static.text.definition_units import ClassUnit
 
 _APPLIED = Op(activation="unknown", saves="other")

@@ -31,11 +31,11 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.construction import Construction
-from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.effects import Effects
+from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
-from gradlint.static.torch.keeping import Keeping
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.placement import Placement
@@ -59,9 +59,9 @@ class Escapes:
     _dicts: DictObjects
     _tensors: Tensors
     _modules: Modules
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _graphs: Graphs
-    _keeping: Keeping
+    _retention: GraphRetention
     _memory: Memory
     _uses: Uses
     _placement: Placement
@@ -73,7 +73,7 @@ class Escapes:
         w.unfollowed = w.unfollowed or not ctx.in_forward
         given = list(args)
         self._memory.used([w.resolve(value) for value in given], w, ctx, site)
-        self._keeping.escaped(given, w)
+        self._retention.escaped(given, w)
         self._uses.escaped(given, w)
         if isinstance(callee, Ref):
             given.append(callee)
@@ -90,13 +90,13 @@ class Escapes:
                 if type(value := w.resolve(value)) is Ref:
                     self.kept(callee, value, w)
         self.doubt(deps | touched, [w.resolve(value) for value in given], w)
-        live = {g for g in touched if getattr(w.find(g), "touched", False)}
+        live = {g for g in touched if getattr(w.find(g), "gradients_used", False)}
         if live:
             self._witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
             self._witness.read(inputs, w, ctx, site, certain=False)
         result = Unknown(("call", fresh()), method, frozenset(deps))
-        result = self._cuts.forward(method or getattr(callee, "hint", ""), result, args, w, site)
+        result = self._breaks.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         trained = self._graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
         value = self._placement.called(result, callee, method, args, w)
         if trained and isinstance(value, Unknown):

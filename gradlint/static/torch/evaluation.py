@@ -38,9 +38,8 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Arguments, Context
+    from gradlint.static.state.context import Arguments, Context, Results
     from gradlint.static.state.ledger import Ledger
-    from gradlint.static.state.outcome import Results
     from gradlint.static.text.units import Unit
 
 _OWN_MODE = Chain(("self", "training"), called=False)

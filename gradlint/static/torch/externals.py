@@ -42,8 +42,7 @@ from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.collections import Collections
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.outcome import Results
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.provenance import NUMPYS, mode_of
 from gradlint.static.state.values import (
     NONE,
@@ -61,17 +60,16 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.autograd import Derivatives, GradModes
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
-from gradlint.static.torch.cuts import Cuts
-from gradlint.static.torch.derivatives import Derivatives
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.functional import Functional
-from gradlint.static.torch.grad_modes import GradModes
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
@@ -109,7 +107,7 @@ class Externals:
     _builtins: BuiltinCalls
     _tensors: Tensors
     _modules: Modules
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _evaluation: Evaluation
     _legacy: Legacy
     _memory: Memory
@@ -352,7 +350,7 @@ class Externals:
         self._placement.proven(value, w)
         self._shapes.applied(name.rpartition(".")[2], op, given, value, w)
         self._plain.made(name, given, value, w)
-        self._cuts.rounded(name.rpartition(".")[2], value, w, site)
+        self._breaks.rounded(name.rpartition(".")[2], value, w, site)
         if overwrites:
             self._memory.alias(value, args.positional[0], w)
         if name == "torch.from_numpy" and given.positional:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.calls import Calls
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
-from gradlint.static.state.outcome import Results
 from gradlint.static.state.values import (
     NONE,
     Bound,

@@ -15,7 +15,7 @@ from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import key_of, ways_into
 from gradlint.static.state.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
-from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Graphs:
 
     _ledgers: Ledgers
     _tensors: Tensors
-    _cuts: Cuts
+    _breaks: GraphBreaks
 
     def __init__(self) -> None:
         self._traces: Ledger[Hashable, _Trace] = self._ledgers.open()  #: by the key of an unknown value
@@ -86,7 +86,7 @@ class Graphs:
                 self._proven[own] = None
             if LOSS_NAME.search(method or getattr(callee, "hint", "")):
                 self._losses[own] = None
-            elif w.grad and not before and not any(self._cuts.carries(v, w, presume_data=True) for v in args):
+            elif w.grad and not before and not any(self._breaks.carries(v, w, presume_data=True) for v in args):
                 self._by_weights[own] = None
                 return self._callees[own] in self._trained
         elif calls:

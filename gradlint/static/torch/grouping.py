@@ -33,7 +33,7 @@ class Grouping:
             if isinstance(obj, Group)
             and key not in apart
             and (opaque or obj.opaque)
-            and obj.touched
+            and obj.gradients_used
             and not (obj.copied and obj.beside & groups)
         }
 
@@ -67,7 +67,7 @@ class Grouping:
     def _member(self, group: Group, groups: frozenset[int], w: World) -> int:
         """A group of its own for a parameter that was in these: who holds them holds it as well."""
         own: Group = group.copy()
-        own.requires_grad = True if own.requires_grad and not own.told else None
+        own.requires_grad = True if own.requires_grad and not own.requires_grad_set else None
         member = w.new(own).id
         for key, holder in {**w.shared, **w.heap}.items():
             if isinstance(holder, Instance) and holder.kind in _HOLDERS and groups <= holder.groups:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.calls import Calls
-from gradlint.static.python.wholeness import Wholeness
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.outcome import Results
+from gradlint.static.python.progress import Wholeness
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.provenance import owner_of
 from gradlint.static.state.reducing import reduce_results
 from gradlint.static.state.values import (

@@ -24,7 +24,7 @@ from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import Class, External, Function, Group, Instance, Ref, Sequence, Unknown, Value
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.literals import value_of
+from gradlint.static.text.nodes import value_of
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.scalers import Scalers

@@ -11,9 +11,8 @@ from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.domain import Index, Items
 from gradlint.static.python.filling import Filling
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
-from gradlint.static.state.outcome import Results
 from gradlint.static.state.values import NONE, Choice, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.construction import Construction
@@ -259,7 +258,7 @@ class LayerContainers:
         if tensor is not None and isinstance(value, Ref) and not tensor.requires_grad and w.grad is not False:
             new: Tensor = w.write(value.id)
             new.requires_grad, new.is_leaf, new.cut = None, None, None
-            new.open = new.vague = True
+            new.open = new.from_unknown = True
 
 
 def is_open(obj: Instance) -> bool:

@@ -55,7 +55,7 @@ class LibraryModels:
             new.device_if_tensor, new.device = None, self._placement.device_of(obj, args, w)
             new.on_device_as_one = new.device is not None
             new.open = True
-            new.presumed = new.outright = new.requires_grad is None and w.grad is True
+            new.presumed = new.whole_output = new.requires_grad is None and w.grad is True
             new.doubtful |= self._perhaps_unused(args, w) & new.segments
             if _MANY in obj.attrs and self._is_as_built(ref, obj, w):
                 new.size, new.structured = "many", False
@@ -88,7 +88,7 @@ class LibraryModels:
             new: Tensor = w.write(value.id)
             new.activation = new.integral = new.device = new.device_if_tensor = None
             new.structured = not owner.name.startswith("torchvision.")
-            new.open, new.vague, new.deps = True, True, new.deps | owner.groups
+            new.open, new.from_unknown, new.deps = True, True, new.deps | owner.groups
             frozen = all(self._tensors.group_grad(key, w) is False for key in owner.groups)
             if new.requires_grad is False and w.grad is not False and not whole and not frozen:
                 new.requires_grad = new.is_leaf = None

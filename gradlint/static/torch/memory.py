@@ -26,7 +26,7 @@ from gradlint.static.state.values import (
     each_of,
 )
 from gradlint.static.state.world import World
-from gradlint.static.text.slices import WHOLE, Place, place_of
+from gradlint.static.text.nodes import WHOLE, Place, place_of
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.tensors import Tensors
 
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from gradlint.finding import Site
-    from gradlint.static.state.context import Context
+    from gradlint.static.state.context import Context, Results
     from gradlint.static.state.ledger import Ledger
-    from gradlint.static.state.outcome import Results
 
 _NOTICED = {"numpy": unknown(), "data": FALSE}  #: whether autograd sees what was changed so; else it does
 _UNCHECKED = frozenset(["share_memory_", "requires_grad_", "set_", "resize_", "resize_as_", "apply_"])

@@ -46,11 +46,10 @@ from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.cuts import Cuts
-from gradlint.static.torch.devices import Devices
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.legacy import Legacy
@@ -60,7 +59,7 @@ from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.passes import Passes
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.tensors import Tensors, device_of
@@ -86,7 +85,7 @@ class Methods:
     _containers: Containers
     _managers: Managers
     _tensors: Tensors
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _evaluation: Evaluation
     _legacy: Legacy
     _memory: Memory
@@ -189,7 +188,7 @@ class Methods:
         if name not in ARRAY_METHODS:
             self._placement.proven(result, w)
         self._shapes.applied(name, op, given, result, w)
-        self._cuts.rounded(name, result, w, site)
+        self._breaks.rounded(name, result, w, site)
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
             self._same_storage(name, receiver, tensor, result, op, w)
         self._tensors.suppose(result, [receiver], w)
@@ -233,7 +232,7 @@ class Methods:
         new = w.write(receiver.id)
         new.requires_grad, new.deps, new.segments, new.groups = False, frozenset(), frozenset(), frozenset()
         new.is_leaf, new.open, new.reaches = True, False, frozenset()
-        new.cut, new.vague = self._cuts.lost([receiver], "detach", w, site), False
+        new.cut, new.from_unknown = self._breaks.lost([receiver], "detach", w, site), False
         if isinstance(w.find(new.part_of or 0), Tensor):
             whole: Tensor = w.write(new.part_of)
             whole.requires_grad, whole.segments, whole.reaches, whole.open = None, frozenset(), frozenset(), True
@@ -247,7 +246,7 @@ class Methods:
         self._evaluation.measured([receiver], True, w, ctx)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
         self._memory.share(array, receiver, w)
-        return self._cuts.note(array, [receiver], "numpy", w, site)
+        return self._breaks.note(array, [receiver], "numpy", w, site)
 
     def _stays(self, tensor: Tensor, op: Op, given: Arguments, w: World) -> bool:
         """Whether a leaf that requires grad is only told to be where it is: then it is itself what is returned."""

@@ -14,8 +14,7 @@ from gradlint.static.python.budget import Budget
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.outcome import Results
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.values import (
     CHOSEN,
     HOOKED,
@@ -35,10 +34,9 @@ from gradlint.static.state.variants import variant
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
-from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
-from gradlint.static.torch.inputs import Inputs
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory, overwriting
@@ -47,7 +45,7 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.shapes import Shapes, is_wide
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.uses import Uses
+from gradlint.static.torch.uses import Inputs, Uses
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -63,7 +61,7 @@ class ModuleCalls:
     _calls: Calls
     _tensors: Tensors
     _modules: Modules
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _evaluation: Evaluation
     _memory: Memory
     _uses: Uses
@@ -174,7 +172,7 @@ class ModuleCalls:
         for value in values:
             if isinstance(value, Ref) and w.get(value, Tensor) is not None:
                 new: Tensor = w.write(value.id)
-                new.presumed = new.outright = new.requires_grad is None
+                new.presumed = new.whole_output = new.requires_grad is None
 
     def _fed(self, name: str, given: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
         """Tell the rules of inputs and targets that are leaves, or views of them, and require grad."""
@@ -243,5 +241,5 @@ class ModuleCalls:
         if prediction is None and args.open:
             args = args.behind(Unknown(("args", fresh())))
         value = self._operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
-        self._cuts.loss(value, prediction, target, w)
+        self._breaks.loss(value, prediction, target, w)
         return value

@@ -107,7 +107,7 @@ class ModuleMethods:
             for key in modules.groups(receiver, w):
                 group: Group = w.write(key)
                 group.requires_grad = bool(flag_value.value) if isinstance(flag_value, Const) else None
-                group.told = True
+                group.requires_grad_set = True
             return receiver
         return self._module_rest(receiver, obj, name, args, w, ctx, site)
 

@@ -103,7 +103,7 @@ class Modules:
         if tensor is None or not self.may_be_one(ref, w):
             return
         frozen = tensor.requires_grad is False and not tensor.structured
-        fresh_group = Group(False if frozen else None, opaque=True, made_at=site, told=frozen)
+        fresh_group = Group(False if frozen else None, opaque=True, made_at=site, requires_grad_set=frozen)
         groups = tensor.deps or [w.new(fresh_group).id]
         module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
         module.groups = frozenset(groups)

@@ -24,8 +24,8 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
-from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.memory import Memory
@@ -65,7 +65,7 @@ class Operations:
     """Tells what the results of operations are."""
 
     _tensors: Tensors
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _graphs: Graphs
     _evaluation: Evaluation
     _legacy: Legacy
@@ -93,12 +93,12 @@ class Operations:
         self._evaluation.applied(op, inputs, w, ctx)
         self._uses.applied(op, inputs, self._has_dim(args), w, site)
         if op.result == "number":
-            return self._cuts.note(self._tensors.figure(inputs, w), inputs, "number", w, site)
+            return self._breaks.note(self._tensors.figure(inputs, w), inputs, "number", w, site)
         if op.result == "none":
             return NONE
         if op.result == "array":
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
-            return self._cuts.note(array, inputs, "numpy", w, site)
+            return self._breaks.note(array, inputs, "numpy", w, site)
         if op.grad == "argument" or ("requires_grad" in args.keywords and not inputs):
             created = self._create(op, args, w, site)
             if isinstance(created, Ref) and w.get(created, Tensor) is not None:
@@ -185,7 +185,7 @@ class Operations:
     def copied(self, ref: Ref, values: list[Value], w: World, site: Site) -> None:
         """A new leaf holds the mere values of others."""
         new: Tensor = w.write(ref.id)
-        new.cut = self._cuts.lost(values, "copy", w, site)
+        new.cut = self._breaks.lost(values, "copy", w, site)
         if new.cut is not None and new.requires_grad is not False:
             new.asked_at = site
 
@@ -220,7 +220,7 @@ class Operations:
         new.scaled = any(t.scaled for t in tensors)
         new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
         new.calls = frozenset[int]().union(*(self._graphs.outputs_behind(v, w) for v in inputs))
-        self._cuts.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
+        self._breaks.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
         if integers:
             new.integral = True
@@ -266,7 +266,7 @@ class Operations:
             new.doubtful = new.segments
             new.recorded = w.grad is True
             new.presumed = new.recorded and any(self._tensors.presumed(v, w) for v in inputs)
-            new.outright = new.presumed and any(t.outright for t in tensors)
+            new.whole_output = new.presumed and any(t.whole_output for t in tensors)
             new.sources = tuple(
                 v.id for v in inputs if isinstance(v, Ref) and self._tensors.requires_grad(v, w) is None
             )
@@ -440,7 +440,7 @@ class Operations:
         for output, data in ((left, right), (right, left)):
             tensor = w.get(w.resolve(output), Tensor)
             if tensor is not None and tensor.presumed and tensor.structured and isinstance(w.resolve(data), Unknown):
-                return not self._cuts.carries(data, w, presume_data=True)
+                return not self._breaks.carries(data, w, presume_data=True)
         return False
 
     def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:

@@ -27,8 +27,8 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.keeping import Keeping
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.proofs import Proofs
@@ -50,7 +50,7 @@ class Passes:
     _graphs: Graphs
     _proofs: Proofs
     _evaluation: Evaluation
-    _keeping: Keeping
+    _retention: GraphRetention
     _memory: Memory
     _stepping: Stepping
     _escapes: Escapes
@@ -90,7 +90,7 @@ class Passes:
         asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
         self._witness.send(asked, w, ctx)
         self._proofs.differentiated(root, w, ctx, site)
-        self._keeping.walks(root, w)
+        self._retention.walks(root, w)
         retain, create = _retains(args, w)
         view = self._tensors.view_of(root, w)
         touches = self._touched(root, tensor, certain, w)
@@ -119,7 +119,7 @@ class Passes:
         self._stepping.fed(touches, tensor.scaled, w, ctx, site)
         self._evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
-            self._keeping.retained(root, w, ctx, site)
+            self._retention.retained(root, w, ctx, site)
         if frees:
             self.free(tensor, retain, w, site)
         if tensor.size is None and given.is_false:
@@ -143,7 +143,7 @@ class Passes:
         self._proofs.differentiated(root, w, ctx, site)
         tensor = w.get(root, Tensor)
         if tensor is not None:
-            self._keeping.walks(root, w)
+            self._retention.walks(root, w)
             self.free(tensor, False, w, site)
 
     def _walked(self, root: Value, w: World) -> Value:
@@ -154,7 +154,7 @@ class Passes:
     def reached_before(self, groups: Iterable[int], w: World, ctx: Context) -> None:
         """Groups come to light as they are stepped: the last backward pass of an unknown loss had reached them."""
         walk = w.bound.get((WALKED, "open"))
-        new = [key for key in groups if isinstance(group := w.find(key), Group) and not group.touched]
+        new = [key for key in groups if isinstance(group := w.find(key), Group) and not group.gradients_used]
         if isinstance(walk, Const) and new:
             event = events.Backward(site=walk.value, root=events.Tensor(), touches=dict.fromkeys(new, True))
             self._witness.advance(event, w, ctx)
@@ -222,7 +222,7 @@ class Passes:
                 group = w.find(key)
                 if not isinstance(group, Group) or key in touches or group.requires_grad is False:
                     continue
-                if group.opaque or group.touched:
+                if group.opaque or group.gradients_used:
                     presumed = certain and group.opaque and (not trained or key in held)
                     touches[key] = True if presumed else None
         elif any(isinstance(group, Group) and group.opaque for group in map(w.find, tensor.deps)):
@@ -257,7 +257,7 @@ def _mark(touches: dict[Hashable, Literal[True] | None], w: World) -> None:
     for key, reached in touches.items():
         if isinstance(key, int) and isinstance(w.find(key), Group):
             group: Group = w.write(key)
-            group.prepared, group.touched = True if reached or group.prepared else None, True
+            group.prepared, group.gradients_used = True if reached or group.prepared else None, True
             group.fed = fresh() if reached else group.fed
 
 

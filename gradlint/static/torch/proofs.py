@@ -12,7 +12,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.provenance import carries_graph, is_computed, operands_of
 from gradlint.static.state.values import Group, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
-from gradlint.static.torch.cuts import Cuts
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.tensors import Tensors
 
@@ -28,7 +28,7 @@ class Proofs:
 
     _witness: Witness
     _tensors: Tensors
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _graphs: Graphs
 
     def suspected(self, value: Value, event: events.ConvertedToNumpy | events.DataWritten, w: World) -> None:
@@ -141,7 +141,7 @@ class Proofs:
     def _prove_group(self, tensor: Tensor, w: World) -> None:
         """Learn that the parameters of a layer require grad, where what it was given does not."""
         own = self._own_groups(tensor, w)
-        if len(own) == 1 and not any(self._cuts.carries(Ref(k), w, presume_data=True) for k in tensor.sources):
+        if len(own) == 1 and not any(self._breaks.carries(Ref(k), w, presume_data=True) for k in tensor.sources):
             w.write(own[0]).requires_grad = True
 
     def _segments(self, keys: Iterable[int], w: World, doubtful: bool = False) -> frozenset[int]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_notation import names
+from gradlint.static.knowledge.ops import Op, names
 from gradlint.static.knowledge.torch_table import SAME_SHAPE
 from gradlint.static.state.context import Arguments
 from gradlint.static.state.values import NONE, Const, Instance, Ref, Sequence, Tensor, Value

@@ -139,7 +139,7 @@ class Tensors:
         if tensor is None or not self.several(value, w):
             return value
         new: Tensor = tensor.copy()
-        new.picked = True
+        new.some_of_groups = True
         return w.new(new)
 
     def root(self, key: int, w: World) -> int:
@@ -160,7 +160,7 @@ class Tensors:
                 presumed=from_module(value),
                 is_parameter=False if from_module(value) or is_computed(value) else None,
                 cut=self._effects.cut_of(value, w),
-                vague=self._effects.carries(value, w),
+                from_unknown=self._effects.carries(value, w),
                 calls=self._effects.calls_behind(value.key, w),
             )
         )
@@ -252,14 +252,16 @@ class Tensors:
         A model is what is used as one, or annotated as one.
         """
         tensor = w.get(w.resolve(value), Tensor)
-        if w.grad is not True or tensor is None or not tensor.outright or tensor.integral:
+        if w.grad is not True or tensor is None or not tensor.whole_output or tensor.integral:
             return False
         return self.is_given(tensor.deps, w)
 
     def is_given(self, groups: frozenset[int], w: World) -> bool:
         """Whether these are the parameters of models that are given, of which nothing says that they are frozen."""
         found = [w.find(key) for key in groups]
-        return bool(found) and all(isinstance(group, Group) and group.opaque and not group.told for group in found)
+        return bool(found) and all(
+            isinstance(group, Group) and group.opaque and not group.requires_grad_set for group in found
+        )
 
     def mode(self, w: World) -> Fact[bool]:
         """Whether gradients are enabled."""
@@ -421,7 +423,7 @@ class Tensors:
         if names_integers(name):
             new.requires_grad, new.is_leaf, new.presumed = None, None, False
         new.size, new.shape = None, None
-        new.outright = tensor.outright and (not tensor.structured or names_predictions(name))
+        new.whole_output = tensor.whole_output and (not tensor.structured or names_predictions(name))
         if tensor.on_device_as_one:
             new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False
         new.base = self.root(value.id, w) if isinstance(value, Ref) else None
@@ -442,7 +444,7 @@ class Tensors:
         tensor = w.get(whole, Tensor)
         if tensor is not None:
             new: Tensor = w.write(part.id)
-            new.structured, new.outright = False, tensor.outright
+            new.structured, new.whole_output = False, tensor.whole_output
             if isinstance(whole, Ref):
                 _derived(new, whole)
 

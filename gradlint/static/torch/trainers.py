@@ -17,7 +17,7 @@ from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Class, Const, Function, Instance, Mapping, Ref, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.evaluation import Evaluation
-from gradlint.static.torch.keeping import Keeping
+from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.uses import Uses
@@ -35,7 +35,7 @@ class Trainers:
     _calls: Calls
     _modules: Modules
     _evaluation: Evaluation
-    _keeping: Keeping
+    _retention: GraphRetention
     _uses: Uses
     _passes: Passes
 
@@ -64,7 +64,7 @@ class Trainers:
             for world, value in results:
                 self._evaluation.escaped([value], world)
                 self._uses.escaped([value], world)
-                self._keeping.escaped([value], world)
+                self._retention.escaped([value], world)
 
     def returned(
         self, receiver: Value | None, method: str, results: Iterable[tuple[World, Value]], ctx: Context, site: Site

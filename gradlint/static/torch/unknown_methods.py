@@ -21,11 +21,11 @@ from gradlint.static.state.provenance import (
     dict_of,
     from_module,
     is_numpys,
+    looks_like_optimizer,
     looks_like_parameter,
     made_of_none,
     ways_of,
 )
-from gradlint.static.state.subject_names import looks_like_optimizer
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -41,10 +41,10 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
-from gradlint.static.torch.cuts import Cuts
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import class_of, is_itself
@@ -75,7 +75,7 @@ class UnknownMethods:
     _attributes: Attributes
     _tensors: Tensors
     _modules: Modules
-    _cuts: Cuts
+    _breaks: GraphBreaks
     _evaluation: Evaluation
     _placement: Placement
     _operations: Operations
@@ -270,7 +270,7 @@ class UnknownMethods:
             if op.result in ("number", "array"):
                 how = "number" if op.result == "number" else "numpy"
                 kind = FIGURE if op.result == "number" else "number"
-                return self._cuts.note(Unknown((kind, fresh())), [receiver], how, w, site)
+                return self._breaks.note(Unknown((kind, fresh())), [receiver], how, w, site)
             return Unknown(("result" if carries_graph(receiver) else "number", fresh()), deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self._operations.apply(op, given, w, ctx, site)

@@ -1,4 +1,7 @@
-"""Uses: what becomes of the outputs of activations, so that one may be left out where it only feeds a loss."""
+"""Uses: what modules are given, and what becomes of the outputs of activations.
+
+An activation may be left out where its output only feeds a loss.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from gradlint.intents import Omit
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.values import Ref, Tensor, Value
+from gradlint.static.state.values import NONE, Ref, Tensor, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 
@@ -78,4 +81,17 @@ class Uses:
             self._witness.dispute(Omit, tensor.activation_at)
 
 
-__all__ = ["Uses"]
+class Inputs:
+    """Knows the leaves that are inputs of models."""
+
+    def __init__(self) -> None:
+        self.groups: set[int] = set()  #: groups of leaves that a module with parameters is given
+
+    def fed(self, given: Iterable[Value], w: World) -> None:
+        """A module with parameters, or what looks like one, is called: what it is given first is its input.
+
+        So is what that was computed from, as noise that was added to it.
+        """
+        tensor = w.get(w.resolve(next(iter(given), NONE)), Tensor)
+        if tensor is not None and not tensor.is_parameter:
+            self.groups |= tensor.groups or tensor.deps

@@ -10,14 +10,13 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
-from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_notation import names
+from gradlint.static.knowledge.ops import Op, names
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER
 from gradlint.static.state.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
-from gradlint.static.torch.inputs import Inputs
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -32,7 +31,7 @@ _FREE = names(
 _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 
 
-class Cuts:
+class GraphBreaks:
     """Remembers where the graphs of values were cut."""
 
     _inputs: Inputs
@@ -40,7 +39,7 @@ class Cuts:
     _tensors: Tensors
 
     def __init__(self) -> None:
-        self._cuts: Ledger[Hashable, Cut] = self._ledgers.open()
+        self._breaks: Ledger[Hashable, Cut] = self._ledgers.open()
         """By the key of an unknown value, or the id of an array."""
 
     # --- asking
@@ -52,11 +51,11 @@ class Cuts:
         if tensor is not None:
             return tensor.cut
         if isinstance(value, Ref):
-            return self._cuts.get(value.id)
+            return self._breaks.get(value.id)
         return self._of_key(value.key, w) if isinstance(value, Unknown) else None
 
     def _of_key(self, key: Hashable, w: World) -> Cut | None:
-        known = self._cuts.get(key)
+        known = self._breaks.get(key)
         if known is None and isinstance(key, Ref):
             return self.of(key, w)
         if known is None and isinstance(key, tuple) and key[0] in ("binary", "unary"):
@@ -79,7 +78,7 @@ class Cuts:
             requires_grad = self._tensors.requires_grad(value, w)
             if requires_grad is not None or tensor.integral:
                 return requires_grad is True
-            return tensor.open or bool(tensor.deps) or (tensor.vague and not presume_data)
+            return tensor.open or bool(tensor.deps) or (tensor.from_unknown and not presume_data)
         if isinstance(value, Unknown):
             return bool(value.deps) or self._key_carries(value.key, w, presume_data)
         if isinstance(value, Choice):
@@ -90,7 +89,7 @@ class Cuts:
     def _key_carries(self, key: Hashable, w: World, presume_data: bool) -> bool:
         if isinstance(key, Ref):
             return self.carries(key, w, presume_data)
-        if not isinstance(key, tuple) or key in self._cuts or key[0] in _FREE:
+        if not isinstance(key, tuple) or key in self._breaks or key[0] in _FREE:
             return False
         if key[0] in ("call", "result"):
             return True
@@ -111,8 +110,8 @@ class Cuts:
     ) -> None:
         """What the result of an operation remembers."""
         if new.requires_grad is not False:
-            new.vague = parameters or any(self.carries(v, w) for v in inputs)
-            new.cut = None if new.vague else self.first([*args, *inputs], w)
+            new.from_unknown = parameters or any(self.carries(v, w) for v in inputs)
+            new.cut = None if new.from_unknown else self.first([*args, *inputs], w)
         elif parameters or any(self.carries(v, w, presume_data=True) for v in inputs):
             new.cut = Cut("no_grad" if w.grad is False else "detach" if op.detaches else "integers", site)
         else:
@@ -145,7 +144,7 @@ class Cuts:
     def _remember(self, result: Value, cut: Cut | None) -> Value:
         key = result.id if isinstance(result, Ref) else getattr(result, "key", None)
         if cut is not None and key is not None:
-            self._cuts[key] = cut
+            self._breaks[key] = cut
         return result
 
     def loss(self, result: Value, prediction: Value | None, target: Value | None, w: World) -> None:
@@ -157,13 +156,13 @@ class Cuts:
             return
         new: Tensor = w.write(result.id)
         new.cut = self.of(prediction, w) or (self.of(target, w) if target is not None else None)
-        new.vague = False
+        new.from_unknown = False
 
     def overwritten(self, key: int, used: list[Value], w: World) -> None:
         """A tensor without a graph was changed in place, using other values."""
         new: Tensor = w.write(key)
         if any(self.carries(v, w) for v in used) or self.carries(Ref(key), w):
-            new.cut, new.vague = None, True
+            new.cut, new.from_unknown = None, True
         elif new.cut is None:
             new.cut = self.first(used, w)
 
@@ -178,11 +177,11 @@ class Cuts:
             return result
         if w.grad is False:
             cut = Unknown(("cut", result.key), result.hint)
-            self._cuts[cut.key] = Cut("no_grad", site)
+            self._breaks[cut.key] = Cut("no_grad", site)
             return cut
         if w.grad is True and isinstance(result.key, tuple):
             return Unknown((*result.key[:2], "forward"), result.hint, result.deps)
         return result
 
 
-__all__ = ["Cuts"]
+__all__ = ["GraphBreaks"]

@@ -1,18 +1,34 @@
-"""``torch.autograd.backward`` and ``torch.autograd.grad``."""
+"""``torch.autograd`` by its functions: backward passes, derivatives, and what switches the recording on and off."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from gradlint import events
 from gradlint.facts import known
 from gradlint.finding import Site
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.knowledge.torch_training import GRAD_MODES
+from gradlint.static.python.conditions import Conditions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.values import NONE, Const, Cut, Instance, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import (
+    NONE,
+    Const,
+    Cut,
+    Function,
+    Instance,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.keeping import Keeping
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.passes import Passes
@@ -29,7 +45,7 @@ class Derivatives:
     _graphs: Graphs
     _proofs: Proofs
     _evaluation: Evaluation
-    _keeping: Keeping
+    _retention: GraphRetention
     _memory: Memory
     _plain: PlainTensors
     _operations: Operations
@@ -71,9 +87,9 @@ class Derivatives:
         for number, (value, root) in enumerate(roots):
             view = self._tensors.view_of(value, w)
             self._proofs.differentiated(value, w, ctx, site)
-            self._keeping.walks(value, w)
+            self._retention.walks(value, w)
             if flag and retain_given is not None and create == Const(False):
-                self._keeping.retained(value, w, ctx, site)
+                self._retention.retained(value, w, ctx, site)
             event = events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag)))
             self._witness.send(event, w, ctx, alternative=number)
             self._evaluation.trained(value, w)
@@ -94,7 +110,41 @@ class Derivatives:
                     new.segments = new.doubtful = frozenset([w.new(Segment()).id])
                 for value in outputs:  # the gradient depends on all that the derived value depends on
                     new.deps |= self._tensors.deps(value, w)
-                    self._keeping.derived(result, w.resolve(value), w)
+                    self._retention.derived(result, w.resolve(value), w)
                     derived = w.get(w.resolve(value), Tensor)
                     new.open = new.open or derived is None or derived.open
         return w.new(Sequence([], [], result, site, False))
+
+
+class GradModes:
+    """Makes the managers of gradient modes."""
+
+    _conditions: Conditions
+
+    def manager(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call one of the modes by its name; a function that is decorated by one runs in it."""
+        mode = GRAD_MODES[name]
+        first = args.get(0)
+        if first is not None and isinstance(w.resolve(first), Function) and mode != "argument":
+            function = w.resolve(first)
+            assert isinstance(function, Function)
+            return replace(function, grad=mode == "on")
+        grad: bool | None = mode == "on"
+        if mode == "argument" or (args.positional and name.endswith("inference_mode")):
+            value = w.resolve(args.get(0, "mode") or Const(True))
+            grad = answer = self._conditions.truth_in(value, w)
+            if name.endswith("inference_mode"):
+                grad = None if answer is None else not answer
+        return w.new(Instance(name=name, kind="gradmode", grad=grad))
+
+    def exit_stack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """A stack of context managers; once it is closed, the gradient mode is what it is now."""
+        return w.new(Instance(name="contextlib.ExitStack", kind="exitstack", grad=w.grad, made_at=site))
+
+    def set(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``torch.set_grad_enabled``, which has its effect by being called."""
+        manager = self.manager("torch.set_grad_enabled", args, w, ctx, site)
+        obj = w.get(manager, Instance)
+        if obj is not None:
+            w.grad = obj.grad
+        return manager

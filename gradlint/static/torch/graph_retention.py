@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _GIVEN = 0  #: stands for the segments of a value of which none are known
 
 
-class Keeping:
+class GraphRetention:
     """Tells where a graph is kept that is spent, or that nothing walks."""
 
     _ledgers: Ledgers
@@ -144,7 +144,7 @@ class Keeping:
             frame = w.find(ctx.frame)
             own = isinstance(frame, Frame) and type(target) is cst.Name and target.value in frame.vars
             tensor = w.get(held, Tensor)
-            begun = 0 if tensor is None else tensor.begun or age
+            begun = 0 if tensor is None else tensor.total_since or age
             self._kept([held], value, "sum", own and whole, begun, w, ctx, site)
 
     def totalled(self, held: Value, total: Value, w: World, ctx: Context) -> None:
@@ -152,7 +152,7 @@ class Keeping:
         if isinstance(total, Ref) and w.get(total, Tensor) is not None and total != held:
             before = w.get(held, Tensor)
             now = ctx.iteration if isinstance(held, Const) else 0
-            w.write(total.id).begun = now if before is None else before.begun or w.age(held)
+            w.write(total.id).total_since = now if before is None else before.total_since or w.age(held)
 
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
         """A value is about to be put into a list that may hold those of earlier iterations, put in at the same site."""
@@ -253,4 +253,4 @@ class Keeping:
         return bool(segments) and not any(segment.freed or segment.walked_at for segment in segments)
 
 
-__all__ = ["Keeping"]
+__all__ = ["GraphRetention"]
