@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -27,9 +28,17 @@ class KnowsItsLoss(nn.Module):
 LOSS = sys._getframe().f_lineno - 3
 
 
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Nothing compiled is about, before and after."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("normalizes", [True, False])
 def test_a_softmax_before_cross_entropy(normalizes: bool) -> None:
-    torch._dynamo.reset()
     model = KnowsItsLoss(normalizes)
     compiled = torch.compile(model, backend="aot_eager")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
