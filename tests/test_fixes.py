@@ -356,7 +356,7 @@ def test_a_fix_that_brings_an_error_is_taken_back(number: int, tmp_path: Path) -
     kept = [b"a = 0", b"b = 0", b"c = 0"]
     kept[number - 1] = before.data.split(b"\n")[number - 1]
     assert done.after == {path: b"\n".join(kept) + b"\n"}
-    assert done.applied == 2
+    assert done.applied.total() == 2
     assert [each.code for each in done.report.findings] == ["GL000"]
 
 

@@ -221,9 +221,9 @@ def test_statistics_rank_the_codes() -> None:
     ("safe", "unsafe", "told"),
     [
         (0, 0, ""),
-        (1, 0, " --fix mends 1 of them."),
-        (0, 2, " --fix --unsafe-fixes mends 2 of them."),
-        (5, 2, " --fix mends 5 of them, --fix --unsafe-fixes 7."),
+        (1, 0, " --fix fixes 1 of them."),
+        (0, 2, " --fix --unsafe-fixes fixes 2 of them."),
+        (5, 2, " --fix fixes 5 of them, --fix --unsafe-fixes 7."),
     ],
 )
 def test_the_summary_tells_what_is_mended_in_all(safe: int, unsafe: int, told: str) -> None:

@@ -113,7 +113,10 @@ class Report:
     def _repr_html_(self) -> str:
         page = self._guard.report("html")
         for filename, name in self._names.items():
-            for written in (filename, shown_path(filename, self._folder)):  # as the page may name it
+            whole, inside = shown_path(filename, self._folder), Path(filename)
+            for written in (filename, whole, inside.name):  # as the page may say
                 page = page.replace(escape(written), escape(name))
+            for folder in (f"{inside.parent}/", whole.removesuffix(inside.name)):
+                page = page.replace(escape(folder), "") if folder else page
         style = "width:100%;height:36em;box-sizing:border-box;border:1px solid rgba(128,128,128,.4)"
         return f'<iframe title="gradlint" sandbox="" style="{style}" srcdoc="{escape(page)}"></iframe>'
