@@ -33,7 +33,12 @@ ALONE = {
     "missing_zero_grad": "a case differs where other rules take part",
     "numpy_on_grad": "a case differs where other rules take part",
 }
-BESIDE = {"data_mutation": "what no caller comes to is found alone only"}
+BESIDE = {
+    "data_mutation": "what no caller comes to is found alone only",
+    "loss_keeps_graph": "a case differs where many others lie beside it",
+    "numpy_on_grad": "a case differs where many others lie beside it",
+    "train_mode_not_restored": "a case differs where many others lie beside it",
+}
 
 Findings = Counter[tuple[str, int, str]]
 """How many there are of each file, row and code."""
