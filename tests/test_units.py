@@ -367,5 +367,5 @@ def test_long_tables_are_not_deep() -> None:
 
 
 def test_deep_trees_are_located_by_their_unit() -> None:
-    (unit,) = load("x = (\n" + "+1\n" * 900 + ")\n").units
+    (unit,) = load("x = (\n" + "+1\n" * 450 + ")\n").units
     assert unit.location.row == 1

@@ -77,7 +77,7 @@ _output_options = together(
 
 
 @click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]…", type=click.Path())
+@click.argument("paths", nargs=-1, metavar="[PATH]…", type=click.Path(readable=False))
 @rule_options
 @_file_options
 @_fix_options

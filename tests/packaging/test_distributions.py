@@ -47,7 +47,7 @@ def test_every_folder_with_modules_is_a_package() -> None:
 def test_the_wheel_holds_every_module_and_no_test(distributions: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {"gradlint/py.typed"}
+    wanted = {"gradlint/py.typed", "gradlint/gradlint.schema.json"}
     for package, folder in packages_on_disk().items():
         inside = PurePosixPath(*package.split("."))
         files = [path for ending in ("py", "html", "css") for path in (ROOT / folder).glob(f"*.{ending}")]

@@ -60,7 +60,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_a_rule_of_another_package_runs_and_is_listed(tmp_path: Path, run: Run) -> None:
-    package, installed = tmp_path / "package", tmp_path / "installed"
+    package, installed = tmp_path / "package", tmp_path / "site-packages"
     package.mkdir()
     (package / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
     (package / "houserules.py").write_text(HOUSERULES, encoding="utf-8")
