@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gradlint.cache import CHECKED, NAME, TOLD, Cache, location
+from gradlint.cache import NAME, Cache, location
+from gradlint.cachefolder import CHECKED, TOLD
 from gradlint.cli import main
 from gradlint.consulted import Consulted
 from gradlint.disk import Disk

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gradlint.cache import NAME, PART
+from gradlint.cache import NAME
+from gradlint.cachefolder import PART
 from gradlint.cli import main
 from gradlint.static.drive import analysis
 from gradlint.static.text.positions import Tree

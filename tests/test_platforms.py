@@ -118,7 +118,7 @@ def test_without_fork_one_process_finds_the_same(tmp_path: Path) -> None:
 )
 def test_patterns_match_paths_of_windows(pattern: str, path: str, included: bool | None) -> None:
     root = cast("Path", PureWindowsPath(r"C:\work\project"))
-    assert verdict(patterns([pattern]), cast("Path", PureWindowsPath(path)), root, is_folder=False) is included
+    assert verdict(patterns((pattern,)), cast("Path", PureWindowsPath(path)), root, is_folder=False) is included
 
 
 def test_line_endings_of_windows_stay_and_count_as_one_line(tmp_path: Path) -> None:

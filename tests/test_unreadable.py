@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from gradlint.cli import main
-from gradlint.configuration import Configuration, Settings
+from gradlint.configuration import Configuration
 from gradlint.discovery import MOST_NESTED, Discovery
 from gradlint.disk import Disk
 from gradlint.ignorefiles import GitIgnore
+from gradlint.settings import Settings
 
 FLAWED = "import torch\nimport closed.inside, loop, unreadable\n\nprint(torch.ones(2, requires_grad=True).numpy())\n"
 

@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import hypothesmith
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -220,7 +221,23 @@ def toml(number: int) -> Iterator[Case]:
     yield Case("toml", {name: damaged(data, chance) if chance.random() < 0.2 else data, "case.py": FLAWED.encode()})
 
 
-ODD = [None, 7, -1, 1e400, "", "code", [], {}, [[]], {"a": None}, True, ["x = 1\n", 7], "\ud800", "%%time\nx", "!ls"]
+ODD: list[Any] = [
+    None,
+    7,
+    -1,
+    1e400,
+    "",
+    "code",
+    [],
+    {},
+    [[]],
+    {"a": None},
+    True,
+    ["x = 1\n", 7],
+    "\ud800",
+    "%%time\nx",
+    "!ls",
+]
 
 
 def notebooks(number: int) -> Iterator[Case]:
