@@ -25,6 +25,7 @@ def main() -> int:
         from gradlint.streams import open_closed
 
         open_closed()
+    runs_program = sys.argv[1:2] == ["run"]  # which has an argv of its own, later
     try:
         told = _told(sys.argv[1:])
         if told is not None:
@@ -33,7 +34,7 @@ def main() -> int:
 
         code = run()
     except KeyboardInterrupt:  # before the command line could see to it
-        if sys.argv[1:2] == ["run"]:
+        if runs_program:
             raise
         return 130
     gc.freeze()  # it goes with the process: python would first look for garbage in it, for a tenth of the run

@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: from ``gradlint run``, as the program that was run ends.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr) if given[:1] != ["run"] else ():  # the streams of a program are its own
+    runs_program = given[:1] == ["run"]
+    for stream in () if runs_program else (sys.stdout, sys.stderr):  # the streams of a program are its own
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show must not end the run
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refusal as refusal:
         return _could_not(str(refusal))
     except KeyboardInterrupt:
-        if given[:1] == ["run"]:  # the program was interrupted, and ends as with python
+        if runs_program:  # the program was interrupted, and ends as with python
             raise
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -82,7 +83,7 @@ def _helping(
     project: Project, shares: Sequence[Sequence[Part]], rules: Sequence[type[Rule]]
 ) -> Iterator[list[_Helper]]:
     """Processes, one for each share as long as there is room for more; they end when this one does, however that is."""
-    if not shares:
+    if not shares or sys.platform == "win32":  # where no process can be forked
         yield []
         return
     import multiprocessing  # costs a twentieth of the check of one file, which needs none of it
@@ -134,7 +135,8 @@ class _Helper:
 def _run(life: tuple[int, int], sender: Connection, work: _Work) -> None:
     """Work until the process ends that this one was made by."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts the run interrupts that process
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.close(life[1])
     threading.Thread(target=_end_with, args=(life[0],), daemon=True).start()
     _work(sender, *work)
