@@ -253,6 +253,17 @@ def build(configure: Callable[[Disk], Configuration], choice: Choice) -> Server:
         options = params.initialization_options
         ls.on_save = isinstance(options, Mapping) and options.get("run") == "onSave"
 
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def watched(ls: Server, _params: types.DidChangeWatchedFilesParams) -> None:
+        ls.ask()
+
+    _hear_of_texts(server)
+    _hear_of_notebooks(server)
+    _answer(server)
+    return server
+
+
+def _hear_of_texts(server: Server) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def opened(ls: Server, _params: types.DidOpenTextDocumentParams) -> None:
         ls.ask()
@@ -269,6 +280,8 @@ def build(configure: Callable[[Disk], Configuration], choice: Choice) -> Server:
     def closed(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
         ls.forget(params.text_document.uri)
 
+
+def _hear_of_notebooks(server: Server) -> None:
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
     def notebook_opened(ls: Server, _params: types.DidOpenNotebookDocumentParams) -> None:
         ls.ask()
@@ -287,10 +300,8 @@ def build(configure: Callable[[Disk], Configuration], choice: Choice) -> Server:
     def notebook_closed(ls: Server, params: types.DidCloseNotebookDocumentParams) -> None:
         ls.forget(*(cell.uri for cell in params.cell_text_documents))
 
-    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    def watched(ls: Server, _params: types.DidChangeWatchedFilesParams) -> None:
-        ls.ask()
 
+def _answer(server: Server) -> None:
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION,
         types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix, FIX_ALL, FIX_NOTEBOOK]),
@@ -301,5 +312,3 @@ def build(configure: Callable[[Disk], Configuration], choice: Choice) -> Server:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hovered(ls: Server, params: types.HoverParams) -> types.Hover | None:
         return ls.manual(params.text_document.uri, params.position)
-
-    return server
