@@ -6,6 +6,7 @@ import importlib.metadata
 import subprocess
 import sys
 import zipfile
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ from gradlint import plugins
 
 DECLARED = "[gradlint.rules]\nhouse = house\n"
 OTHER = "[console_scripts]\nhouse = house:main\n"
+
+
+@pytest.fixture(autouse=True)
+def only_what_python_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that a test before has imported, such as importlib_metadata, may find packages in Python's stead."""
+    finders = [finder for finder in sys.meta_path if finder is PathFinder or not hasattr(finder, "find_distributions")]
+    monkeypatch.setattr(sys, "meta_path", finders)
+    find = importlib.metadata.MetadataPathFinder.find_distributions
+    monkeypatch.setattr(PathFinder, "find_distributions", staticmethod(find), raising=False)
 
 
 def install(folder: Path, about: str, entry_points: str | None) -> None:

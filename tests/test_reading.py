@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,13 +29,15 @@ Make = Callable[[Path], None]
 
 
 @pytest.fixture(autouse=True)
-def nothing_hangs() -> None:
+def nothing_hangs() -> Iterator[None]:
     """Opening a pipe waits for somebody to write to it: without a bound the tests would wait, too."""
     import signal
 
     if not hasattr(signal, "alarm"):
         pytest.skip("this system has no pipes with names")
     signal.alarm(60)
+    yield
+    signal.alarm(0)
 
 
 @pytest.fixture
