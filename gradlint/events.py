@@ -519,6 +519,18 @@ class PlainTensorUsed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LayersHeld(Event):
+    """A container of layers was built."""
+
+    container: str  #: as users spell it: ``nn.ModuleList``
+    layer: str = ""  #: the class of the layer that it holds several times
+    repeated: Fact[bool] = field(default_factory=unknown)
+    """It holds a layer with parameters several times, because a list that holds it was multiplied."""
+    chosen: Fact[bool] = field(default_factory=unknown)  #: under a condition, or the text says that it is shared
+    built_at: Site | None = None  #: where that layer was built
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerBuilt(Event):
     """A layer was applied that had been built in the same forward pass, at the place of this event."""
 

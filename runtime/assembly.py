@@ -17,6 +17,7 @@ from gradlint.events import (
     GradOfTensorRead,
     GraphRetained,
     LayerBuilt,
+    LayersHeld,
     LogTaken,
     LossCalled,
     ModelStepped,
@@ -63,6 +64,7 @@ from .witnesses.modes import Modes
 from .witnesses.norms import GradientNorms
 from .witnesses.ownership import Ownership
 from .witnesses.passes import BackwardPasses
+from .witnesses.repetitions import RepeatedLayers
 from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
@@ -115,6 +117,7 @@ def needed(
         (judge.listens(GraphRetained), lambda: Retention(judge, walks)),
         (judge.listens(ModuleBuilt, TensorKept), lambda: PlainAttributes(judge, modules)),
         (judge.listens(LayerBuilt), lambda: FreshLayers(judge)),
+        (judge.listens(LayersHeld), lambda: RepeatedLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
         (norms, lambda: GradientNorms(judge, modules, recording)),

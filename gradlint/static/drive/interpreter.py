@@ -93,6 +93,7 @@ from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.serialization import Serialization
 from gradlint.static.torch.shapes import Shapes
@@ -199,6 +200,7 @@ class Interpreter:
         self.construction = self._make(Construction)
         self.escapes = self._make(Escapes)
         self.passes = self._make(Passes)
+        self.repetition = self._make(Repetition)
         self.layers = self._make(LayerContainers)
         self.module_building = self._make(ModuleBuilding)
         self.batches = self._make(Batches)

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from gradlint.static.state.declaring import cloning
 from gradlint.static.state.values import (
+    REPEATED,
     Bound,
     Choice,
     Frame,
+    Instance,
     Partial,
     Ref,
     Segment,
@@ -42,6 +44,8 @@ def clone(value: Value, w: World) -> Value:
         ref = w.new(new)
         memo[value.id] = ref.id
         cloning(type(new))(new, copy, group)
+        if isinstance(new, Instance):
+            new.attrs.pop(REPEATED, None)
         return ref
 
     def group(key: int) -> int:

@@ -244,6 +244,9 @@ OPEN = "<open>"
 ESCAPED = "<escaped>"
 """An attribute of an object that code had which could not be followed: that may have set others."""
 
+REPEATED = "<repeated>"
+"""An attribute of a layer that a list holds several times, because it was multiplied.  A copy of it has it no more."""
+
 CHOSEN = "chosen"
 """The device of what is on CUDA where a program has chosen that: as where it is available."""
 

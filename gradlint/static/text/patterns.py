@@ -20,6 +20,9 @@ _SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
 CONVERTED = re.compile(
     r"\bParameter\s*\([^\n]*\)\s*\.|\bParameter\s*\([^\n]*\n[^\n]*\)\s*\.\s*(?:to|cuda|float|half|double)\b"
 )
+_MULTIPLIED = re.compile(r"(?:\]|,\s*\))\s*\*\s*(?![*=])")
+_MULTIPLIES = re.compile(r"[\w)\]]\s*\*\s*\[")
+_SUBSCRIPTED = re.compile(r"[\w)\]}]")
 _KEPT = re.compile(
     r"\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict|tuple|OrderedDict|zip|map)?[\[({]\s*(?![\"'\d\])}-])"
 )
@@ -59,6 +62,18 @@ def ends_statement(text: str, start: int) -> bool:
         depth += (text[end] in "([{") - (text[end] in ")]}")
         end += 1
     return _END.match(text, end) is not None
+
+
+def repeats(text: str) -> bool:
+    """Whether a list or tuple that is written out may be multiplied."""
+    for end in _MULTIPLIED.finditer(text):
+        depth, start = 1, end.start()
+        while start and depth:
+            start -= 1
+            depth += (text[start] in ")]}") - (text[start] in "([{")
+        if _SUBSCRIPTED.match(text[start - 1 : start]) is None:
+            return True
+    return _MULTIPLIES.search(text) is not None
 
 
 def guesses(text: str) -> bool:

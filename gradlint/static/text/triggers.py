@@ -84,6 +84,8 @@ class Feature(IntFlag):
     SUPER = auto()  #: a class whose ``__init__`` does not begin with that of its base
     CONTAINER = auto()  #: a class that keeps a list, tuple or dict of things
     PLAIN = auto()  #: a class that makes tensors while it is built
+    HOLDS = auto()  #: a container of layers that are given in order
+    REPEATED = auto()  #: a list or tuple that is multiplied
     CONVERTED = auto()  #: a parameter that is converted where it is made
     BUILT = auto()  #: a class whose forward pass builds layers
     SAVING = auto()  #: an operation whose backward needs its output
@@ -100,6 +102,7 @@ ASIDE: Final = (
     | Feature.SHARING
     | Feature.PICKLE
     | Feature.DISCARDED
+    | Feature.REPEATED
 )
 """What code mentions that has to do neither with modules nor with gradients."""
 
@@ -134,6 +137,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.InputDone: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.LossCalled: (Feature.LOSS,),
     events.DropoutCalled: (Feature.MODULE, Feature.DROPOUT | Feature.BUILT),
+    events.LayersHeld: (Feature.HOLDS, Feature.REPEATED),
     events.LayerBuilt: (Feature.MODULE, Feature.BUILT),
     events.DataWritten: (Feature.DATA,),
     events.DataRead: (Feature.DATA,),
@@ -284,6 +288,7 @@ _mentions(Feature.TRAINABLE, _last(name for name, layer in LAYERS.items() if lay
 _mentions(
     Feature.TRAINABLE, ["Parameter", "parameters", "named_parameters", "requires_grad", "requires_grad_", "backward"]
 )
+_mentions(Feature.HOLDS, ["ModuleList", "Sequential"])
 _mentions(Feature.REQUIRES_GRAD, ["requires_grad", "requires_grad_"])
 _mentions(Feature.NUMBER, ["item"], OF_ANOTHER)
 _mentions(Feature.MOVE, ["cuda"], BEHIND_A_DOT)

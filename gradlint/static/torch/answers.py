@@ -63,6 +63,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.placement import asks_device
+from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
@@ -386,6 +387,7 @@ class TorchOperators:
     _breaks: GraphBreaks
     _legacy: Legacy
     _operations: Operations
+    _repetition: Repetition
 
     def __init__(self) -> None:
         self.arithmetic = self._operations.arithmetic
@@ -393,6 +395,8 @@ class TorchOperators:
         self.spelled = self._legacy.multiplied
 
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
+        if symbol == "*":
+            self._repetition.multiplied(left, right, w)
         kinds = {obj.kind for value in (left, right) if (obj := w.get(value, Instance)) is not None}
         if symbol == "+" and "parameters" in kinds:
             groups = self._modules.groups_in(left, w) | self._modules.groups_in(right, w)

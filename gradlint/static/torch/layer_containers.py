@@ -19,6 +19,7 @@ from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.repetition import Repetition
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -40,6 +41,7 @@ class LayerContainers:
     _operations: Operations
     _construction: Construction
     _filling: Filling
+    _repetition: Repetition
 
     # --- what they hold
 
@@ -73,6 +75,7 @@ class LayerContainers:
             obj.attrs[_MORE] = Const(True)
             if last is not None:
                 obj.attrs[_LAST] = last
+        self._repetition.held(obj, values, more, w, ctx, site)
 
     def _wrapped(self, value: Value, w: World, site: Site) -> Value:
         """What a wrapper is given, which can only be a module."""
