@@ -403,6 +403,14 @@ class RequiresGradSet(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeMisspelt(Event):
+    """An attribute of a tensor was assigned whose name is one slip away from ``requires_grad``."""
+
+    tensor: Tensor
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GradOfTensorRead(Event):
     """``.grad`` of a tensor that is no parameter was read."""
 

@@ -40,8 +40,8 @@ class KlDivOfProbabilities(Rule):
     The guard sees the call, if the softmax or sigmoid was applied to the very tensor, or to one of another shape.
 
     ## Stays silent on
-    A logarithm anywhere on the way, and `log_softmax`; probabilities as *target*, which are right unless `log_target` is
-    set; arguments that are swapped, which `swapped-loss-arguments` tells.
+    A logarithm anywhere on the way, and `log_softmax`; probabilities as *target*, which are right unless `log_target`
+    is set; arguments that are swapped, which `swapped-loss-arguments` tells.
 
     ## References
     - [torch.nn.KLDivLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html)

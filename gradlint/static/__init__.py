@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradlint.events import (
+    AttributeMisspelt,
     Backward,
     BackwardAsked,
     ChangedInPlace,
@@ -70,6 +71,7 @@ from gradlint.events import (
 
 EVENTS: frozenset[type[Event]] = frozenset(
     {
+        AttributeMisspelt,
         Backward,
         BackwardAsked,
         ChangedInPlace,

@@ -75,3 +75,23 @@ MODE_WORDS: Final = ("training", "train", "is_train", "eval", "is_training", "is
 
 DEVICE_CONDITION: Final = re.compile(r"cuda|gpu|cpu|device", re.IGNORECASE)
 """What names in conditions are called that ask where tensors are."""
+
+
+_FLAG: Final = "requires_grad"
+_FLAG_SLIPS: Final = frozenset(
+    ["require_grads", "required_grad", "requires_gradient", "requires_gradients", "require_gradient"]
+)
+
+
+def is_misspelt(name: str) -> bool:
+    """Whether a name is one slip away from ``requires_grad``: a letter missing, too many, another, or two exchanged."""
+    if name == _FLAG or abs(len(name) - len(_FLAG)) > 1:
+        return name in _FLAG_SLIPS
+    if name in _FLAG_SLIPS or name.replace("_", "").lower() == _FLAG.replace("_", ""):
+        return True
+    begin = next(
+        (i for i, (one, other) in enumerate(zip(name, _FLAG, strict=False)) if one != other), min(len(name), len(_FLAG))
+    )
+    given, meant = name[begin:], _FLAG[begin:]
+    swapped = given[:2] == meant[1::-1] and given[2:] == meant[2:]
+    return swapped or given[1:] == meant or given == meant[1:] or given[1:] == meant[1:]

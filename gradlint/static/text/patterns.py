@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gradlint.static.knowledge.guesses import is_misspelt
 from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.units import Unit
 
@@ -20,6 +21,7 @@ _SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
 CONVERTED = re.compile(
     r"\bParameter\s*\([^\n]*\)\s*\.|\bParameter\s*\([^\n]*\n[^\n]*\)\s*\.\s*(?:to|cuda|float|half|double)\b"
 )
+_ASSIGNED = re.compile(r"\.(r\w{8,16})[ \t]*(?::[^=\n]+)?=(?!=)", re.IGNORECASE)
 _MULTIPLIED = re.compile(r"(?:\]|,\s*\))\s*\*\s*(?![*=])")
 _MULTIPLIES = re.compile(r"[\w)\]]\s*\*\s*\[")
 _SUBSCRIPTED = re.compile(r"[\w)\]}]")
@@ -74,6 +76,11 @@ def repeats(text: str) -> bool:
         if _SUBSCRIPTED.match(text[start - 1 : start]) is None:
             return True
     return _MULTIPLIES.search(text) is not None
+
+
+def misspells(text: str) -> bool:
+    """Whether an attribute may be assigned whose name is nearly ``requires_grad``."""
+    return any(is_misspelt(name) for name in _ASSIGNED.findall(text))
 
 
 def guesses(text: str) -> bool:

@@ -28,6 +28,7 @@ from gradlint.static.text.patterns import (
     initializes_late,
     keeps_container,
     may_store_argument,
+    misspells,
     repeats,
 )
 from gradlint.static.text.triggers import ASIDE, Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
@@ -410,6 +411,8 @@ class _Scope:
             found |= Feature.CUDA
         if any(returns_new(call[1]) and ends_statement(text, call.end()) for call in STATEMENT_CALL.finditer(text)):
             found |= Feature.DISCARDED
+        if misspells(text):
+            found |= Feature.MISSPELT
         if repeats(text):
             found |= Feature.REPEATED
         if found & Feature.SOFTMAX and guesses(text):

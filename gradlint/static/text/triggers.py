@@ -84,6 +84,7 @@ class Feature(IntFlag):
     SUPER = auto()  #: a class whose ``__init__`` does not begin with that of its base
     CONTAINER = auto()  #: a class that keeps a list, tuple or dict of things
     PLAIN = auto()  #: a class that makes tensors while it is built
+    MISSPELT = auto()  #: an assignment to an attribute that is nearly ``requires_grad``
     HOLDS = auto()  #: a container of layers that are given in order
     REPEATED = auto()  #: a list or tuple that is multiplied
     CONVERTED = auto()  #: a parameter that is converted where it is made
@@ -144,6 +145,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.ChangedInPlace: (Feature.IN_PLACE | Feature.AUGMENTED, Feature.PARAMETERS | Feature.REQUIRES_GRAD),
     events.GradOfTensorRead: (Feature.GRADIENT,),
     events.RequiresGradSet: (Feature.REQUIRES_GRAD,),
+    events.AttributeMisspelt: (Feature.MISSPELT,),
     events.ModuleRequiresGradSet: (Feature.REQUIRES_GRAD,),
     events.ResultDiscarded: (Feature.DISCARDED,),
     events.NumberTaken: (Feature.NUMBER, Feature.MAKES | Feature.TRAINABLE | Feature.LOSS),

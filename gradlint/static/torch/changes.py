@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.intents import ChangeItself
+from gradlint.static.knowledge.guesses import is_misspelt
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SCALING, SPECIAL_METHODS
 from gradlint.static.python.attributes import Attributes
@@ -386,6 +387,8 @@ class Changes:
     def set_attribute(self, owner: Ref, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``tensor.name = value``."""
         value = w.resolve(value)
+        if is_misspelt(name):
+            self._misspelt(owner, name, w, ctx, site)
         if name == "requires_grad":
             self.asked(owner, value, True, w, ctx, site)
             self.require_grad(owner, bool(value.value) if isinstance(value, Const) else None, w, site)
@@ -421,6 +424,8 @@ class Changes:
         if name == "requires_grad" and not is_module and w.resolve(value) == Const(True) and may_be_input(owner):
             self.set_attribute(self._tensors.from_unknown(owner, w), name, value, w, ctx, site)
             return True
+        if is_misspelt(name) and from_module(owner) and not is_module:
+            self._misspelt(owner, name, w, ctx, site)
         if name == "requires_grad" and from_module(owner):
             self.asked(owner, w.resolve(value), True, w, ctx, site)
         if name in ("grad", "_grad"):
@@ -434,6 +439,13 @@ class Changes:
                 self.set_attribute(ref, name, value, w, ctx, site)
                 return True
         return False
+
+    def _misspelt(self, owner: Value, name: str, w: World, ctx: Context, site: Site) -> None:
+        """An attribute of a tensor is set that is nearly ``requires_grad``."""
+        tensor = w.get(owner, Tensor)
+        if tensor is None or not tensor.structured:
+            view = self._tensors.presumed_view(owner, w)
+            self._witness.send(events.AttributeMisspelt(site=site, tensor=view, attribute=name), w, ctx)
 
     def asked(self, owner: Value, value: Value, assigned: bool, w: World, ctx: Context, site: Site) -> None:
         """``requires_grad`` of a tensor is set: assigned, or by ``requires_grad_``."""
