@@ -54,15 +54,23 @@ class ParameterDataMutation(Rule):
 
     @on(DataWritten)
     def changed(self, event: DataWritten) -> Iterator[Violation]:
-        if not event.tensor.is_parameter.is_true:
+        if not event.tensor.is_parameter.is_true or (event.grad_enabled.is_false and not event.needed.is_true):
             return
+        alone = event.needed.is_true or event.trained.is_true
         yield Violation(
-            f"{event.tensor.named('a parameter')} is changed through .data, where autograd cannot check it",
+            f"{_named(event)} is changed through .data, where autograd cannot check it",
             at=event.site,
             related=places((".data was taken here", event.taken_before)),
             cause=event.taken_at or event.site,
             mend=_mend(event),
+            in_function="" if alone else "also changed through .data",
         )
+
+
+def _named(event: DataWritten) -> str:
+    if not event.as_parameter:
+        return event.tensor.named("a parameter")
+    return f"the leaf tensor {event.tensor.named('')}" if event.tensor.text else "a leaf tensor"
 
 
 #: what changes a tensor in place, and the initialiser that does exactly the same with the same arguments
