@@ -85,6 +85,7 @@ class BackwardAsked(Event):
     root: Tensor
     gradient_given: Fact[bool] = field(default_factory=unknown)
     noticed: Fact[bool] = field(default_factory=unknown)  #: autograd noticed that it cannot run, and raised
+    stackable: Fact[bool] = field(default_factory=unknown)  #: where the root was cut, losses in a list were copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
 from gradlint.static.knowledge.ops import Op, names
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER
-from gradlint.static.state.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.state.values import Choice, Cut, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Inputs
@@ -41,6 +41,8 @@ class GraphBreaks:
     def __init__(self) -> None:
         self._breaks: Ledger[Hashable, Cut] = self._ledgers.open()
         """By the key of an unknown value, or the id of an array."""
+        self._copied: Ledger[Site, list[Value]] = self._ledgers.open()
+        """By the place where it was copied: what was."""
 
     # --- asking
 
@@ -128,6 +130,27 @@ class GraphBreaks:
         if any(self.carries(v, w, presume_data=True) for v in self._tensors.tensors_in(values, w)):
             return Cut(how, site)
         return self.first(self._tensors.tensors_in(values, w) + values, w)
+
+    def copied(self, values: list[Value], w: World, site: Site) -> Cut | None:
+        """The cut behind a tensor made from the mere values of ``values``."""
+        self._copied[site] = values
+        return self.lost(values, "copy", w, site)
+
+    def behind(self, cut: Cut) -> list[Value]:
+        """What was copied where a graph was cut."""
+        return self._copied.get(cut.at, [])
+
+    def are_losses(self, values: list[Value], w: World) -> bool:
+        """Whether ``values`` are a list of tensors of one element each, all of which require grad."""
+        sequence = w.get(w.resolve(values[0]), Sequence) if len(values) == 1 else None
+        if sequence is None:
+            return False
+        each = [*sequence.items, *([sequence.tail] if sequence.tail is not None else [])]
+        tensors = [w.get(w.resolve(value), Tensor) for value in each]
+        return bool(each) and all(
+            tensor is not None and tensor.size == "one" and self._tensors.requires_grad(value, w)
+            for value, tensor in zip(each, tensors, strict=True)
+        )
 
     def note(self, result: Value, values: Iterable[Value], how: str, w: World, site: Site) -> Value:
         """``result``, a number or an array made from the mere values of ``values``."""

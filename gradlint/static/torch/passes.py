@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
@@ -27,6 +28,7 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.memory import Memory
@@ -51,6 +53,7 @@ class Passes:
     _proofs: Proofs
     _evaluation: Evaluation
     _retention: GraphRetention
+    _breaks: GraphBreaks
     _memory: Memory
     _stepping: Stepping
     _escapes: Escapes
@@ -88,6 +91,10 @@ class Passes:
             return
         given = known(bool(args.positional) or "gradient" in args.keywords)
         asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
+        if tensor.cut is not None:
+            copied = self._breaks.behind(tensor.cut)
+            asked = replace(asked, stackable=known(self._breaks.are_losses(copied, w)))
+            self._retention.missed(tensor.cut.at, copied, w)
         self._witness.send(asked, w, ctx)
         self._proofs.differentiated(root, w, ctx, site)
         self._retention.walks(root, w)
