@@ -14,7 +14,8 @@ class ParameterDataMutation(Rule):
     ## What it does
     Finds initialisation, moving averages, copies into target networks, weight clipping and updates by hand that
     write to the `.data` of a parameter, or of a leaf that is trained by its gradient, or kept by a module, as
-    parameters are.
+    parameters are. Of all that a function initialises the first is reported, with the others as related places; what
+    gradients have reached, or a graph still needs, is reported by itself.
 
     ## Why is this bad
     It works as long as no graph holds the old values. Written between forward and backward it makes gradients
@@ -36,8 +37,8 @@ class ParameterDataMutation(Rule):
     ```
 
     ## Stays silent on
-    The same change without `.data`, by `torch.nn.init` or under `torch.no_grad()`; `.data` that is only read;
-    changes of a copy.
+    The same change without `.data`, or by `torch.nn.init`; changes under `torch.no_grad()`, unless a graph still
+    needs the old values; `.data` that is only read; changes of a copy.
 
     ## References
     - [torch.nn.init](https://docs.pytorch.org/docs/stable/nn.init.html)
