@@ -90,12 +90,7 @@ class Passes:
         if tensor is None or not isinstance(root, Ref):
             return
         given = known(bool(args.positional) or "gradient" in args.keywords)
-        asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
-        if tensor.cut is not None:
-            copied = self._breaks.behind(tensor.cut)
-            asked = replace(asked, stackable=known(self._breaks.are_losses(copied, w)))
-            self._retention.missed(tensor.cut.at, copied, w)
-        self._witness.send(asked, w, ctx)
+        self._asked(root, tensor, given, w, ctx, site)
         self._proofs.differentiated(root, w, ctx, site)
         self._retention.walks(root, w)
         retain, create = _retains(args, w)
@@ -239,6 +234,15 @@ class Passes:
                     only = certain and len(optimizers) == 1
                     touches.update(dict.fromkeys(optimizer.groups - touches.keys(), True if only else None))
         return touches
+
+    def _asked(self, root: Ref, tensor: Tensor, given: Fact[bool], w: World, ctx: Context, site: Site) -> None:
+        """A backward pass is to begin at ``root``: what its graph was cut from was to be walked."""
+        asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
+        if tensor.cut is not None:
+            copied = self._breaks.behind(tensor.cut)
+            asked = replace(asked, stackable=known(self._breaks.are_losses(copied, w)))
+            self._retention.missed(tensor.cut.at, copied, w)
+        self._witness.send(asked, w, ctx)
 
     def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
         """A backward pass may have added to what optimizers were given of which nothing is known, whatever it is."""
