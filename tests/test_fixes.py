@@ -486,13 +486,18 @@ def test_no_fix_cuts_further_what_was_to_be_walked(written: str, fixed: str | No
     assert texts == ([CUT.format(fixed)] if fixed is not None else [])
 
 
-def test_all_that_a_function_initialises_is_fixed_together(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("change", "fixed"), [("zero_()", "nn.init.zeros_(layer.bias)"), ("add_(1)", None)])
+def test_all_that_a_function_initialises_is_fixed_together(change: str, fixed: str | None, tmp_path: Path) -> None:
     path = tmp_path / "main.py"
     path.write_text(
         "import torch\nfrom torch import nn\n\n\ndef start(layer: nn.Linear):\n"
-        "    layer.weight.data.normal_(0, 0.1)\n    layer.bias.data.zero_()\n    layer.bias.data.add_(1)\n"
+        f"    layer.weight.data.normal_(0, 0.1)\n    layer.bias.data.{change}\n    layer.weight.data.fill_(0.5)\n"
     )
     report, done = mended(tmp_path, [path], unsafe=False)
-    assert [(finding.code, len(finding.related)) for finding in report.findings] == [("GL110", 2)]
-    (text,) = (data.decode() for data in done.after.values())
-    assert "    nn.init.normal_(layer.weight, 0, 0.1)\n    nn.init.zeros_(layer.bias)\n    layer.bias.data" in text
+    assert [finding.code for finding in report.findings if finding.code == "GL110"] == ["GL110"]
+    texts = [data.decode() for data in done.after.values()]
+    assert [text.splitlines()[5:] for text in texts] == (
+        [["    nn.init.normal_(layer.weight, 0, 0.1)", f"    {fixed}", "    nn.init.constant_(layer.weight, 0.5)"]]
+        if fixed is not None
+        else []
+    )

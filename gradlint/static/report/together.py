@@ -55,18 +55,18 @@ def _function(violation: Violation) -> tuple[Hashable, str] | None:
 
 
 def _joint(group: list[Finding]) -> Fix | None:
-    """What mends all that can be mended safely; if nothing can, all that can be mended."""
+    """What mends all of them at once, safely if each is mended so; None where one cannot be mended."""
     fixes = [finding.fix for finding in group if finding.fix is not None]
-    safe = [fix for fix in fixes if fix.applicability is Applicability.SAFE]
-    chosen = safe or fixes
-    if not chosen:
+    if len(fixes) < len(group):
         return None
     edits: list[Edit] = []
-    for fix in chosen:
+    for fix in fixes:
         new = [edit for edit in fix.edits if edit not in edits]
-        if not any(_overlap(one.location, other.location) for one in new for other in edits):
-            edits += new
-    return replace(chosen[0], edits=tuple(sorted(edits)))
+        if any(_overlap(one.location, other.location) for one in new for other in edits):
+            return None
+        edits += new
+    worst = next((fix for fix in fixes if fix.applicability is Applicability.UNSAFE), fixes[0])
+    return replace(worst, edits=tuple(sorted(edits)))
 
 
 def _overlap(one: Location, other: Location) -> bool:
