@@ -6,14 +6,14 @@ was computed from, and so do numbers and arrays.  Whatever may still carry a gra
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
 from gradlint.static.knowledge.ops import Op, names
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER
-from gradlint.static.state.values import Choice, Cut, Instance, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import Choice, Cut, Group, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Inputs
@@ -136,9 +136,12 @@ class GraphBreaks:
         self._copied[site] = values
         return self.lost(values, "copy", w, site)
 
-    def behind(self, cut: Cut) -> list[Value]:
-        """What was copied where a graph was cut."""
-        return self._copied.get(cut.at, [])
+    def behind(self, tensor: Tensor, w: World) -> Iterator[tuple[Site, list[Value]]]:
+        """Where the graph of a tensor was cut, or copies behind it require grad instead, and what was copied there."""
+        made = [group.made_at for key in sorted(tensor.deps) if isinstance(group := w.find(key), Group)]
+        for at in [tensor.cut.at if tensor.cut is not None else None, *made]:
+            if at is not None and (at in self._copied or tensor.cut is not None):
+                yield at, self._copied.get(at, [])
 
     def are_losses(self, values: list[Value], w: World) -> bool:
         """Whether ``values`` are a list of tensors of one element each, all of which require grad."""
@@ -154,6 +157,8 @@ class GraphBreaks:
 
     def note(self, result: Value, values: Iterable[Value], how: str, w: World, site: Site) -> Value:
         """``result``, a number or an array made from the mere values of ``values``."""
+        values = list(values)
+        self._copied[site] = values
         return self._remember(result, self.lost(values, how, w, site))
 
     def inherit(self, result: Value, values: Iterable[Value], w: World) -> Value:

@@ -238,10 +238,10 @@ class Passes:
     def _asked(self, root: Ref, tensor: Tensor, given: Fact[bool], w: World, ctx: Context, site: Site) -> None:
         """A backward pass is to begin at ``root``: what its graph was cut from was to be walked."""
         asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
-        if tensor.cut is not None:
-            copied = self._breaks.behind(tensor.cut)
-            asked = replace(asked, stackable=known(self._breaks.are_losses(copied, w)))
-            self._retention.missed(tensor.cut.at, copied, w)
+        for place, copied in self._breaks.behind(tensor, w):
+            if tensor.cut is not None and place == tensor.cut.at:
+                asked = replace(asked, stackable=known(self._breaks.are_losses(copied, w)))
+            self._retention.missed(place, copied, w)
         self._witness.send(asked, w, ctx)
 
     def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
