@@ -85,6 +85,7 @@ class BackwardAsked(Event):
     root: Tensor
     gradient_given: Fact[bool] = field(default_factory=unknown)
     noticed: Fact[bool] = field(default_factory=unknown)  #: autograd noticed that it cannot run, and raised
+    stackable: Fact[bool] = field(default_factory=unknown)  #: where the root was cut, losses in a list were copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,6 +350,9 @@ class DataWritten(Event):
     taken_at: Site | None = None  #: where ``.data`` was read, when that is known
     grad_enabled: Fact[bool] = field(default_factory=unknown)
     derived_at: Site | None = None  #: where it is derived later on, which tells that it requires grad
+    needed: Fact[bool] = field(default_factory=unknown)  #: a graph that is still there has saved the values
+    trained: Fact[bool] = field(default_factory=unknown)  #: gradients have reached it, or it is changed by them
+    as_parameter: bool = False  #: it is no Parameter, but a leaf that is trained or kept as those are
 
     @property
     def taken_before(self) -> Site | None:

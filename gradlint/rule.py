@@ -37,6 +37,8 @@ class Violation:
     remedy: str = ""
     cause: Site | None = None  #: where rules that this one supersedes have nothing to add
     mend: Mend | None = None
+    in_function: str = ""
+    """What the others do for which the first in a function stands, if one is to be told: "also changed here"."""
 
 
 def places(*steps: tuple[str, Site | None]) -> tuple[tuple[str, Site], ...]:

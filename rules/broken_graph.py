@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import BackwardAsked
 from gradlint.finding import Effect, Severity
+from gradlint.intents import Mend, Replace, safe
 from gradlint.rule import Rule, Violation, on, places
 
 _HOW = {
@@ -57,6 +58,7 @@ class BrokenGraph(Rule):
     name = "broken-graph"
     severity = Severity.ERROR
     effect = Effect.RAISES
+    fix = "safe"
     remedy = "compute the loss from the outputs of the model with differentiable operations only"
 
     @on(BackwardAsked)
@@ -71,4 +73,12 @@ class BrokenGraph(Rule):
             at=event.site,
             related=places((_HOW[root.cut.value], root.cut_at)) if root.cut.known else (),
             cause=root.cut_at,
+            mend=_mend(event),
         )
+
+
+def _mend(event: BackwardAsked) -> Mend | None:
+    if not event.stackable.is_true or event.root.cut_at is None:
+        return None
+    written = Replace("node", "{torch}.stack({argument 0})", "{torch}.tensor({argument 0})", at=event.root.cut_at)
+    return safe("stack the losses, which keeps their graphs", written)

@@ -52,7 +52,7 @@ class FunctionNotApplied(Rule):
 
     ## Stays silent on
     Aliases of `apply`; functions that call the forward of another one with their own context; contexts brought along
-    by tests.
+    by tests, outside of the forward pass of a module.
 
     ## References
     - [torch.autograd.Function](https://docs.pytorch.org/docs/stable/autograd.html#function)

@@ -13,7 +13,8 @@ class NumpyOnGrad(Rule):
 
     ## What it does
     Finds `.numpy()`, numpy functions, plotting and metrics that are given a value known to require grad, or a list
-    of such values, where gradients are enabled.  A later backward pass proves that its root requires grad.
+    of such values, where gradients are enabled, and values stored into a part of an array.  A later backward pass
+    proves that its root requires grad.
 
     ## Why is this bad
     It raises: numpy cannot record what happens to the values, so PyTorch refuses to hand them over. The line is
@@ -34,7 +35,9 @@ class NumpyOnGrad(Rule):
 
     ## Stays silent on
     Integers (`argmax`, indices of `topk`, comparisons), data of a loader, values detached or made under
-    `torch.no_grad()`, conversions under `torch.no_grad()` (the caller's included), `.grad`, values of `state_dict()`.
+    `torch.no_grad()`, conversions under `torch.no_grad()` (the caller's included), `.grad`, values of `state_dict()`;
+    a value of one element stored into an element of an array; `np.squeeze` and others that call the tensor's own
+    method.
 
     ## References
     - [torch.Tensor.numpy](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html)

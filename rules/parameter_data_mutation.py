@@ -14,7 +14,8 @@ class ParameterDataMutation(Rule):
     ## What it does
     Finds initialisation, moving averages, copies into target networks, weight clipping and updates by hand that
     write to the `.data` of a parameter, or of a leaf that is trained by its gradient, or kept by a module, as
-    parameters are.
+    parameters are. Of all that a function initialises the first is reported, with the others as related places; what
+    gradients have reached, or a graph still needs, is reported by itself.
 
     ## Why is this bad
     It works as long as no graph holds the old values. Written between forward and backward it makes gradients
@@ -36,8 +37,8 @@ class ParameterDataMutation(Rule):
     ```
 
     ## Stays silent on
-    The same change without `.data`, by `torch.nn.init` or under `torch.no_grad()`; `.data` that is only read;
-    changes of a copy.
+    The same change without `.data`, or by `torch.nn.init`; changes under `torch.no_grad()`, unless a graph still
+    needs the old values; `.data` that is only read; changes of a copy.
 
     ## References
     - [torch.nn.init](https://docs.pytorch.org/docs/stable/nn.init.html)
@@ -54,15 +55,23 @@ class ParameterDataMutation(Rule):
 
     @on(DataWritten)
     def changed(self, event: DataWritten) -> Iterator[Violation]:
-        if not event.tensor.is_parameter.is_true:
+        if not event.tensor.is_parameter.is_true or (event.grad_enabled.is_false and not event.needed.is_true):
             return
+        alone = event.needed.is_true or event.trained.is_true
         yield Violation(
-            f"{event.tensor.named('a parameter')} is changed through .data, where autograd cannot check it",
+            f"{_named(event)} is changed through .data, where autograd cannot check it",
             at=event.site,
             related=places((".data was taken here", event.taken_before)),
             cause=event.taken_at or event.site,
             mend=_mend(event),
+            in_function="" if alone else "also changed through .data",
         )
+
+
+def _named(event: DataWritten) -> str:
+    if not event.as_parameter:
+        return event.tensor.named("a parameter")
+    return f"the leaf tensor {event.tensor.named('')}" if event.tensor.text else "a leaf tensor"
 
 
 #: what changes a tensor in place, and the initialiser that does exactly the same with the same arguments

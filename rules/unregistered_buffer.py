@@ -13,7 +13,7 @@ class UnregisteredBuffer(Rule):
 
     ## What it does
     Finds tensors that a module makes on the CPU and sets as plain attributes in `__init__`, where the forward pass
-    combines them with what the module is given, without moving them.
+    combines them with what the module is given, or with what is moved to it, without moving them.
 
     ## Why is this bad
     `to()` moves parameters and buffers only. As soon as the model is on a GPU, the forward pass raises, because the

@@ -12,7 +12,7 @@ class UnregisteredModules(Rule):
 
     ## What it does
     Looks at each module when its `__init__` is done, and finds lists, tuples and dicts of layers or parameters that
-    the module made and did not register in any other way.
+    the module made and did not register in any other way. What a function filled is told where the module keeps it.
 
     ## Why is this bad
     A module finds layers and parameters among its attributes, not inside plain containers. What is in there is not
@@ -48,8 +48,8 @@ class UnregisteredModules(Rule):
     ## Stays silent on
     Containers whose content is registered as well (`nn.ModuleList`, `nn.Sequential(*layers)`, `add_module`,
     `register_parameter`, a second attribute); parameters that are handed to an optimizer by hand; layers without
-    parameters, functions and names; modules that were given from outside; a list of a single module, the usual way
-    to hide one on purpose; classes that are not modules or list their parameters themselves.
+    parameters, functions and names; modules that were given from outside; a list written with a single module, the
+    usual way to hide one on purpose; classes that are not modules or list their parameters themselves.
 
     ## References
     - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.events import Event, GradientsMeasured
-from gradlint.finding import Finding, Site
+from gradlint.finding import Finding, Related, Site
 from gradlint.protocol import Protocol
 from gradlint.refusal import Refusal
 from gradlint.rule import Rule, Violation, all_rules
 from gradlint.selection import Choice, resolve
 
+from .frames import FrameSite
 from .libraries import placed
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ def _entries(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
+def _function(site: Site) -> object:
+    """The code that a place stands in, or the place where that is not known."""
+    return site.code if isinstance(site, FrameSite) else site
+
+
 class Judge:
     """Shows events to rules and keeps what they find."""
 
@@ -53,6 +59,7 @@ class Judge:
         self._counts: list[int] = []
         self._known: dict[tuple[str, Site], int] = {}
         self._unwanted: dict[tuple[str, Site], Finding] = {}
+        self._first: dict[tuple[str, object], tuple[str, Site]] = {}  #: of which one is told for a function
         self.wants: Callable[[Finding], bool] = lambda _: True  #: whether to keep a finding when it is first seen
         self.include_libraries = False  #: keep what is found in code of installed packages, too
         self.left_out: dict[tuple[object, ...], Finding] = {}  #: what is found there and not kept, by identity
@@ -127,6 +134,10 @@ class Judge:
         """Keep a finding, or count it once more; one that is not wanted is only made."""
         key = (rule.code, violation.at)
         index = self._known.get(key)
+        if index is None and violation.in_function:
+            first = self._first.setdefault((rule.code, _function(violation.at)), key)
+            if first != key and first in self._known:
+                return self._stands_for(self._known[first], violation)
         if index is None:
             finding = self._unwanted.get(key) or placed(rule.finding(violation), violation.at, rule.concerns_values)
             if key in self._unwanted or not self._keeps(finding):
@@ -140,6 +151,13 @@ class Judge:
             self._last = last
             if self.recording is not None:
                 self.recording.found(index)
+        return self._findings[index]
+
+    def _stands_for(self, index: int, violation: Violation) -> Finding:
+        """A finding, of which one is told for a function, with another place."""
+        finding, place = self._findings[index], Related(violation.in_function, violation.at.locate())
+        if place not in finding.related:
+            self._findings[index] = replace(finding, related=(*finding.related, place))
         return self._findings[index]
 
     def _keeps(self, finding: Finding) -> bool:

@@ -451,3 +451,53 @@ def test_an_optimizer_is_cleared_where_it_has_its_name(steps: str, fixed: bool, 
     before, result = mended(tmp_path, [path])
     assert [(finding.code, finding.fix is not None) for finding in before.findings] == [("GL201", fixed)]
     assert (b"            optimizer.zero_grad()\n" in result.after.get(path, b"")) is fixed
+
+
+CUT = """\
+import torch
+from torch import nn
+
+net = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(4):
+    parts = []
+    for x in torch.randn(3, 5, 4):
+        parts.append(net(x).pow(2).mean())
+    loss = {}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [
+        ("torch.tensor(parts).mean()", "torch.stack(parts).mean()"),
+        ("torch.tensor(parts, requires_grad=True).mean()", None),
+        ("torch.tensor([part.item() for part in parts]).mean()", None),
+    ],
+)
+def test_no_fix_cuts_further_what_was_to_be_walked(written: str, fixed: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text(CUT.format(written))
+    _, done = mended(tmp_path, [path], unsafe=False)
+    texts = [data.decode() for data in done.after.values()]
+    assert texts == ([CUT.format(fixed)] if fixed is not None else [])
+
+
+@pytest.mark.parametrize(("change", "fixed"), [("zero_()", "nn.init.zeros_(layer.bias)"), ("add_(1)", None)])
+def test_all_that_a_function_initialises_is_fixed_together(change: str, fixed: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text(
+        "import torch\nfrom torch import nn\n\n\ndef start(layer: nn.Linear):\n"
+        f"    layer.weight.data.normal_(0, 0.1)\n    layer.bias.data.{change}\n    layer.weight.data.fill_(0.5)\n"
+    )
+    report, done = mended(tmp_path, [path], unsafe=False)
+    assert [finding.code for finding in report.findings if finding.code == "GL110"] == ["GL110"]
+    texts = [data.decode() for data in done.after.values()]
+    assert [text.splitlines()[5:] for text in texts] == (
+        [["    nn.init.normal_(layer.weight, 0, 0.1)", f"    {fixed}", "    nn.init.constant_(layer.weight, 0.5)"]]
+        if fixed is not None
+        else []
+    )

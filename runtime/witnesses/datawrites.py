@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gradlint.events import DataWritten, Tensor
-from gradlint.facts import known
+from gradlint.facts import known, unknown
 
 from ..frames import FrameSite, calling_frame, site_of
 from ..judging import Judge
@@ -32,14 +32,17 @@ LOOKS = "as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueez
 class _Alias:
     """A tensor that shares the memory of another one, got through ``.data``."""
 
-    __slots__ = ("alias", "source", "taken_at", "view", "whole")
+    __slots__ = ("alias", "recorded", "source", "taken_at", "view", "whole")
 
-    def __init__(self, alias: torch.Tensor, source: torch.Tensor, view: Tensor, taken_at: FrameSite) -> None:
+    def __init__(
+        self, alias: torch.Tensor, source: torch.Tensor, view: Tensor, taken_at: FrameSite, recorded: bool
+    ) -> None:
         self.alias = weakref.ref(alias)
         self.source = weakref.ref(source)
         self.whole = weakref.ref(source if source._base is None else source._base)
         self.view = view
         self.taken_at = taken_at
+        self.recorded = recorded  #: gradients were enabled there: what writes, such as an initialiser, may disable them
 
 
 class DataWrites:
@@ -89,13 +92,13 @@ class DataWrites:
                 is_parameter=known(_is_trained(source)),
             )
             site = site_of(frame)
-            self._remember(_Alias(result, source, view, site), result)
+            self._remember(_Alias(result, source, view, site, torch.is_grad_enabled()), result)
 
     def _viewed(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         alias = self._alias(args[0])
         source = None if alias is None else alias.source()
         if alias is not None and source is not None and isinstance(result, torch.Tensor) and _shares(result, args[0]):
-            self._remember(_Alias(result, source, alias.view, alias.taken_at), result)
+            self._remember(_Alias(result, source, alias.view, alias.taken_at, alias.recorded), result)
 
     def _assigned(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         tensor, value = args[0], args[1]
@@ -112,7 +115,7 @@ class DataWrites:
             site = site_of(frame)
             self._writes.add(tensor, site)
             self._writes.tell(tensor, ".data = …", site)
-            self._judge.send(DataWritten(site=site, tensor=view, how=".data = …"))
+            self._send(tensor, view, ".data = …", site, None, torch.is_grad_enabled())
 
     def _written(self, how: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -132,9 +135,30 @@ class DataWrites:
                 if alias.view.is_parameter.is_true and source is not None:
                     self._writes.add_behind(source, site)
                 taken = alias.taken_at if alias.taken_at.line != site.line else None
-                self._judge.send(DataWritten(site=site, tensor=alias.view, how=how, taken_at=taken))
+                self._send(source, alias.view, how, site, taken, alias.recorded)
 
         return handle
+
+    def _send(
+        self,
+        tensor: torch.Tensor | None,
+        view: Tensor,
+        how: str,
+        site: FrameSite,
+        taken_at: FrameSite | None,
+        recorded: bool,
+    ) -> None:
+        whole = tensor if tensor is None or tensor._base is None else tensor._base
+        event = DataWritten(
+            site=site,
+            tensor=view,
+            how=how,
+            taken_at=taken_at,
+            grad_enabled=known(recorded),
+            trained=unknown() if whole is None else known(whole.is_leaf and whole.grad is not None),
+            as_parameter=whole is not None and not isinstance(whole, torch.nn.Parameter),
+        )
+        self._judge.send(event)
 
     def _alias(self, tensor: Any) -> _Alias | None:
         alias = self._aliases.get(id(tensor))

@@ -22,6 +22,7 @@ from gradlint.static.knowledge.torch_table import GRAD_MODES
 from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError
 from gradlint.static.python.patience import TRIES
 from gradlint.static.report.fixes import agreed, fix_of
+from gradlint.static.report.together import Together
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
 from gradlint.static.text.callers import Callers
@@ -103,6 +104,7 @@ class _Analyzer:
         self.effort = Effort(self.reach, self.triggers.begin)
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
+        self.together = Together()
         self.notes: list[str] = []
         self.crashes: list[str] = []
 
@@ -148,7 +150,7 @@ class _Analyzer:
         ]
         told = {(f.code, _start(f.location)): f for f in sorted(self._superseded(findings), key=lambda f: f.location)}
         rejected = [error for module in targets for _, error in sorted(module.rejected.items())]
-        return Analysis(list(self._once(told.values())), rejected, self.notes, self.crashes)
+        return Analysis(self.together.merged(self._once(told.values())), rejected, self.notes, self.crashes)
 
     def _undisputed(self, finding: Finding) -> Finding:
         """A finding, without the fix that would do harm elsewhere."""
@@ -198,6 +200,7 @@ class _Analyzer:
             if among is not None and _row(finding.location) not in among:
                 continue
             key = (finding.code, finding.location)
+            self.together.note(key, violation)
             if finding.fix is not None:
                 self.mended.setdefault(key, []).append(violation)
             known = self.found.get(key)

@@ -96,6 +96,7 @@ class Conversion:
     sequence: bool = True  #: it raises for a list of tensors that require grad
     positions: tuple[int, ...] | None = (0,)  #: the positional arguments converted; None: all of them
     keywords: tuple[str, ...] = ()  #: the keyword arguments converted
+    own_method: bool = False  #: of a tensor, it gives what the tensor's own method of that name does, graph and all
 
 
 T = TypeVar("T")

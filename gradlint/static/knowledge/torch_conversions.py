@@ -3,7 +3,7 @@
 What each does with a tensor and with a list of tensors was measured with numpy 2.4, matplotlib 3.11, scikit-learn,
 scipy, pandas and seaborn; the tests measure numpy again.  Some numpy functions call the tensor's own method of the
 same name (``np.squeeze``) or hand it arguments it does not know (``np.mean``: a ``TypeError``, whether it requires
-grad or not): ``tensor`` is False for these.  ``float``, ``int``, ``math.sqrt`` and f-strings convert in peace.
+grad or not): ``tensor`` is False for these, and ``own_method`` True where what they give is a tensor with its graph.  ``float``, ``int``, ``math.sqrt`` and f-strings convert in peace.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NUMPY_CONVERTERS: Final[dict[str, Conversion]] = merged(
     _numpy("float64 double", tensor=False),  # a tensor of one element converts as ``float`` does
     # the tensor's own method is called, or refuses numpy's arguments
     _numpy("all amax amin any concatenate max mean min prod std sum var", tensor=False),
-    _numpy("argwhere array_split concat flip hsplit lexsort moveaxis ndim nonzero real shape size", tensor=False),
-    _numpy("squeeze swapaxes vsplit", tensor=False),
+    _numpy("array_split concat flip hsplit lexsort moveaxis ndim real shape size vsplit", tensor=False),
+    _numpy("argwhere nonzero squeeze swapaxes", tensor=False, own_method=True),
     _numpy(
         "abs absolute angle argmax argmin argsort around atleast_1d atleast_2d average bincount ceil column_stack corrcoef cos "
         "count_nonzero cov cumprod cumsum diag diff exp expand_dims floor full_like gradient histogram hstack isfinite isinf "
@@ -108,6 +108,9 @@ NUMPY_CONVERTERS: Final[dict[str, Conversion]] = merged(
     ),
 )
 """Callables that turn what they are given into numpy arrays, by canonical name.  See :func:`conversion`."""
+
+FILLED_ARRAYS: Final = frozenset(f"numpy.{name}" for name in words("empty full ones zeros"))
+"""What makes an array that is filled afterwards: storing a tensor into a part of it converts that, too."""
 
 _WHOLE_NAMESPACES: Final = (
     "scipy.cluster.hierarchy.",

@@ -16,7 +16,7 @@ The columns are those of :mod:`~gradlint.static.knowledge.ops`.  All names are c
 
 from __future__ import annotations
 
-from gradlint.static.knowledge.torch_conversions import NUMPY_CONVERTERS, conversion
+from gradlint.static.knowledge.torch_conversions import FILLED_ARRAYS, NUMPY_CONVERTERS, conversion
 from gradlint.static.knowledge.torch_functions import (
     ARRAY_METHODS,
     ATTRIBUTES,
@@ -157,6 +157,7 @@ __all__ = [
     "DROPOUTS",
     "EXPECTING",
     "EXPECTING_METHODS",
+    "FILLED_ARRAYS",
     "FOREIGN_PATHS",
     "FRAMEWORKS",
     "FUNCTIONS",

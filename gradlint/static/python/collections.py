@@ -232,7 +232,8 @@ class Collections:
             made = self._made(owner, obj, index, w, ctx, site)
             return made if made is not None else self._mapping_item(obj, index, w, ctx)
         if isinstance(obj, Instance) and (held := self._dicts.held(owner, w, "__getitem__")) is not None:
-            return self.get_item(held, index, w, ctx, site)
+            missed = self._missed(owner, held, index, w, ctx, site)
+            return missed if missed is not None else self.get_item(held, index, w, ctx, site)
         known = self._domain.items.get(owner, obj, index, w, ctx, site) if obj is not None else None
         if known is not None:
             return known
@@ -346,6 +347,15 @@ class Collections:
             if isinstance(made, Ref):
                 self.standing[made.id] = None
         return made
+
+    def _missed(self, owner: Value, held: Ref, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
+        """What ``__missing__`` of a class derived from dict gives for a key that is not there."""
+        items, missing = w.get(held, Mapping), self._dicts.own(owner, w, "__missing__")
+        if items is None or missing is None or items.tail is not None or not isinstance(index, Const):
+            return None
+        if index in items.items or not all(isinstance(key, Const) for key in items.items):
+            return None
+        return joined(self._calls.function(missing, Arguments([index]), w, ctx, site, owner), w)
 
     def _mapping_item(self, obj: Mapping, index: Index, w: World, ctx: Context) -> Value:
         if isinstance(index, (Const, External)) and index in obj.items:

@@ -38,7 +38,7 @@ class Comprehensions:
     ) -> Value:
         """The list or dict that a comprehension builds; that of a set or generator is taken for a list."""
         is_dict = isinstance(node, cst.DictComp)
-        ref = w.new(Mapping() if is_dict else Sequence(mutable=True))
+        ref = w.new(Mapping() if is_dict else Sequence(mutable=True, repeats=True))
         self._generate(node, node.for_in, ref, w, ctx, exact=True)
         return ref
 

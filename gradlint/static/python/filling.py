@@ -123,6 +123,7 @@ class Filling:
         if kept:
             self._domain.items.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
+        new.repeats = new.repeats or w.age(ref) < ctx.iteration
         certain = certain and ctx.peeled < w.age(ref) and ref.id not in self._collections.standing
         if certain and new.tail is None and len(new.items) < MAX_KNOWN and not new.loses:
             new.items.append(value)

@@ -424,4 +424,5 @@ def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None
 
 
 def _story_key(violation: Violation) -> tuple[object, ...]:
-    return (len(violation.related), [(site.locate(), message) for message, site in violation.related])
+    related = [(site.locate(), message) for message, site in violation.related]
+    return (bool(violation.in_function), len(related), related)

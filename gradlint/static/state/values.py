@@ -406,6 +406,7 @@ class Sequence(Object):
     """Segments that only one of the values in the tail has, each one its own."""
     held: frozenset[int] = fact(frozenset(), join=COMMON, same=SETTLED)
     """Segments that some of the values in the tail are sure to have."""
+    repeats: bool = fact(False, join=EITHER, same=SETTLED)  #: a loop fills it, with as many as there are
     loses: bool = fact(False, join=EITHER, same=SETTLED)  #: it has a greatest length, and lets go of others then
     clears: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """Of a generator: whose gradients are cleared on the way to the next value."""

@@ -30,7 +30,10 @@ _KEPT = re.compile(
 )
 _KEPT_EMPTY = re.compile(r"\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict)?[\[({]\s*[\])}]")
 _LOCAL = re.compile(r"(?m)^[ \t]*(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict|tuple)?[\[({]\s*(?![\"'\d-])")
+_BEGUN = re.compile(r"(?m)^[ \t]*(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict)?[\[({]\s*[\])}]")
 _GIVEN = re.compile(r"\.\w+[ \t]*(?::[^=\n]+)?=[ \t]*(\w+)[ \t]*$", re.MULTILINE)
+_RETURNED = re.compile(r"(?m)^[ \t]*return\b[ \t]*\(?[ \t]*((?:\w+[ \t]*,[ \t]*)*\w+)[ \t]*\)?[ \t]*$")
+_DISPLAYED = re.compile(r"(?m)^[ \t]*return\b[ \t]*(?:list|dict|tuple)?[\[({]\s*(?![\"'\d\])}-])")
 WRAPPED = re.compile(
     r"\b(?:Parameter|register_buffer|Variable)\s*\(\s*(?:\w+\s*=\s*)?(?:f?[\"'][^\"'\n]*[\"']\s*,\s*)?[\w.]+"
 )
@@ -55,6 +58,13 @@ def keeps_container(text: str, builder: str) -> bool:
         if re.search(rf"\.{name}\s*(?:\[|\+=|\.(?:append|extend|insert|update|setdefault)\b)", text):
             return True
     return not {*_LOCAL.findall(builder)}.isdisjoint(_GIVEN.findall(builder))
+
+
+def gives_container(text: str) -> bool:
+    """Whether a function may return a list, tuple or dict that it fills, or several things of which one is."""
+    returned = {name for names in _RETURNED.findall(text) for name in re.split(r"[ \t]*,[ \t]*", names)}
+    filled = {*_LOCAL.findall(text), *_BEGUN.findall(text)}
+    return _DISPLAYED.search(text) is not None or not filled.isdisjoint(returned)
 
 
 def ends_statement(text: str, start: int) -> bool:

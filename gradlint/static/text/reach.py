@@ -24,6 +24,7 @@ from gradlint.static.text.patterns import (
     WRAPPED,
     decorators_in,
     ends_statement,
+    gives_container,
     guesses,
     initializes_late,
     keeps_container,
@@ -435,7 +436,7 @@ class _Scope:
         if TRAINING_STEP in methods:
             found |= Feature.BACKWARD  # by the framework
         builders = reached_from(methods, ["__init__", "__post_init__"])
-        if any(keeps_container(text, methods[name].text) for name in builders):
+        if any(keeps_container(text, methods[name].text) or self._is_given(methods[name]) for name in builders):
             found |= Feature.CONTAINER
         for name in builders:
             own = methods[name].text
@@ -449,6 +450,14 @@ class _Scope:
         ):
             found |= Feature.BUILT
         return found
+
+    def _is_given(self, method: FunctionUnit) -> bool:
+        """Whether a method may give a list, tuple or dict, or calls a function of the project that may."""
+        if method.name != "__init__" and gives_container(method.text):
+            return True
+        called = (chain for chain in chains_in(method.text) if chain.called)
+        units = (unit for chain in called for unit in self.targets(chain))
+        return any(isinstance(unit, FunctionUnit) and gives_container(unit.text) for unit in units)
 
     def _gives_tensor(self, chain: Chain) -> bool:
         """Whether a call makes a tensor, or is one of a function of the project that does."""

@@ -23,6 +23,7 @@ from gradlint.static.knowledge.torch_table import (
     DEPRECATED_INITS,
     DERIVATIVES,
     DROPOUTS,
+    FILLED_ARRAYS,
     FUNCTION_BASES,
     FUNCTIONS,
     GRAD_MODES,
@@ -361,7 +362,8 @@ def features_of(chain: Chain, foreign: Foreign) -> Feature:
             if hidden or (name is not None and test(name)):
                 found |= feature
     if parts[0] in imports:
-        if conversion(_function(chain, imports) or "") is not None:
+        name = _function(chain, imports) or ""
+        if name in FILLED_ARRAYS or conversion(name) is not None:
             found |= Feature.NUMPY
     elif chain.called and len(parts) > 1 and foreign.converts:
         found |= Feature.NUMPY

@@ -37,6 +37,7 @@ from gradlint.static.text.nodes import Place, place_of
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
@@ -194,6 +195,7 @@ class TorchItems:
     _batches: Batches
     _module_attributes: ModuleAttributes
     _changes: Changes
+    _conversions: Conversions
 
     def __init__(self) -> None:
         self.iterate = self._module_attributes.iterate
@@ -248,6 +250,7 @@ class TorchItems:
             how = "[:]=" if index in (slice(None), Const(...)) else "[]="
             self._changes.in_place(how, owner, [value], w, ctx, site)
             return True
+        self._conversions.stored(owner, index, value, w, ctx, site)
         if not self._memory.shares(owner):
             return False
         self._memory.array_changed(owner, w, ctx, site, at=place)

@@ -106,7 +106,7 @@ class Changes:
                 self._plain.trained_by_hand([target if base_id is None else Ref(base_id)], w)
             self._stepped(base.groups & gradient_of, w, ctx, site)
         if base_id is not None and how not in _RESHAPING:
-            self._data_written(base_id, how, tensor.data_at, w, ctx, site)
+            self._data_written(base_id, how, tensor.data_at, bool(base.groups & gradient_of), w, ctx, site)
         elif base_id is None:
             self._memory.changed(target.id, how, w, ctx, site)
         self._changed(target.id, tensor, used, how, w)
@@ -146,12 +146,14 @@ class Changes:
             key for key, group in found if isinstance(group, Group) and group.opaque and not (given and group.copied)
         )
 
-    def _data_written(self, key: int, how: str, taken_at: Site | None, w: World, ctx: Context, site: Site) -> None:
+    def _data_written(
+        self, key: int, how: str, taken_at: Site | None, by_gradient: bool, w: World, ctx: Context, site: Site
+    ) -> None:
         """The values of a tensor change through its ``.data``; a leaf that is trained is a parameter."""
         if how.endswith("_"):
             self._tensors.must_be_tensor(Ref(key), w)
         view = self._tensors.view_of(Ref(key), w)
-        if taken_at is not None and not view.requires_grad.known:  # changed, and not read
+        if taken_at is not None and (w.grad is False or not view.requires_grad.known):  # changed, and not read
             self._witness.withdraw(events.DataRead, taken_at)
         root = key if how == ".data =" else self._tensors.root(key, w)
         tensor = w.find(root)
@@ -171,6 +173,9 @@ class Changes:
             how=how,
             taken_at=taken_at,
             grad_enabled=self._tensors.mode(w),
+            needed=self._memory.needed(key, w),
+            trained=known(by_gradient or self._is_fed(tensor, w)),
+            as_parameter=isinstance(tensor, Tensor) and tensor.is_parameter is False,
         )
         if how in OVERWRITING and not view.is_parameter.is_true and self._is_unused(key, w):
             if taken_at is not None:
@@ -186,8 +191,14 @@ class Changes:
         self._witness.send(event, w, ctx)
         if not view.requires_grad.known:
             self._proofs.suspected(Ref(key), event, w)
-        if self._memory.is_needed(key, w):
+        if not event.needed.is_false:
             self._witness.dispute(ChangeItself, site)
+
+    @staticmethod
+    def _is_fed(tensor: object, w: World) -> bool:
+        """Whether a backward pass has reached a leaf."""
+        groups = (w.find(key) for key in tensor.groups) if isinstance(tensor, Tensor) else ()
+        return any(isinstance(group, Group) and group.fed > 0 for group in groups)
 
     def _is_trained(self, leaf: Tensor) -> bool:
         """Whether an optimizer trains a leaf, or the code does by its gradient: what a module is given is its input."""
@@ -411,7 +422,7 @@ class Changes:
             used = self._tensors.tensors_in([value], w)
             gradient_of = self._tensors.gradient_of(used, w)
             self._stepped(tensor.groups & gradient_of, w, ctx, site)
-            self._data_written(owner.id, ".data =", None, w, ctx, site)
+            self._data_written(owner.id, ".data =", None, bool(tensor.groups & gradient_of), w, ctx, site)
             self._changed(owner.id, tensor, [], "copy_", w)
 
     def set_attribute_of_unknown(

@@ -227,14 +227,15 @@ class Construction:
         ctx: Context,
     ) -> None:
         assert obj.cls is not None
-        if isinstance(container, Sequence) and container.tail is None and len(container.items) < 2:
+        few = isinstance(container, Sequence) and container.tail is None and len(container.items) < 2
+        if few and not container.repeats:
             return  # ``self.teacher = [teacher]`` hides a module on purpose
         kind = "dict" if isinstance(container, Mapping) else "list" if container.mutable else "tuple"
         for value, put_at in held(container, w):
             groups = self._own_groups(value, ref, w)
             if not groups <= registered and any(self._read_out[key] > 0 for key in groups):
                 continue  # registered one by one, it may be
-            site = put_at or obj.set_at.get(name)
+            site = self._told_at(obj, name, put_at, w)
             if groups and site is not None:
                 event = events.ModuleBuilt(
                     site=site,
@@ -245,6 +246,15 @@ class Construction:
                 )
                 self._witness.send(event, w, ctx, alternative=name)
                 return
+
+    def _told_at(self, obj: Instance, name: str, put_at: Site | None, w: World) -> Site | None:
+        """Where a class keeps what it does not register: what fills a list for several classes is not wrong itself."""
+        kept_at = obj.set_at.get(name)
+        unit = getattr(put_at, "unit", None)
+        if obj.cls is None or kept_at is None or unit is None:
+            return put_at or kept_at
+        own = any(unit.class_unit is cls.unit for cls in self._definitions.mro(obj.cls))
+        return put_at if own else kept_at
 
     def read_out(self, container: Sequence | Mapping, w: World, ctx: Context) -> None:
         """Any one of what a container holds was read: which of its layers get registered is not followed then.
@@ -314,6 +324,6 @@ class Construction:
             if not isinstance(container, (Sequence, Mapping)):
                 continue
             for item, put_at in held(container, w):
-                site = put_at or obj.set_at.get(name)
+                site = self._told_at(obj, name, put_at, w)
                 if site is not None and self._own_groups(item, ref, w) & groups:
                     self._witness.withdraw(events.ModuleBuilt, site)

@@ -9,13 +9,17 @@ from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.finding import Site
 from gradlint.static.knowledge.ops import Conversion
+from gradlint.static.knowledge.torch_table import METHODS
+from gradlint.static.python.domain import Index
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.provenance import is_numpys
 from gradlint.static.state.values import Instance, Sequence, Tensor, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.tensors import Tensors
@@ -34,10 +38,15 @@ class Conversions:
     _breaks: GraphBreaks
     _evaluation: Evaluation
     _memory: Memory
+    _operations: Operations
     _uses: Uses
 
     def call(self, converted: Conversion, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a function that turns its arguments into an array."""
+        first = args.get(0)
+        if converted.own_method and first is not None and w.get(w.resolve(first), Tensor) is not None:
+            method = METHODS[converted.display.rpartition(".")[2]]
+            return self._operations.apply(method, args, w, ctx, site)
         positions = range(len(args.positional)) if converted.positions is None else converted.positions
         values = [args.positional[p] for p in positions if p < len(args.positional)]
         values += [args.keywords[k] for k in converted.keywords if k in args.keywords]
@@ -63,6 +72,14 @@ class Conversions:
         self._evaluation.measured(tensors, True, w, ctx)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
         return self._breaks.note(array, values, "numpy", w, site)
+
+    def stored(self, array: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """``array[index] = value``: a part of an array takes an array; a single element takes a number in peace."""
+        tensor = w.get(w.resolve(value), Tensor)
+        if tensor is None or not (is_numpys(array) or self._memory.is_array(array, w)):
+            return
+        if isinstance(index, slice) or tensor.size == "many":
+            self.converted(value, "storing it into a numpy array", w, ctx, site, role="value")
 
     def _parts(self, item: Value, w: World, depth: int = 2) -> Iterator[tuple[tuple[int, ...], Value]]:
         """An item of a list or, where that is a list or tuple, what it holds; with its places there."""

@@ -127,7 +127,8 @@ class CustomFunctions:
     def forward_called(self, receiver: Value, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``receiver.forward(…)``: of a function it builds no node of the graph.
 
-        Functions that hand their own context on, and tests that bring one, mean what they write.
+        Functions that hand their own context on, and tests that bring one, mean what they write; in the forward pass of
+        a module, nothing but ``apply`` is meant.
         """
         obj = w.get(receiver, Instance)
         cls = obj.cls if obj is not None else receiver
@@ -139,7 +140,9 @@ class CustomFunctions:
                 return
             here = here.parent
         first = w.resolve(args.get(0) or NONE)
-        if w.get(first, Instance) is None and not (isinstance(first, Unknown) and first.hint in ("ctx", "context")):
+        given = w.get(first, Instance)
+        own = given is not None and (given.kind == "ctx" or not ctx.in_forward)
+        if not own and not (isinstance(first, Unknown) and first.hint in ("ctx", "context")):
             self.used(cls, "forward", w, ctx, site)
 
     # --- their definition

@@ -6,14 +6,14 @@ was computed from, and so do numbers and arrays.  Whatever may still carry a gra
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
 from gradlint.static.knowledge.ops import Op, names
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER
-from gradlint.static.state.values import Choice, Cut, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.state.values import Choice, Cut, Group, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Inputs
@@ -41,6 +41,8 @@ class GraphBreaks:
     def __init__(self) -> None:
         self._breaks: Ledger[Hashable, Cut] = self._ledgers.open()
         """By the key of an unknown value, or the id of an array."""
+        self._copied: Ledger[Site, list[Value]] = self._ledgers.open()
+        """By the place where it was copied: what was."""
 
     # --- asking
 
@@ -129,8 +131,34 @@ class GraphBreaks:
             return Cut(how, site)
         return self.first(self._tensors.tensors_in(values, w) + values, w)
 
+    def copied(self, values: list[Value], w: World, site: Site) -> Cut | None:
+        """The cut behind a tensor made from the mere values of ``values``."""
+        self._copied[site] = values
+        return self.lost(values, "copy", w, site)
+
+    def behind(self, tensor: Tensor, w: World) -> Iterator[tuple[Site, list[Value]]]:
+        """Where the graph of a tensor was cut, or copies behind it require grad instead, and what was copied there."""
+        made = [group.made_at for key in sorted(tensor.deps) if isinstance(group := w.find(key), Group)]
+        for at in [tensor.cut.at if tensor.cut is not None else None, *made]:
+            if at is not None and (at in self._copied or tensor.cut is not None):
+                yield at, self._copied.get(at, [])
+
+    def are_losses(self, values: list[Value], w: World) -> bool:
+        """Whether ``values`` are a list of tensors of one element each, all of which require grad."""
+        sequence = w.get(w.resolve(values[0]), Sequence) if len(values) == 1 else None
+        if sequence is None:
+            return False
+        each = [*sequence.items, *([sequence.tail] if sequence.tail is not None else [])]
+        tensors = [w.get(w.resolve(value), Tensor) for value in each]
+        return bool(each) and all(
+            tensor is not None and tensor.size == "one" and self._tensors.requires_grad(value, w)
+            for value, tensor in zip(each, tensors, strict=True)
+        )
+
     def note(self, result: Value, values: Iterable[Value], how: str, w: World, site: Site) -> Value:
         """``result``, a number or an array made from the mere values of ``values``."""
+        values = list(values)
+        self._copied[site] = values
         return self._remember(result, self.lost(values, how, w, site))
 
     def inherit(self, result: Value, values: Iterable[Value], w: World) -> Value:

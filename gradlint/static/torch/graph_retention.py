@@ -9,6 +9,7 @@ import libcst as cst
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.intents import Append
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.ledger import Ledgers
@@ -115,6 +116,14 @@ class GraphRetention:
             held = [obj for key in reachable(values, w) if isinstance(obj := w.find(key), Tensor)]
             for key in frozenset[int]().union(*(tensor.segments | tensor.reaches for tensor in held)):
                 self._used(key)
+
+    def missed(self, cut_at: Site, values: Iterable[Value], w: World) -> None:
+        """A backward pass was to walk the graphs of values, and they were cut: nothing may cut them further."""
+        self._witness.dispute(Append, cut_at)
+        for value in self._tensors.tensors_in(values, w):
+            for key in self._graphs.reached(value, w):
+                for site in self._idle.get(key, ()):
+                    self._witness.dispute(Append, site)
 
     def _used(self, segment: int) -> None:
         """A graph that is kept is walked after all, or may be."""

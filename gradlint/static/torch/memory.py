@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradlint import events
-from gradlint.facts import FALSE, TRUE, known, unknown
+from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import METHODS
 from gradlint.static.report.witness import Witness
@@ -114,13 +114,13 @@ class Memory:
         for key in result.segments.difference(*(t.segments for t in (w.get(v, Tensor) for v in inputs) if t)):
             w.write(key).perhaps_saved = given | {ref.id}
 
-    def is_needed(self, key: int, w: World) -> bool:
-        """Whether the backward pass of a graph that is still there needs this storage, as far as is known."""
+    def needed(self, key: int, w: World) -> Fact[bool]:
+        """Whether the backward pass of a graph that is still there needs this storage; unknown if it may."""
         root = self._tensors.root(key, w)
-        return any(
-            isinstance(segment, Segment) and segment.freed is not True and root in segment.saved | segment.perhaps_saved
-            for segment in w.heap.values()
-        )
+        segments = [one for one in w.heap.values() if isinstance(one, Segment) and one.freed is not True]
+        if any(root in one.saved and one.freed is False for one in segments):
+            return TRUE
+        return unknown() if any(root in one.saved | one.perhaps_saved for one in segments) else FALSE
 
     def is_dropped(self, key: int, w: World, ctx: Context) -> bool:
         """Whether nothing holds a computed tensor, or anything of its graph, any more: no backward pass can walk it."""

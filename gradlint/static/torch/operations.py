@@ -185,7 +185,7 @@ class Operations:
     def copied(self, ref: Ref, values: list[Value], w: World, site: Site) -> None:
         """A new leaf holds the mere values of others."""
         new: Tensor = w.write(ref.id)
-        new.cut = self._breaks.lost(values, "copy", w, site)
+        new.cut = self._breaks.copied(values, w, site)
         if new.cut is not None and new.requires_grad is not False:
             new.asked_at = site
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
@@ -27,6 +28,7 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
+from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.memory import Memory
@@ -51,6 +53,7 @@ class Passes:
     _proofs: Proofs
     _evaluation: Evaluation
     _retention: GraphRetention
+    _breaks: GraphBreaks
     _memory: Memory
     _stepping: Stepping
     _escapes: Escapes
@@ -87,8 +90,7 @@ class Passes:
         if tensor is None or not isinstance(root, Ref):
             return
         given = known(bool(args.positional) or "gradient" in args.keywords)
-        asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
-        self._witness.send(asked, w, ctx)
+        self._asked(root, tensor, given, w, ctx, site)
         self._proofs.differentiated(root, w, ctx, site)
         self._retention.walks(root, w)
         retain, create = _retains(args, w)
@@ -232,6 +234,15 @@ class Passes:
                     only = certain and len(optimizers) == 1
                     touches.update(dict.fromkeys(optimizer.groups - touches.keys(), True if only else None))
         return touches
+
+    def _asked(self, root: Ref, tensor: Tensor, given: Fact[bool], w: World, ctx: Context, site: Site) -> None:
+        """A backward pass is to begin at ``root``: what its graph was cut from was to be walked."""
+        asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
+        for place, copied in self._breaks.behind(tensor, w):
+            if tensor.cut is not None and place == tensor.cut.at:
+                asked = replace(asked, stackable=known(self._breaks.are_losses(copied, w)))
+            self._retention.missed(place, copied, w)
+        self._witness.send(asked, w, ctx)
 
     def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
         """A backward pass may have added to what optimizers were given of which nothing is known, whatever it is."""

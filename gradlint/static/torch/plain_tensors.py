@@ -189,7 +189,7 @@ class PlainTensors:
         if tensor is None:
             return isinstance(value, Unknown) and _is_input(value)
         here = getattr(tensor.made_at, "unit", None) is ctx.unit
-        return tensor.kept_at is None and not (tensor.constant and here)
+        return tensor.kept_at is None and (tensor.placed or not (tensor.constant and here))
 
     def _tell(self, kept: list[Tensor], w: World, ctx: Context, *, factor: bool) -> None:
         for tensor in kept:
