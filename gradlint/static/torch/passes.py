@@ -88,7 +88,8 @@ class Passes:
             return
         given = known(bool(args.positional) or "gradient" in args.keywords)
         asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
-        self._witness.send(asked, w, ctx)
+        # Where it was told to require grad, at this place, is known in these worlds alone.
+        self._witness.send(asked, w, ctx, alternative=tensor.asked_at)
         self._proofs.differentiated(root, w, ctx, site)
         self._retention.walks(root, w)
         retain, create = _retains(args, w)
