@@ -88,8 +88,7 @@ class Passes:
             return
         given = known(bool(args.positional) or "gradient" in args.keywords)
         asked = events.BackwardAsked(site=site, root=self._tensors.view_of(root, w), gradient_given=given)
-        # Where it was told to require grad, at this place, is known in these worlds alone.
-        self._witness.send(asked, w, ctx, alternative=tensor.asked_at)
+        self._witness.send(asked, w, ctx, alternative=tensor.asked_at)  # of that place, other worlds know nothing
         self._proofs.differentiated(root, w, ctx, site)
         self._retention.walks(root, w)
         retain, create = _retains(args, w)
