@@ -198,19 +198,21 @@ class Entries:
             self._all_filled(due, cls, instance, end, ctx)
 
     def nested(self) -> None:
-        """Functions that were defined within others and handed on: whoever has them calls them, in whatever mode."""
+        """Functions that were handed on: whoever has them calls them, in whatever mode if that is no library."""
         budget = self._budget
         for waiting in self._nested.take():
             function, world, ctx = waiting.function, waiting.world, waiting.ctx
             features = self._reach.features_of_part(function.unit, function.unit.text)
+            if waiting.handed:
+                features |= self._reach.features_of_call(function.unit)
             if not self.triggers.any(features):
                 continue
-            if world.grad:
+            if world.grad and not waiting.handed:
                 world.grad = None
             ctx = ctx.at("nested", function.unit)
             with suppress(BudgetExceededError), budget.apart(CLOSE, briefly=not budget.ordered):
                 self._call(function, world.copy(), ctx, None)
-                if self._is_step(waiting, features):
+                if not waiting.handed and self._is_step(waiting, features):
                     self._repeat_alone(function, world, ctx, None)
             budget.steps += budget.spent
 

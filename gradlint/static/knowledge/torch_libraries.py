@@ -236,6 +236,9 @@ RUN_APART: Final = {
 With the position and name of the function and of its arguments, and whether the number of the process comes before these.
 """
 
+KEYED: Final = frozenset(["builtins.sorted", "builtins.min", "builtins.max"])
+"""What calls its argument ``key`` with each of the items it is given."""
+
 _STUDY: Final = "optuna.study.Study"
 
 TRIED: Final = {

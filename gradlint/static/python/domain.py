@@ -384,6 +384,9 @@ class DomainBranches(Protocol):
         """Whether a condition asks where objects are, or may be."""
         ...
 
+    def is_periodic_alone(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
+        """Whether nothing else is asked by a condition that holds every k-th time."""
+
     def is_periodic(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
         """Whether every k-th iteration takes the branch of a condition."""
         ...

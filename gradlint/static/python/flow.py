@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Sequence as AbstractSequence
 
 import libcst as cst
@@ -27,7 +27,7 @@ from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context, Outcome, Results
 from gradlint.static.state.liveness import Live, Liveness
-from gradlint.static.state.provenance import known_by
+from gradlint.static.state.provenance import figures_in, known_by
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.values import (
     NONE,
@@ -284,10 +284,16 @@ class Flow:
         last: list[World] = []  # in which the program ends here
         mode = self._domain.branches.asked_by(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
-        before, was_periodic = w.module_checked, w.periodic
+        before, was_periodic, was_varying = w.module_checked, w.periodic, w.varying
         checked, w.device_checked = w.device_checked, w.device_checked or self._domain.branches.asks_device(node.test)
         periodic = bool(ctx.iteration) and self._domain.branches.is_periodic(node.test, w, ctx)
+        assumed = set(w.assumed)
         ways = self._conditions.decide(node.test, w, ctx)
+        varying = bool(ctx.iteration) and any(
+            _is_of_iteration(world.assumed.keys() - assumed, ctx) for _, world in ways
+        )
+        if periodic and len({taken for taken, _ in ways}) > 1:
+            self._take_turns(node, ways, ctx)
         affirmed = not _is_denied(node.test)
         for taken in (affirmed, not affirmed):  # in one order, whichever way the condition is written
             # A long condition may turn out the same for several reasons, which make no difference to its branch.
@@ -295,7 +301,8 @@ class Flow:
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
             for world in worlds:
                 settled = mode and self._domain.branches.settled_by(node.test, taken)
-                world.module_checked, world.periodic = before or settled, was_periodic or periodic
+                world.module_checked = before or settled
+                world.periodic, world.varying = was_periodic or periodic, was_varying or varying
             branch = Outcome(worlds)
             if body is not None and worlds:
                 branch.normal = []
@@ -305,6 +312,7 @@ class Flow:
                 settled = mode and one_sided and self._domain.branches.settled_by(node.test, taken)
                 end.module_checked = before or settled
                 end.periodic = was_periodic or (periodic and one_sided)
+                end.varying = was_varying or (varying and one_sided)
             if body is not None and _ends_program(body):
                 last += branch.normal
             else:
@@ -314,6 +322,12 @@ class Flow:
         if mode:
             self._domain.branches.branched(node, out.normal, ctx)
         return out
+
+    def _take_turns(self, node: cst.If, ways: list[tuple[bool, World]], ctx: Context) -> None:
+        """Some iterations are sure to take the one way, and some the other."""
+        if all(self._domain.branches.is_periodic_alone(node.test, world, ctx) for _, world in ways[:1]):
+            for taken, world in ways:
+                world.turns = {**world.turns, (id(node), ctx.key): taken}
 
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:
         subject = w.resolve(self._execution.evaluate(node.subject, w, ctx))
@@ -416,6 +430,11 @@ def _ends_program(body: cst.BaseSuite | cst.If) -> bool:
     if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name):
         return (call.func.value.value, call.func.attr.value) in (("sys", "exit"), ("os", "_exit"), ("os", "abort"))
     return isinstance(call.func, cst.Name) and call.func.value in ("exit", "quit")
+
+
+def _is_of_iteration(conditions: Iterable[Hashable], ctx: Context) -> bool:
+    """Whether one of these conditions asks for what was computed in this iteration of a loop."""
+    return any(number > ctx.iteration for key in conditions for number in figures_in(key))
 
 
 def _exits(body: cst.BaseSuite) -> bool:

@@ -122,6 +122,7 @@ class Loops:
     def _each(self, node: cst.For, values: list[Value], w: World, ctx: Context, out: Outcome) -> list[World]:
         """An iteration for each of these values: the worlds in which they end, beside the ways out of the loop."""
         worlds = [w]
+        turns = set(w.turns)
         live = self._liveness.again(node, ctx)
         for number, value in enumerate(values):
             here = ctx.at(id(node), number).iterating((id(node), ctx.key))
@@ -133,6 +134,8 @@ class Loops:
             out.breaks += body.breaks
             out.returns += body.returns
             self._some(value, [*body.normal, *body.continues, *body.breaks])
+            for world in body.normal + body.continues:
+                _ended(world, turns)
             worlds = self._flow.fewer(body.normal + body.continues, live)
             if not worlds:
                 break
@@ -190,7 +193,8 @@ class Loops:
         at_once: list[World] = []
         roots = list(ctx.frames())
         since = marks.since
-        periodic = all(world.periodic for world in worlds)
+        periodic, varying = all(world.periodic for world in worlds), all(world.varying for world in worlds)
+        turns = {turn for world in worlds for turn in world.turns}
         rounds = self._budget.iterations()
         walked = {key for world in worlds for key in _walks(world)}
         live = self._liveness.again(node, ctx)
@@ -207,7 +211,8 @@ class Loops:
             at_once = at_once if number else body.breaks
             worlds = []
             for world in self._flow.fewer(body.normal + body.continues, live):
-                world.periodic = periodic
+                world.periodic, world.varying = periodic, varying
+                _ended(world, turns)
                 self._forget(world, roots, since, here)
                 is_new, goes_on = marks.meet(world, live)
                 if is_new:
@@ -269,6 +274,12 @@ class Loops:
             out.normal, left, out.breaks = ends, out.breaks, []
         out.normal = reduce(out.normal + left, MAX_EXITS, self._liveness.after(node, ctx))
         return out
+
+
+def _ended(world: World, turns: set[Hashable]) -> None:
+    """An iteration has ended: which turns it took tells nothing of the next one, unlike those of what is around."""
+    if world.turns:
+        world.turns = {turn: taken for turn, taken in world.turns.items() if turn in turns}
 
 
 class _Outer(NamedTuple):

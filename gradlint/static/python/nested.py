@@ -1,4 +1,4 @@
-"""Functions that are defined within others and that nothing at hand calls: somebody else is given them."""
+"""Functions that somebody else is given, and that nothing at hand calls: callbacks, and those defined within others."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Waiting(NamedTuple):
     world: World
     ctx: Context
     returned: bool  #: it is what the function around it returned
+    handed: bool = False  #: a library was given it, in this world: it calls it as gradients are enabled here
 
 
 class Nested:
@@ -47,6 +48,15 @@ class Nested:
             if unit not in self._progress.called and unit not in self._waiting and len(self._waiting) < _MAX_WAITING:
                 returned = any(world.resolve(value) == function for world, value in results)
                 self._waiting[unit] = Waiting(function, results[0][0].copy(), ctx, returned)
+
+    def handed(self, function: Function, w: World, ctx: Context) -> None:
+        """A library is given a function, which it may call from now on."""
+        unit = function.unit
+        waiting = self._waiting.get(unit)
+        if self._witness.muted or unit in self._progress.called or (waiting is not None and waiting.handed):
+            return
+        if waiting is not None or len(self._waiting) < _MAX_WAITING:
+            self._waiting[unit] = Waiting(function, w.copy(), ctx, returned=False, handed=True)
 
     def take(self) -> list[Waiting]:
         """Those that nothing has called by now."""

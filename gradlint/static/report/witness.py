@@ -84,6 +84,11 @@ class _Asked(NamedTuple):
 
     happened: _Happened
     variant: Hashable  #: what it happened to
+    turns: frozenset[tuple[Hashable, bool]] = frozenset()  #: in which of the iterations, by what some of them do
+
+    def passes(self, other: _Asked) -> bool:
+        """Whether both are sure to happen, in different iterations."""
+        return not self.turns.isdisjoint((turn, not taken) for turn, taken in other.turns)
 
 
 class Witness:
@@ -131,7 +136,14 @@ class Witness:
         return any(kind in self._checks or kind in self._protocols for kind in kinds)
 
     def send(
-        self, event: events.Event, w: World, ctx: Context, alternative: Hashable = None, variant: Hashable = None
+        self,
+        event: events.Event,
+        w: World,
+        ctx: Context,
+        alternative: Hashable = None,
+        variant: Hashable = None,
+        *,
+        idle: bool = False,
     ) -> None:
         """Send an event to the checks and protocols that listen to its type.
 
@@ -142,6 +154,7 @@ class Witness:
             alternative: which of several things happens: the worlds of one do not speak for those of another.
             variant: what it happens to, where that is chosen; likewise, unless what happens is chosen, too, and it is
                 not known what is chosen with what.  None for what the models are that were looked up in a table.
+            idle: it happens to a mere constant: where nothing is wrong with that, it tells nothing of other worlds.
         """
         kind = type(event)
         if self.muted or (self.only is not None and kind not in self.only):
@@ -152,9 +165,9 @@ class Witness:
             found = list(getattr(rule, name)(event))
             every_time = getattr(getattr(rule, name), "__gradlint_every_time__", False)
             happened = _Happened(rule.code, name, event.site, None if every_time else ctx.key, alternative)
-            key = _Asked(happened, None if every_time else variant)
-            if not found and w.raised:
-                continue  # it does not happen in this world
+            key = _Asked(happened, None) if every_time else _Asked(happened, variant, frozenset(w.turns.items()))
+            if not found and (w.raised or idle):
+                continue  # it does not happen in this world, or to nothing that is trained
             self._vote(key, rule, found[0] if found else None)
             if found and kind in _REVOCABLE:
                 self._told.setdefault((rule.code, event.site), set()).add(kind)
@@ -395,16 +408,21 @@ class Witness:
         """
         asked = {key: votes for key, votes in self._votes.items() if isinstance(key, _Asked)}
         alternatives: dict[Hashable, set[Hashable]] = {}
-        vetoed: dict[_Happened, set[Hashable]] = {}
+        vetoed: dict[_Happened, set[_Asked]] = {}
         for key, votes in asked.items():
             alternatives.setdefault(key.happened[:-1], set()).add(key.happened.alternative)
             if votes.vetoed:
-                vetoed.setdefault(key.happened, set()).add(key.variant)
+                vetoed.setdefault(key.happened, set()).add(key)
         return {
             key
             for key in asked
-            if (others := vetoed.get(key.happened))
-            and (len(alternatives[key.happened[:-1]]) > 1 or key.variant is None or None in others)
+            for other in vetoed.get(key.happened, ())
+            if not key.passes(other)
+            and (
+                len(alternatives[key.happened[:-1]]) > 1
+                or key.variant == other.variant
+                or None in (key.variant, other.variant)
+            )
         }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 from gradlint.static.knowledge.guesses import MODULE_NAME, NO_MODULE_NAME, OPTIMIZER_NAME, OPTIMIZERS_NAME
@@ -158,6 +158,18 @@ def _is_figure(key: Hashable) -> bool:
     if key[0] == "item":
         return _is_figure(key[1])
     return key[0] in _FIGURES
+
+
+def figures_in(key: Hashable) -> Iterator[int]:
+    """The numbers at which figures were computed, and tensors, that a condition is made of, by its key."""
+    if isinstance(key, tuple):
+        if len(key) > 1 and key[0] == FIGURE and isinstance(key[1], int):
+            yield key[1]
+        elif len(key) == 2 and key[0] == "truth" and isinstance(key[1], Ref):
+            yield key[1].id
+        else:
+            for part in key:
+                yield from figures_in(part)
 
 
 def figured_from(value: Value) -> frozenset[int]:

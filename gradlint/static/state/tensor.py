@@ -47,6 +47,11 @@ _DEVICE_OF_PART = Join(
     "None if not x.device_if_tensor and not y.device_if_tensor else "
     "(X or x.device) if (X or x.device) == (Y or y.device) else None"
 )
+_OF_WHAT_VARIES = Join(
+    "X if X == Y else OTHER if (x.constant and x.requires_grad is False) is (y.constant and y.requires_grad is False) "
+    "else Y if x.constant and x.requires_grad is False else X"
+)
+"""What both say; of a mere constant and something else, what the latter says."""
 
 
 class Object:
@@ -79,7 +84,7 @@ class Described(Object):
     integral: bool | None = fact(None)
     places: bool = fact(False, join=BOTH, same=SETTLED)
     """Of an integer type, and no mask: as an index it takes as many elements as it has, or more."""
-    activation: str | None = fact(None)
+    activation: str | None = fact(None, join=_OF_WHAT_VARIES)
     activation_at: Site | None = story(TOLD)
     random: bool = fact(False, join=BOTH, same=SETTLED)  #: made of random numbers
     constant: bool = fact(False, join=BOTH, same=SETTLED)  #: made of nothing that came from outside

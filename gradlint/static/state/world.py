@@ -67,7 +67,9 @@ class World:
         "raised",
         "shared",
         "token",
+        "turns",
         "unfollowed",
+        "varying",
     )
 
     def __init__(self, shared: dict[int, Object] | None = None) -> None:
@@ -80,6 +82,9 @@ class World:
         self.device_checked = False  #: inside a branch on a device
         self.module_checked = False  #: inside a branch on the ``training`` of a module
         self.periodic = False  #: inside a branch that every k-th iteration takes
+        self.varying = False  #: inside a branch that some iterations take, by what they have computed
+        self.turns: dict[Hashable, bool] = {}
+        """Of each branch that some iterations are sure to take and others to pass: which of them this one is."""
         self.raised = False  #: None was used as if it were something else, or an empty list as if it held something
         self.unfollowed = False  #: something was called that could not be followed, and rules were not told
         self.token: object = object()
@@ -96,6 +101,8 @@ class World:
         new.modules = self.modules.copy()
         new.module_checked, new.device_checked = self.module_checked, self.device_checked
         new.periodic, new.raised, new.unfollowed = self.periodic, self.raised, self.unfollowed
+        new.varying = self.varying
+        new.turns = self.turns  # never changed in place
         self.token, new.token = object(), object()
         before = self.history
         self.history, new.history = History(before), History(before)

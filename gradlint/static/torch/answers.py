@@ -485,6 +485,7 @@ class TorchBranches:
         self.branched = self._modes.branched
         self.asks_device = asks_device
         self.is_periodic = self._stepping.is_periodic
+        self.is_periodic_alone = self._stepping.is_periodic_alone
         self.left = self._stepping.left
         self.apart = self._parameter_names.apart
 

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint.static.python.dict_objects import DictObjects
+from gradlint.static.python.nested import Nested
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import closed_over
 from gradlint.static.state.context import Arguments, Context
@@ -16,6 +17,7 @@ from gradlint.static.state.values import (
     Bound,
     Choice,
     Const,
+    External,
     Function,
     Group,
     Instance,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 _FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
 _ANY_OF = "any of"
+_WRAPPING = frozenset(["torch", "functools", "numpy", "jax", "numba"])
+"""Libraries whose functions make others of what they are given, for whoever calls these."""
 _KEPT = "kept by"
 """With the key of something unknown: what a world is bound to once that was given an object of the project."""
 
@@ -56,6 +60,7 @@ class Escapes:
 
     _effects: Effects
     _witness: Witness
+    _nested: Nested
     _dicts: DictObjects
     _tensors: Tensors
     _modules: Modules
@@ -72,6 +77,8 @@ class Escapes:
         """Call something that cannot be followed: it may do anything to the objects it is given."""
         w.unfollowed = w.unfollowed or not ctx.in_forward
         given = list(args)
+        if _is_librarys(callee, w) and not (isinstance(callee, External) and given == args.positional[:1]):
+            self.handed(given, w, ctx)  # a function that is given one alone may wrap it, for whoever calls that
         self._memory.used([w.resolve(value) for value in given], w, ctx, site)
         self._retention.escaped(given, w)
         self._uses.escaped(given, w)
@@ -102,6 +109,12 @@ class Escapes:
         if trained and isinstance(value, Unknown):
             self._tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
         return value
+
+    def handed(self, given: Iterable[Value], w: World, ctx: Context) -> None:
+        """A library is given values: it may call the functions of the project among them."""
+        for value in map(w.resolve, given):
+            if isinstance(value, Function) and value.kind == "":
+                self._nested.handed(value, w, ctx)
 
     def left(self, manager: Instance, w: World) -> None:
         """The block of a ``with`` statement was left: a hook that it removes is there no longer."""
@@ -210,6 +223,19 @@ class Escapes:
                 tensor = w.get(w.resolve(value), Tensor)
                 if tensor is not None and tensor.is_leaf is not True and not tensor.is_parameter:
                     w.write(ref.id).attrs[name] = Unknown(("kept", fresh()), name)
+
+
+def _is_librarys(callee: Value, w: World) -> bool:
+    """Whether what is called is no code of the project, nor an argument that may be any."""
+    if isinstance(callee, External):
+        return callee.name.partition(".")[0] not in _WRAPPING
+    if isinstance(callee, Unknown):
+        key: Hashable = callee.key
+        while isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "item"):
+            key = key[1]
+        return isinstance(key, External) or (isinstance(key, tuple) and key[0] == "call")
+    obj = w.get(callee, Instance)
+    return obj is not None and obj.cls is None and not obj.kind
 
 
 def _one_of(key: Hashable) -> Hashable:

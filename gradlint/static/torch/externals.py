@@ -22,6 +22,7 @@ from gradlint.static.knowledge.torch_table import (
     GRAD_MODES,
     HANDLERS,
     INITS,
+    KEYED,
     LAYERS,
     LOADERS,
     LOSSES,
@@ -188,6 +189,8 @@ class Externals:
             self._run_apart(name, args, w, ctx, site)
         elif name in TRIED:
             self._tried(name, args, w, ctx, site)
+        elif name in KEYED and "key" in args.keywords:
+            self._escapes.handed([args.keywords["key"]], w, ctx)
         return [(w, self._call(name, args, w, ctx, site))]
 
     def _run_apart(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:

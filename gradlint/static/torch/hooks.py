@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.calls import Calls
+from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.progress import Wholeness
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.provenance import owner_of
@@ -41,6 +42,7 @@ class Hooks:
 
     _whole: Wholeness
     _calls: Calls
+    _definitions: Definitions
     _modules: Modules
     _operations: Operations
 
@@ -49,8 +51,7 @@ class Hooks:
         function = w.resolve(args.get(0, "hook") or NONE)
         module = receiver if isinstance(receiver, Ref) else owner_of(receiver)
         obj = w.get(module, Instance) if module is not None else None
-        known = isinstance(function, (Function, Bound, Lambda, Partial)) and not args.keywords
-        if obj is None or module is None or not known:
+        if obj is None or module is None or args.keywords or not self._is_callable(function, w):
             return Unknown(("hook", site))
         hook = Hook(function, inside=module != receiver)
         new: Instance = w.write(module.id)
@@ -59,6 +60,15 @@ class Hooks:
         if key not in w.bound:
             w.bound[key] = w.new(Instance(kind="hook", attrs={_MODULE: module, _HOOK: function}), key)
         return w.bound[key]
+
+    def _is_callable(self, function: Value, w: World) -> bool:
+        """Whether a value is a function of the project, or an object of a class that is called as one."""
+        if isinstance(function, (Function, Bound, Lambda, Partial)):
+            return True
+        obj = w.get(function, Instance)
+        if obj is None or obj.cls is None or obj.kind:
+            return False
+        return isinstance(self._definitions.attribute(obj.cls, "__call__", w), Function)
 
     def removed(self, handle: Instance, w: World) -> None:
         """``handle.remove()``; one that stands for several removes what any of them may."""

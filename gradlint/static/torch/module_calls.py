@@ -226,7 +226,8 @@ class ModuleCalls:
             input=tensors.nearly(prediction, w) if prediction is not None else events.Tensor(),
             target=tensors.view_of(target, w) if target is not None else events.Tensor(),
         )
-        self._witness.send(event, w, ctx, alternative=name, variant=variant(w, ctx))
+        idle = prediction is not None and self._tensors.is_constant(prediction, w)
+        self._witness.send(event, w, ctx, alternative=name, variant=variant(w, ctx), idle=idle)
         self._uses.judged(name, prediction, target, w, site)
         if target is not None and prediction is not None and self._is_output(prediction, w):
             self._fed(name, [target], w, ctx, site)

@@ -242,7 +242,7 @@ class Passes:
             if tensor.cut is not None and place == tensor.cut.at:
                 asked = replace(asked, stackable=known(self._breaks.are_losses(copied, w)))
             self._retention.missed(place, copied, w)
-        self._witness.send(asked, w, ctx)
+        self._witness.send(asked, w, ctx, alternative=tensor.asked_at)  # of that place, other worlds know nothing
 
     def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
         """A backward pass may have added to what optimizers were given of which nothing is known, whatever it is."""

@@ -96,7 +96,7 @@ class Stepping:
                     group.wasted = ctx.loop
                 group.discarded = ctx.loop
             self._witness.send(events.GradientsDiscarded(site=site, touches=_all(groups)), w, ctx)
-        else:
+        if w.periodic or w.varying:
             steady = groups.union(others) - self._periodic.keys()
             self._witness.send(events.PeriodicClearing(site=site, touches=_all(steady)), w, ctx)
         if self._witness.listened(events.GradientsDropped):
@@ -159,6 +159,14 @@ class Stepping:
         if type(test) in (cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.ComparisonTarget):
             return any(self.is_periodic(child, w, ctx) for child in children(test))
         return False
+
+    def is_periodic_alone(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
+        """Whether nothing else is asked: some iterations are sure to find it true, and others to find it false."""
+        if type(test) is cst.BooleanOperation:
+            return all(self.is_periodic_alone(part, w, ctx) for part in (test.left, test.right))
+        if type(test) is cst.UnaryOperation:
+            return self.is_periodic_alone(test.expression, w, ctx)
+        return self.is_periodic(test, w, ctx)
 
 
 def _has_remainder(key: Hashable) -> bool:

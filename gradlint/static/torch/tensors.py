@@ -336,6 +336,11 @@ class Tensors:
         nudged = tensor is not None and tensor.nudged not in ("", "none")
         return replace(view, activation=known(tensor.nudged)) if tensor is not None and nudged else view
 
+    def is_constant(self, value: Value, w: World) -> bool:
+        """Whether a value is a tensor made of nothing that came from outside, which nothing trains."""
+        tensor = w.get(w.resolve(value), Tensor)
+        return tensor is not None and tensor.constant and tensor.requires_grad is False
+
     def stale(self, tensor: Tensor, w: World) -> Site | None:
         """Where a step changed parameters that the graph of a tensor, not freed yet, needs as they were."""
         for key in sorted(tensor.segments - tensor.doubtful):
