@@ -56,7 +56,8 @@ class EvalModeMissing(Rule):
 
     @on(OutputMeasured)
     def measured(self, event: OutputMeasured) -> Iterator[Violation]:
-        if not event.training.is_true or not event.grad_enabled.is_false or not event.copied.is_false:
+        evaluated = event.grad_enabled.is_false or event.trained.is_true
+        if not evaluated or not event.training.is_true or not event.copied.is_false:
             return
         model = f"`{event.module}`" if event.module.isidentifier() else "the model"
         yield Violation(

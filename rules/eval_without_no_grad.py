@@ -63,13 +63,14 @@ class EvalWithoutNoGrad(Rule):
 
     @on(OutputMeasured)
     def measured(self, event: OutputMeasured) -> Iterator[Violation]:
-        if not event.training.is_false or not event.grad_enabled.is_true:
+        if not event.grad_enabled.is_true or not (event.training.is_false or event.trained.is_true):
             return
+        in_evaluation = event.training.is_false
         yield Violation(
             "this evaluation builds graphs that backward() never uses: gradients are enabled",
             at=event.site,
             related=places(
-                ("the model was put into evaluation mode here", event.set_at),
+                ("the model was put into evaluation mode here", event.set_at if in_evaluation else None),
                 ("the model itself is called here", event.called_at),
             ),
             cause=event.within,

@@ -128,8 +128,9 @@ class TorchValues:
         self._uses.escaped([value], w)
         return self._breaks.note(self._tensors.figure([value], w), [value], "number", w, site)
 
-    def shown(self, value: Value, w: World) -> None:
+    def shown(self, value: Value, w: World, ctx: Context) -> None:
         self._uses.escaped([value], w)
+        self._evaluation.shown([value], w, ctx)
 
     def some_part(self, obj: Instance, w: World) -> Value:
         return self._tensors.picked(self._tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)

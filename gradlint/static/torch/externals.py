@@ -37,6 +37,8 @@ from gradlint.static.knowledge.torch_table import (
     builds_module,
     conversion,
     is_harmless,
+    saves,
+    shows,
 )
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
@@ -320,8 +322,10 @@ class Externals:
         """Something that changes nothing reads tensors; what is printed without gradients is an evaluation."""
         tensors = self._tensors.tensors_in(args, w)
         self._memory.used(tensors, w, ctx, site)
-        if name == "builtins.print" and w.grad is False:
-            self._evaluation.measured(tensors, False, w, ctx)
+        if shows(name):
+            self._evaluation.shown(tensors, w, ctx)
+        elif saves(name):
+            self._evaluation.measured(tensors, True, w, ctx)
 
     def _framework(self, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if kind == "deepspeed":

@@ -186,6 +186,10 @@ class Graphs:
             return tensor.calls
         return self.calls(value.key, w) if isinstance(value, Unknown) else frozenset()
 
+    def follows(self, value: Value, w: World) -> bool:
+        """Whether an unknown value may hold a graph that is known to be there: what it was computed from had one."""
+        return any(segment not in self._presumed for segment in self.reached(value, w))
+
     def callees(self, value: Value, w: World) -> frozenset[Hashable]:
         """What unknown callables made the values that one was computed from."""
         return frozenset(self._callees.get(self._whole.get(key, key)) for key in self.presumed(value, w))
