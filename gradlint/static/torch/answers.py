@@ -83,6 +83,7 @@ class TorchValues:
     _modules: Modules
     _ownership: Ownership
     _breaks: GraphBreaks
+    _graphs: Graphs
     _evaluation: Evaluation
     _uses: Uses
     _kinds: Kinds
@@ -126,7 +127,8 @@ class TorchValues:
             return value
         self._evaluation.measured([value], False, w, ctx)
         self._uses.escaped([value], w)
-        return self._breaks.note(self._tensors.figure([value], w), [value], "number", w, site)
+        number = self._breaks.note(self._tensors.figure([value], w), [value], "number", w, site)
+        return self._graphs.reduced(number, [value], w)
 
     def shown(self, value: Value, w: World, ctx: Context) -> None:
         self._uses.escaped([value], w)

@@ -15,6 +15,7 @@ from gradlint.static.state.values import Instance, Sequence, Tensor, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.proofs import Proofs
@@ -33,6 +34,7 @@ class Conversions:
     _tensors: Tensors
     _breaks: GraphBreaks
     _evaluation: Evaluation
+    _graphs: Graphs
     _memory: Memory
     _uses: Uses
 
@@ -62,7 +64,7 @@ class Conversions:
         tensors = self._tensors.tensors_in(values, w)
         self._evaluation.measured(tensors, True, w, ctx)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
-        return self._breaks.note(array, values, "numpy", w, site)
+        return self._graphs.reduced(self._breaks.note(array, values, "numpy", w, site), [*values, *tensors], w)
 
     def _parts(self, item: Value, w: World, depth: int = 2) -> Iterator[tuple[tuple[int, ...], Value]]:
         """An item of a list or, where that is a list or tuple, what it holds; with its places there."""

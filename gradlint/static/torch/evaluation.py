@@ -242,9 +242,9 @@ class Evaluation:
         return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
     def _is_trained(self, ref: Ref, w: World) -> bool:
-        """Whether a step was made before with parameters of a module."""
+        """Whether a step was made before with parameters of a module, behind a backward pass."""
         groups = (w.find(key) for key in self._modules.groups(ref, w))
-        return any(isinstance(group, Group) and group.stepped for group in groups)
+        return any(isinstance(group, Group) and group.stepped and group.fed for group in groups)
 
     def _watch(
         self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, ctx: Context, site: Site
@@ -369,7 +369,7 @@ class Evaluation:
 
     def trained(self, root: Value, w: World) -> None:
         """A backward pass started from a value: what it was computed from is no mere evaluation."""
-        self._withdraw(self._graphs.outputs_behind(root, w))
+        self._withdraw(self._graphs.computed_from([root], w))
 
     def left(self, values: Iterable[Value], w: World) -> None:
         """Code that cannot be followed has these values, and what they hold.

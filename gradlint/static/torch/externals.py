@@ -72,6 +72,7 @@ from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
@@ -110,6 +111,7 @@ class Externals:
     _tensors: Tensors
     _modules: Modules
     _breaks: GraphBreaks
+    _graphs: Graphs
     _evaluation: Evaluation
     _legacy: Legacy
     _memory: Memory
@@ -277,7 +279,8 @@ class Externals:
             self._uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
             if name.startswith("numpy."):
-                return made_by(name, w) or Unknown(("number", fresh(), NUMPYS), mode_of(*args))
+                number = made_by(name, w) or Unknown(("number", fresh(), NUMPYS), mode_of(*args))
+                return self._graphs.reduced(number, [*args, *self._tensors.tensors_in(args, w)], w)
             return made_by(name, w) or self._batches.given(name, args, mode_of(*args), w)
         result = self._escapes.call(External(name), args, w, ctx, site)
         return made_by(name, w) or result

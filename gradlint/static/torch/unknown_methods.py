@@ -46,6 +46,7 @@ from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import class_of, is_itself
@@ -78,6 +79,7 @@ class UnknownMethods:
     _modules: Modules
     _breaks: GraphBreaks
     _evaluation: Evaluation
+    _graphs: Graphs
     _placement: Placement
     _operations: Operations
     _hooks: Hooks
@@ -271,7 +273,8 @@ class UnknownMethods:
             if op.result in ("number", "array"):
                 how = "number" if op.result == "number" else "numpy"
                 kind = FIGURE if op.result == "number" else "number"
-                return self._breaks.note(Unknown((kind, fresh())), [receiver], how, w, site)
+                number = self._breaks.note(Unknown((kind, fresh())), [receiver], how, w, site)
+                return self._graphs.reduced(number, [receiver], w)
             return Unknown(("result" if carries_graph(receiver) else "number", fresh()), deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self._operations.apply(op, given, w, ctx, site)
