@@ -104,7 +104,8 @@ class TorchValues:
             return w.new(joined)
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             deps = self._tensors.deps(a, w) | self._tensors.deps(b, w)
-            return self._breaks.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
+            either = self._graphs.reduced(Unknown(("join", fresh()), deps=deps), [a, b], w)
+            return self._breaks.joined(either, a, b, w)
         return None
 
     def decided(self, choice: Choice, taken: Value, w: World) -> None:

@@ -94,7 +94,7 @@ class Evaluation:
         self._likely: Ledger[int, int] = self._ledgers.open()
         """The same of functions that made probabilities or a total of it: they may do so for others that evaluate."""
         self._presumed: Ledger[int, None] = self._ledgers.open()
-        """Calls in which nothing tells of an evaluation but what becomes of the outputs."""
+        """Calls in which nothing tells of an evaluation but what becomes of the outputs, if the model is trained."""
         self._asking: dict[Unit, bool] = {}  #: by class, whether the forward pass of its objects asks for their mode
         self.passes = 0  #: how many backward passes were made
         self._held: set[int] = set()  #: modules held by what was given others: they may be copies of those
@@ -185,7 +185,7 @@ class Evaluation:
 
         Inputs that require grad are those of attacks and saliency maps.
         """
-        if self._witness.muted or before is None or _in_forward(ctx):
+        if self._witness.muted or before is None or _in_forward(ctx) or self._is_interacting(args, results):
             return
         if any(self._tensors.requires_grad(value, results[0][0]) for value in args) if results else True:
             return
@@ -194,8 +194,7 @@ class Evaluation:
             if obj is None or obj.kind != "module":
                 continue
             acting = self._acting(ref, obj, world)
-            in_one_alone = acting.training is not None and acting.training is not before
-            if not in_one_alone and not (before and self._is_trained(ref, world)):
+            if not before and acting.training is not True:
                 continue
             if not (before and self._is_frozen(ref, world)):
                 self._watch(ref, obj, acting, value, before, world, ctx, site)
@@ -210,13 +209,11 @@ class Evaluation:
         receiver = method.receiver
         if self._witness.muted or before is not True or not ctx.iteration or not isinstance(receiver, Ref):
             return
-        if _in_forward(ctx):
+        if _in_forward(ctx) or self._is_interacting(args, results):
             return
         for world, value in results:
             obj = world.get(receiver, Instance)
             if obj is None or obj.kind != "module":
-                return
-            if self._acting(receiver, obj, world).training is not False and not self._is_trained(receiver, world):
                 return
             if any(self._tensors.requires_grad(given, world) for given in args):
                 return
@@ -224,6 +221,15 @@ class Evaluation:
             known_ones = [part for part in tensors if part is not None and not part.calls]
             if len(known_ones) == len(tensors) and any(part.requires_grad for part in known_ones):
                 self._watch(receiver, obj, self._acting(receiver, obj, world), value, before, world, ctx, site)
+
+    def _is_interacting(self, args: Arguments, results: Results) -> bool:
+        """Whether a module is given what code that cannot be followed has made of what a module gave before.
+
+        Its outputs are the actions of an agent, or are stored to be learnt from: more than measured, they are used.
+        """
+        used = self._graphs.answered(args, results[0][0]) if results else frozenset[int]()
+        self._withdraw(used & self._presumed.keys())
+        return not used.isdisjoint(self._presumed)
 
     def _acting(self, ref: Ref, obj: Instance, w: World) -> Instance:
         """The module whose mode counts: a container of layers, whenever it was built, acts as they do."""
@@ -343,7 +349,7 @@ class Evaluation:
         here = {place for place, _ in ctx.way(NodeSite(ctx.unit))}
         for key in sorted(frozenset[int]().union(*(self._graphs.outputs_behind(v, w) for v in values))):
             call = self._calls[key]
-            if key in self._presumed and (likely or not evident):
+            if key in self._presumed and (likely or not evident or not call.trained):
                 continue
             found = next((number for number, (place, _) in enumerate(call.way) if place in here), 0)
             number = min(found, call.mode_set_on_way, self._told.get(key, found))
@@ -406,8 +412,8 @@ class Evaluation:
                 queue += [w.resolve(v) for v in obj.attrs.values()]
 
     def _withdraw(self, keys: Iterable[int]) -> None:
-        for call in map(self._calls.__getitem__, keys):
-            for _, site in call.way:
+        for key, call in ((key, self._calls[key]) for key in keys):
+            for _, site in call.way if call.trained or key not in self._presumed else ():
                 self._witness.withdraw(events.OutputMeasured, site, call.occasion)
 
 

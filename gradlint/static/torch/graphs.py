@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge.guesses import LOSS_NAME
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import key_of, ways_into
-from gradlint.static.state.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value, each_of
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.tensors import Tensors
@@ -52,6 +52,10 @@ class Graphs:
         self._traces: Ledger[Hashable, _Trace] = self._ledgers.open()  #: by the key of an unknown value
         self._own: Ledger[Hashable, int] = self._ledgers.open()
         """By the key of the result of an unknown call, or of an item of it: its own presumed segment."""
+        self._held: Ledger[Hashable, frozenset[int]] = self._ledgers.open()
+        """By the key of something unknown, the calls from whose outputs it was given something."""
+        self._answered: Ledger[int, None] = self._ledgers.open()
+        """The calls from whose outputs something unknown was given anything."""
         self._whole: Ledger[int, int] = self._ledgers.open()
         """By the segment of an item: that of the result it is an item of."""
         self._presumed: Ledger[int, None] = self._ledgers.open()  #: all of those
@@ -77,7 +81,7 @@ class Graphs:
         args = list(args)
         given = self._tensors.tensors_in([*args, callee], w)
         calls = frozenset[int]().union(*(self.outputs_behind(v, w) for v in given))
-        numbers = self.computed_from([*args, *given], w) - calls
+        numbers = self._told(callee, [*args, *given], w)
         if w.grad is not False:
             before = frozenset[int]().union(*(self.reached(v, w) for v in given))
             own = self._own[result.key] = fresh()
@@ -94,6 +98,21 @@ class Graphs:
         elif calls or numbers:
             self._traces[result.key] = _Trace(frozenset(), calls, numbers)
         return False
+
+    def _told(self, callee: Value, given: Iterable[Value], w: World) -> frozenset[int]:
+        """The calls from whose outputs an unknown object was given something, in this call or before.
+
+        An environment gives observations that depend on all actions before, a buffer what was put into it.
+        """
+        keeper = key_of(callee)
+        while isinstance(keeper, tuple) and len(keeper) == 3 and keeper[0] in ("attribute", "item"):
+            keeper = keeper[1]
+        new = self.computed_from(given, w)
+        held = self._held.get(keeper, frozenset()) | new
+        self._answered |= dict.fromkeys(held)
+        if new:
+            self._held[keeper] = held
+        return held
 
     def trained(self, tensor: Tensor) -> None:
         """A tensor turned out to require grad: if one unknown call may be why, what was called has trained weights.
@@ -191,7 +210,7 @@ class Graphs:
     def computed_from(self, values: Iterable[Value], w: World) -> frozenset[int]:
         """The calls whose outputs values were computed from, be it by numbers or arrays that were made of those."""
         found: frozenset[int] = frozenset()
-        for value in map(w.resolve, values):
+        for value in (w.resolve(one) for given in values for one in each_of(w.resolve(given))):
             tensor = w.get(value, Tensor)
             if tensor is not None:
                 found |= tensor.calls
@@ -201,6 +220,10 @@ class Graphs:
             elif isinstance(value, Ref) and value in self._traces:
                 found |= self._traces[value].numbers
         return found
+
+    def answered(self, values: Iterable[Value], w: World) -> frozenset[int]:
+        """The calls whose outputs code that cannot be followed was given, and answered to by what led to values."""
+        return self.computed_from(values, w) & self._answered.keys() if self._answered else frozenset()
 
     def reduced(self, result: Value, values: Iterable[Value], w: World) -> Value:
         """``result``, a number or an array made from the mere values of ``values``."""
