@@ -42,14 +42,14 @@ class EvalWithoutNoGrad(Rule):
     ```
 
     ## At runtime
-    The guard reports a call in evaluation mode (not in training mode) after which the graph of the output is freed without a backward pass, at
-    least twice and each time. It does not look at what is done with the output.
+    The guard reports a call in evaluation mode after which the graph of the output is freed without a backward pass, at
+    least twice and each time. It does not look at what is done with the output, and at no calls in training mode.
 
     ## Stays silent on
     Evaluations under `torch.no_grad()` or `torch.inference_mode()`, of a caller or a decorator as well;
     `set_grad_enabled(phase == "train")`; attacks and saliency maps, which run backward through the graph; outputs that
     are returned with their graph to code that is not followed. In training mode also: measures of what is trained by;
-    outputs that are learnt from as targets, labels or numbers; the actions of an agent; models that nothing has trained.
+    outputs that are learnt from as targets, labels or numbers; actions of an agent; models that nothing has trained.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)

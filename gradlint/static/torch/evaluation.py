@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -56,6 +57,7 @@ class _Call:
     grad: bool
     trained: bool  #: a step was made with parameters of it before
     module: str
+    groups: frozenset[int]  #: its parameters
     phase: Hashable = ()  #: what the call was made for, as :attr:`Context.phase` tells it
 
     @property
@@ -264,8 +266,8 @@ class Evaluation:
             training = None
         key = fresh()
         name = obj.cls.unit.name if obj.cls is not None else obj.name
-        trained = self._is_trained(ref, w)
-        self._calls[key] = _Call(tuple(ctx.way(site)), training, acting.mode_at, grad, trained, name, ctx.phase)
+        trained, groups = self._is_trained(ref, w), frozenset(self._modules.groups(ref, w))
+        self._calls[key] = _Call(tuple(ctx.way(site)), training, acting.mode_at, grad, trained, name, groups, ctx.phase)
         if grad and training is not False:
             self._presumed[key] = None
         for part in self._tensors.tensors_in([value, *self._kept(ref, w)], w):
@@ -376,6 +378,14 @@ class Evaluation:
     def trained(self, root: Value, w: World) -> None:
         """A backward pass started from a value: what it was computed from is no mere evaluation."""
         self._withdraw(self._graphs.computed_from([root], w))
+
+    def stepped(self, groups: Iterable[int], w: World) -> None:
+        """Parameters are about to be stepped: if no backward pass came before, one was forgotten."""
+        found = {key: group for key in groups if isinstance(group := w.find(key), Group) and group.prepared is False}
+        since = min((group.stepped for group in found.values()), default=None)
+        if since is not None:
+            made = takewhile(lambda key: key > since, reversed(self._presumed))
+            self._withdraw([key for key in made if not self._calls[key].groups.isdisjoint(found)])
 
     def left(self, values: Iterable[Value], w: World) -> None:
         """Code that cannot be followed has these values, and what they hold.
