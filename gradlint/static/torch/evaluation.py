@@ -384,7 +384,7 @@ class Evaluation:
         found = {key: group for key in groups if isinstance(group := w.find(key), Group) and group.prepared is False}
         since = min((group.stepped for group in found.values()), default=None)
         if since is not None:
-            made = takewhile(lambda key: key > since, reversed(self._presumed))
+            made = takewhile(since.__lt__, reversed(self._presumed))
             self._withdraw([key for key in made if not self._calls[key].groups.isdisjoint(found)])
 
     def left(self, values: Iterable[Value], w: World) -> None:
