@@ -11,8 +11,9 @@ class EvalModeMissing(Rule):
     """A model with dropout or batch normalisation is evaluated in training mode.
 
     ## What it does
-    Finds calls under `torch.no_grad()` of a model that is known to be in training mode and to hold layers whose
-    behaviour depends on it, where numbers, labels, probabilities or losses are made of the output, or it is printed.
+    Finds calls of a model that is known to be in training mode and to hold layers whose behaviour depends on it, where
+    numbers, labels, probabilities or losses are made of the output, or it is printed. The call is made under
+    `torch.no_grad()`, or no backward pass reaches the output and the model was trained before in the same program.
 
     ## Why is this bad
     Dropout stays active, so that the result is random and too low. Batch normalisation uses the statistics of
@@ -41,7 +42,8 @@ class EvalModeMissing(Rule):
 
     ## Stays silent on
     Models without such layers, and those whose inside is not known; training mode that was asked for and not trained
-    in since (Monte Carlo dropout); targets of a training (teachers, target networks); images of a generator.
+    in since (Monte Carlo dropout); targets of a training (teachers, target networks); images of a generator; with
+    gradients enabled, outputs that something else may learn from.
 
     ## References
     - [torch.nn.Module.eval](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval)
@@ -56,7 +58,8 @@ class EvalModeMissing(Rule):
 
     @on(OutputMeasured)
     def measured(self, event: OutputMeasured) -> Iterator[Violation]:
-        if not event.training.is_true or not event.grad_enabled.is_false or not event.copied.is_false:
+        evaluated = event.grad_enabled.is_false or event.trained.is_true
+        if not evaluated or not event.training.is_true or not event.copied.is_false:
             return
         model = f"`{event.module}`" if event.module.isidentifier() else "the model"
         yield Violation(

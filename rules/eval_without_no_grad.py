@@ -17,8 +17,10 @@ class EvalWithoutNoGrad(Rule):
     """An evaluation builds graphs that `backward()` never uses.
 
     ## What it does
-    Finds calls of a model in evaluation mode, with gradients enabled, whose output is only measured: turned into
-    numbers, labels or probabilities. No backward pass reaches it. Of several in a function the first is reported.
+    Finds calls of a model, with gradients enabled, whose output is only measured, shown or saved: turned into numbers,
+    labels or images. No backward pass reaches it. The model is in evaluation mode, or it was trained before in the same
+    program: then the use of the output tells that it is evaluated, also where training and evaluation share the code
+    (`for phase in ("train", "val")`). Of several in a function the first is reported.
 
     ## Why is this bad
     Every operation saves what a backward pass would need, and none comes. `eval()` does not prevent that: it only
@@ -41,12 +43,13 @@ class EvalWithoutNoGrad(Rule):
 
     ## At runtime
     The guard reports a call in evaluation mode after which the graph of the output is freed without a backward pass, at
-    least twice and each time. It does not look at what is done with the output.
+    least twice and each time. It does not look at what is done with the output, and at no calls in training mode.
 
     ## Stays silent on
     Evaluations under `torch.no_grad()` or `torch.inference_mode()`, of a caller or a decorator as well;
     `set_grad_enabled(phase == "train")`; attacks and saliency maps, which run backward through the graph; outputs that
-    are returned with their graph to code that is not followed.
+    are returned with their graph to code that is not followed. In training mode also: measures of what is trained by;
+    outputs that are learnt from as targets, labels or numbers; actions of an agent; models that nothing has trained.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
@@ -63,13 +66,14 @@ class EvalWithoutNoGrad(Rule):
 
     @on(OutputMeasured)
     def measured(self, event: OutputMeasured) -> Iterator[Violation]:
-        if not event.training.is_false or not event.grad_enabled.is_true:
+        if not event.grad_enabled.is_true or not (event.training.is_false or event.trained.is_true):
             return
+        in_evaluation = event.training.is_false
         yield Violation(
             "this evaluation builds graphs that backward() never uses: gradients are enabled",
             at=event.site,
             related=places(
-                ("the model was put into evaluation mode here", event.set_at),
+                ("the model was put into evaluation mode here", event.set_at if in_evaluation else None),
                 ("the model itself is called here", event.called_at),
             ),
             cause=event.within,

@@ -54,6 +54,21 @@ OTHERWISE = {
     ),
     "eval_without_no_grad-a module that evaluates its parts": "the guard reports the call of the model itself",
     "eval_without_no_grad-another way forward of a model in evaluation": "it sees calls of modules only",
+    "eval_without_no_grad-neither eval() nor no_grad(), where a model is tested beside its training": (
+        "with gradients and in training mode, any call may belong to the training"
+    ),
+    "eval_without_no_grad-two phases that share the call of a model": (
+        "with gradients and in training mode, any call may belong to the training"
+    ),
+    "eval_without_no_grad-one function that trains and tests": (
+        "with gradients and in training mode, any call may belong to the training"
+    ),
+    "eval_mode_missing-neither eval() nor no_grad()": (
+        "with gradients and in training mode, any call may belong to the training"
+    ),
+    "eval_mode_missing-silent as to the mode, dropout that was asked for after the last step": (
+        "with gradients and in training mode, any call may belong to the training"
+    ),
     "eval_mode_missing-tested in the mode it was trained in": "one call may belong to the training",
     "eval_mode_missing-a model just loaded": "one call that is compared with nothing is no evaluation yet",
     "eval_mode_missing-some layers of a model that was trained": "what is compared with nothing is no evaluation",

@@ -466,7 +466,9 @@ class Entries:
             self._evaluation.escaped([value], end)
             self._uses.escaped([value], end)
             owner = end.get(receiver, Instance) if receiver is not None else None
-            self._retention.escaped([value, *(owner.attrs.values() if owner is not None else ())], end)
+            kept = [value, *(owner.attrs.values() if owner is not None else ())]
+            self._evaluation.left(kept, end)
+            self._retention.escaped(kept, end)
             escaped |= reachable([value, *([receiver] if receiver else []), *end.bound.values()], end)
         self._done([end for end, _ in results], ctx, escaped | before)
 

@@ -213,7 +213,7 @@ HARMLESS_PREFIXES: Final = tuple(
         "tqdm wandb mlflow neptune comet_ml clearml aim swanlab visdom loguru rich termcolor colorama click absl hydra omegaconf "
         "einops.parsing prettytable tabulate psutil GPUtil pynvml codecarbon nltk sacrebleu rouge rouge_score seqeval jiwer "
         "evaluate torchmetrics "
-        "torch.utils.tensorboard torch.cuda torch.backends torch.version torch.profiler torch.mps torch.random torch.testing "
+        "torch.utils.tensorboard tensorboardX torch.cuda torch.backends torch.version torch.profiler torch.mps torch.random torch.testing "
         "torch.utils.data torch.multiprocessing torch.utils.benchmark "
         "torchvision.utils torchvision.transforms torchvision.datasets torchvision.io torchaudio.transforms torchtext "
         "albumentations pycocotools lpips pytorch_fid ignite.metrics"
@@ -261,6 +261,36 @@ def is_harmless(name: str) -> bool:
     return name in HARMLESS or (name.startswith(HARMLESS_PREFIXES) and not name.startswith(_NOT_HARMLESS))
 
 
+WRITER: Final = "torch.utils.tensorboard.SummaryWriter"
+_SHOWN: Final = "add_scalar add_scalars add_histogram"
+_SAVED: Final = "add_image add_images add_audio add_video add_embedding add_mesh"
+WRITES: Final = names("", _SHOWN, _SAVED)
+"""Methods that the writers of TensorBoard, and what is much like one, have alone."""
+
+_SHOWS: Final = (
+    names("builtins", "print repr str format")
+    | names("logging", "debug info warning error critical log")
+    | names("", "pprint.pprint rich.print wandb.log mlflow.log_metric mlflow.log_metrics")
+    | names(WRITER, _SHOWN)
+)
+_SAVES: Final = (
+    names("", "torch.save torchaudio.save pickle.dump wandb.Image wandb.Audio wandb.Video wandb.Histogram")
+    | names("torchvision", "utils.save_image io.write_png io.write_jpeg io.encode_png io.encode_jpeg io.write_video")
+    | names("torchvision.transforms", "functional.to_pil_image v2.functional.to_pil_image")
+    | names(WRITER, _SAVED)
+)
+
+
+def shows(name: str) -> bool:
+    """Whether ``name`` (canonical) prints or logs the numbers it is given."""
+    return name in _SHOWS
+
+
+def saves(name: str) -> bool:
+    """Whether ``name`` (canonical) writes the images, sounds or tensors it is given to a file or a log."""
+    return name in _SAVES
+
+
 _AXES: Final = "matplotlib.axes.Axes"
 _FIGURE: Final = "matplotlib.figure.Figure"
 GIVES: Final = {
@@ -271,6 +301,7 @@ GIVES: Final = {
     "sklearn.pipeline.make_pipeline": "sklearn.pipeline.Pipeline",
     **dict.fromkeys(["optuna.create_study", "optuna.load_study", "optuna.study.create_study", _STUDY], _STUDY),
     "argparse.ArgumentParser": "argparse.ArgumentParser",
+    **dict.fromkeys([WRITER, "torch.utils.tensorboard.writer.SummaryWriter", "tensorboardX.SummaryWriter"], WRITER),
     **{f"{name}.get_context": name for name in ("multiprocessing", "torch.multiprocessing")},
 }
 """The class of what a callable, or an attribute, gives."""

@@ -62,6 +62,8 @@ from gradlint.static.knowledge.torch_libraries import (
     is_part,
     names_integers,
     names_predictions,
+    saves,
+    shows,
 )
 from gradlint.static.knowledge.torch_names import ALIASES, canonical
 from gradlint.static.knowledge.torch_operations import INTEGRAL_TYPES, NEEDLESS, SAME_SHAPE, device_of_type
@@ -246,4 +248,6 @@ __all__ = [
     "names_parameter",
     "names_predictions",
     "returns_new",
+    "saves",
+    "shows",
 ]

@@ -293,7 +293,7 @@ class Calls:
         frame = w.new(Frame({}, fn.frame))
         key = ctx.at(site, *self._kind_of(receiver, fn, w)).key
         depth, in_forward = ctx.depth + 1, ctx.in_forward or forward
-        around = (ctx.peeled, ctx.iteration, ctx.loop, ctx.around)
+        around = (ctx.peeled, ctx.iteration, ctx.loop, ctx.around, ctx.phase)
         here = (unit.module, unit, frame.id, key, depth, ctx)
         return Context(*here, fn, fn.owner, receiver, in_forward, *around, called_at=site)
 
@@ -408,16 +408,8 @@ class Calls:
         if params.star_kwarg is not None:
             variables[params.star_kwarg.name.value] = Unknown(("kwargs", fresh()))
         frame = w.new(Frame(variables, fn.frame))
-        here = Context(
-            fn.unit.module,
-            fn.unit,
-            frame.id,
-            ctx.at(site).key,
-            ctx.depth + 1,
-            ctx,
-            in_forward=ctx.in_forward,
-            peeled=ctx.peeled,
-        )
+        outer = (fn.unit.module, fn.unit, frame.id, ctx.at(site).key, ctx.depth + 1, ctx)
+        here = Context(*outer, in_forward=ctx.in_forward, peeled=ctx.peeled, phase=ctx.phase)
         return self._execution.value(fn.node.body, w, here)
 
     # --- classes

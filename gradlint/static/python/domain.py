@@ -81,7 +81,7 @@ class DomainValues(Protocol):
         """A number that is made of a value: ``float(value)``."""
         ...
 
-    def shown(self, value: Value, w: World) -> None:
+    def shown(self, value: Value, w: World, ctx: Context) -> None:
         """A value is made part of a text."""
         ...
 

@@ -164,7 +164,7 @@ class Expressions:
         for part in node.parts:
             if isinstance(part, cst.FormattedStringExpression):
                 value = w.resolve(self._execution.evaluate(part.expression, w, ctx))
-                self._domain.values.shown(value, w)
+                self._domain.values.shown(value, w, ctx)
                 known = isinstance(value, Const) and part.conversion is None
                 spec = "".join(
                     t.value if isinstance(t, cst.FormattedStringText) else "{" for t in part.format_spec or ()

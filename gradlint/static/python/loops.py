@@ -23,7 +23,7 @@ from gradlint.static.state.context import MAX_EXITS, Context, Outcome
 from gradlint.static.state.liveness import Liveness
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.sameness import forget, newest, signature
-from gradlint.static.state.values import WALKED, Const, Frame, Group, Ref, Unknown, Value
+from gradlint.static.state.values import WALKED, Const, Frame, Group, Ref, Sequence, Unknown, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.nodes import children
 
@@ -126,6 +126,8 @@ class Loops:
         live = self._liveness.again(node, ctx)
         for number, value in enumerate(values):
             here = ctx.at(id(node), number).iterating((id(node), ctx.key))
+            if _names(value, w):
+                here = here.in_phase(id(node), number)
             for world in worlds:
                 if self._domain.items.several(value, world):
                     self._lose_count(node, world, here)
@@ -325,6 +327,15 @@ class _Marks:
         self.seen.add(mark)
         self.before.add(mark)
         return is_new, goes_on
+
+
+def _names(item: Value, w: World) -> bool:
+    """Whether an item, or what it holds, is a name or a truth value: it tells what an iteration is for."""
+    row = w.get(item, Sequence)
+    return any(
+        isinstance(part, Const) and isinstance(part.value, (str, bool))
+        for part in map(w.resolve, row.items if row is not None else [item])
+    )
 
 
 def _walks(world: World) -> set[Hashable]:

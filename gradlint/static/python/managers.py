@@ -193,6 +193,7 @@ class Managers:
             manager.args[0] if fn.owner is not None and manager.args else None,
             ctx.in_forward,
             ctx.peeled,
+            phase=ctx.phase,
             on_yield=lambda world, value: others.extend(inside(world, value)),
         )
         self._progress.enters(unit)

@@ -118,6 +118,8 @@ class Witness:
         self.repeated = False
         """A method is called again: only the order of events, and what is kept, tell anything new."""
         self._withdrawn: dict[type[events.Event], set[Site]] = {}
+        self._withdrawn_there: set[tuple[type[events.Event], Site, Hashable]] = set()
+        """Of what was told of a place as one of several things that happen there, those that do not hold."""
         self._told: dict[tuple[str, Site], set[type[events.Event]]] = {}
         """By a code and a place, the events that told of it and may be taken back."""
         self._read: set[Site] = set()  #: where inputs were made whose gradients are read
@@ -212,9 +214,22 @@ class Witness:
 
     # --- taking back
 
-    def withdraw(self, kind: type[events.Event], site: Site) -> None:
-        """What events of this kind told of this place does not hold: code elsewhere, or further on, makes it right."""
-        self._withdrawn.setdefault(kind, set()).add(site)
+    def withdraw(self, kind: type[events.Event], site: Site, alternative: Hashable = None) -> None:
+        """What events of this kind told of this place does not hold: code elsewhere, or further on, makes it right.
+
+        Of several things that happen there, it may be one ``alternative`` alone.
+        """
+        if alternative is not None:
+            self._withdrawn_there.add((kind, site, alternative))
+        else:
+            self._withdrawn.setdefault(kind, set()).add(site)
+
+    def _is_withdrawn(self, key: Hashable, rule: Rule) -> bool:
+        """Whether the one of several things that happen at a place does not hold, of which something was said."""
+        if not isinstance(key, _Asked) or not self._withdrawn_there:
+            return False
+        happened = key.happened
+        return any((kind, happened.site, happened.alternative) in self._withdrawn_there for kind in rule.checks)
 
     def withdrawn(self) -> set[tuple[str, Location]]:
         """The codes and places of findings that were taken back."""
@@ -389,6 +404,8 @@ class Witness:
             if votes.vetoed or not votes.violations or key in doubted:
                 continue
             rule = self._owners[key]
+            if self._is_withdrawn(key, rule):
+                continue
             for violation in votes.violations:
                 place = (rule.code, violation.at)
                 known_one = best.get(place)

@@ -39,6 +39,8 @@ class Context:
     iteration: int = 0  #: the number at which the innermost iteration of a loop began; 0 outside of loops
     loop: Hashable = None  #: the innermost loop, as it was entered here
     around: tuple[int, ...] = ()  #: the numbers at which the iterations began that this one stands in, outermost first
+    phase: tuple[Hashable, ...] = ()
+    """The items, by number, of the loops over names or truth values that this stands in, outermost first."""
     yields: Ref | None = None  #: what collects the values that a generator yields
     on_yield: Callable[[World, Value], object] | None = None
     called_at: Site | None = None  #: where the function that is being executed was called
@@ -51,6 +53,10 @@ class Context:
         """This context in another iteration of a loop that stands here."""
         around = (*self.around, self.iteration) if self.iteration else self.around
         return replace(self, iteration=fresh(), loop=loop, around=around)
+
+    def in_phase(self, loop: Hashable, number: int) -> Context:
+        """This context in the iteration of a loop over names or truth values, such as ``("train", "val")``."""
+        return replace(self, phase=(*self.phase, (loop, number)))
 
     def way(self, site: Site) -> Iterator[tuple[tuple[Unit, int], Site]]:
         """The functions and statements on the call stack, innermost first, with the place in each that led to ``site``.

@@ -85,6 +85,7 @@ class TorchValues:
     _modules: Modules
     _ownership: Ownership
     _breaks: GraphBreaks
+    _graphs: Graphs
     _evaluation: Evaluation
     _uses: Uses
     _kinds: Kinds
@@ -105,7 +106,8 @@ class TorchValues:
             return w.new(joined)
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             deps = self._tensors.deps(a, w) | self._tensors.deps(b, w)
-            return self._breaks.joined(Unknown(("join", fresh()), deps=deps), a, b, w)
+            either = self._graphs.reduced(Unknown(("join", fresh()), deps=deps), [a, b], w)
+            return self._breaks.joined(either, a, b, w)
         return None
 
     def decided(self, choice: Choice, taken: Value, w: World) -> None:
@@ -128,10 +130,12 @@ class TorchValues:
             return value
         self._evaluation.measured([value], False, w, ctx)
         self._uses.escaped([value], w)
-        return self._breaks.note(self._tensors.figure([value], w), [value], "number", w, site)
+        number = self._breaks.note(self._tensors.figure([value], w), [value], "number", w, site)
+        return self._graphs.reduced(number, [value], w)
 
-    def shown(self, value: Value, w: World) -> None:
+    def shown(self, value: Value, w: World, ctx: Context) -> None:
         self._uses.escaped([value], w)
+        self._evaluation.shown([value], w, ctx)
 
     def some_part(self, obj: Instance, w: World) -> Value:
         return self._tensors.picked(self._tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)

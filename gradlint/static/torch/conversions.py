@@ -18,6 +18,7 @@ from gradlint.static.state.values import Instance, Sequence, Tensor, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.placement import Placement
@@ -37,6 +38,7 @@ class Conversions:
     _tensors: Tensors
     _breaks: GraphBreaks
     _evaluation: Evaluation
+    _graphs: Graphs
     _memory: Memory
     _operations: Operations
     _uses: Uses
@@ -71,7 +73,7 @@ class Conversions:
         tensors = self._tensors.tensors_in(values, w)
         self._evaluation.measured(tensors, True, w, ctx)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
-        return self._breaks.note(array, values, "numpy", w, site)
+        return self._graphs.reduced(self._breaks.note(array, values, "numpy", w, site), [*values, *tensors], w)
 
     def stored(self, array: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``array[index] = value``: a part of an array takes an array; a single element takes a number in peace."""

@@ -34,6 +34,7 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.effects import Effects
+from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
@@ -66,6 +67,7 @@ class Escapes:
     _modules: Modules
     _breaks: GraphBreaks
     _graphs: Graphs
+    _evaluation: Evaluation
     _retention: GraphRetention
     _memory: Memory
     _uses: Uses
@@ -82,6 +84,7 @@ class Escapes:
         self._memory.used([w.resolve(value) for value in given], w, ctx, site)
         self._retention.escaped(given, w)
         self._uses.escaped(given, w)
+        self._evaluation.left([*given, callee], w)
         if isinstance(callee, Ref):
             given.append(callee)
         deps: set[int] = set(callee.deps) if isinstance(callee, Unknown) else set()

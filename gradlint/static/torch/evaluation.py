@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -11,6 +12,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import reachable
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import looks_like_module
 from gradlint.static.state.values import (
@@ -53,11 +55,22 @@ class _Call:
     training: bool | None  #: the mode that its output follows; None where none is known to matter
     set_at: Site | None
     grad: bool
+    trained: bool  #: a step was made with parameters of it before
     module: str
+    groups: frozenset[int]  #: its parameters
+    phase: Hashable = ()  #: what the call was made for, as :attr:`Context.phase` tells it
 
     @property
     def site(self) -> Site:
         return self.way[0][1]
+
+    @property
+    def occasion(self) -> Hashable:
+        """What tells a call apart from others at its place: none does, if it is not known to be of a trained model.
+
+        The same code may train a model and evaluate it, called from two places or once for each phase.
+        """
+        return (tuple(site for _, site in self.way), self.phase) if self.grad and self.trained else None
 
     @property
     def mode_set_on_way(self) -> int:
@@ -82,6 +95,8 @@ class Evaluation:
         """By call, the number of the function on the way to it that looked at its output first, and so evaluates."""
         self._likely: Ledger[int, int] = self._ledgers.open()
         """The same of functions that made probabilities or a total of it: they may do so for others that evaluate."""
+        self._presumed: Ledger[int, None] = self._ledgers.open()
+        """Calls in which nothing tells of an evaluation but what becomes of the outputs, if the model is trained."""
         self._asking: dict[Unit, bool] = {}  #: by class, whether the forward pass of its objects asks for their mode
         self.passes = 0  #: how many backward passes were made
         self._held: set[int] = set()  #: modules held by what was given others: they may be copies of those
@@ -172,7 +187,7 @@ class Evaluation:
 
         Inputs that require grad are those of attacks and saliency maps.
         """
-        if self._witness.muted or before is None or _in_forward(ctx):
+        if self._witness.muted or before is None or _in_forward(ctx) or self._is_interacting(args, results):
             return
         if any(self._tensors.requires_grad(value, results[0][0]) for value in args) if results else True:
             return
@@ -181,10 +196,10 @@ class Evaluation:
             if obj is None or obj.kind != "module":
                 continue
             acting = self._acting(ref, obj, world)
-            if acting.training is None or acting.training is before:
+            if not before and acting.training is not True:
                 continue
             if not (before and self._is_frozen(ref, world)):
-                self._watch(ref, obj, acting, value, before, world, ctx.way(site))
+                self._watch(ref, obj, acting, value, before, world, ctx, site)
 
     def method_called(
         self, method: Bound, args: Arguments, results: Results, before: bool | None, ctx: Context, site: Site
@@ -196,18 +211,27 @@ class Evaluation:
         receiver = method.receiver
         if self._witness.muted or before is not True or not ctx.iteration or not isinstance(receiver, Ref):
             return
-        if _in_forward(ctx):
+        if _in_forward(ctx) or self._is_interacting(args, results):
             return
         for world, value in results:
             obj = world.get(receiver, Instance)
-            if obj is None or obj.kind != "module" or self._acting(receiver, obj, world).training is not False:
+            if obj is None or obj.kind != "module":
                 return
             if any(self._tensors.requires_grad(given, world) for given in args):
                 return
             tensors = [world.get(part, Tensor) for part in self._tensors.tensors_in([value], world)]
             known_ones = [part for part in tensors if part is not None and not part.calls]
             if len(known_ones) == len(tensors) and any(part.requires_grad for part in known_ones):
-                self._watch(receiver, obj, self._acting(receiver, obj, world), value, before, world, ctx.way(site))
+                self._watch(receiver, obj, self._acting(receiver, obj, world), value, before, world, ctx, site)
+
+    def _is_interacting(self, args: Arguments, results: Results) -> bool:
+        """Whether a module is given what code that cannot be followed has made of what a module gave before.
+
+        Its outputs are the actions of an agent, or are stored to be learnt from: more than measured, they are used.
+        """
+        used = self._graphs.answered(args, results[0][0]) if results else frozenset[int]()
+        self._withdraw(used & self._presumed.keys())
+        return not used.isdisjoint(self._presumed)
 
     def _acting(self, ref: Ref, obj: Instance, w: World) -> Instance:
         """The module whose mode counts: a container of layers, whenever it was built, acts as they do."""
@@ -225,27 +249,39 @@ class Evaluation:
         groups = [w.find(key) for key in self._modules.groups(ref, w)]
         return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
+    def _is_trained(self, ref: Ref, w: World) -> bool:
+        """Whether a step was made before with parameters of a module, behind a backward pass."""
+        groups = (w.find(key) for key in self._modules.groups(ref, w))
+        return any(isinstance(group, Group) and group.stepped and group.fed for group in groups)
+
     def _watch(
-        self,
-        ref: Ref,
-        obj: Instance,
-        acting: Instance,
-        value: Value,
-        grad: bool,
-        w: World,
-        way: Iterable[tuple[tuple[Unit, int], Site]],
+        self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, ctx: Context, site: Site
     ) -> None:
         training = acting.training
         if training and not self._acts_as_in_training(ref, w, frozenset()):
             training = None
         if training and self._asked(ref, obj, w):
-            return
+            if not grad:
+                return
+            training = None
         key = fresh()
         name = obj.cls.unit.name if obj.cls is not None else obj.name
-        self._calls[key] = _Call(tuple(way), training, acting.mode_at, grad, name)
-        for part in self._tensors.tensors_in([value], w):
+        trained, groups = self._is_trained(ref, w), frozenset(self._modules.groups(ref, w))
+        self._calls[key] = _Call(tuple(ctx.way(site)), training, acting.mode_at, grad, trained, name, groups, ctx.phase)
+        if grad and training is not False:
+            self._presumed[key] = None
+        for part in self._tensors.tensors_in([value, *self._kept(ref, w)], w):
             if isinstance(part, Ref) and w.get(part, Tensor) is not None:
                 w.write(part.id).calls |= {key}
+
+    def _kept(self, ref: Ref, w: World) -> Iterator[Value]:
+        """The tensors that the modules below a module have kept of a forward pass: parts of its output, so to speak."""
+        for here in self._modules.walk(ref, w):
+            obj = w.get(here, Instance)
+            for value in map(w.resolve, obj.attrs.values()) if obj is not None and obj.cls is not None else ():
+                tensor = w.get(value, Tensor)
+                if tensor is not None and tensor.is_leaf is not True and not tensor.is_parameter:
+                    yield value
 
     def _acts_as_in_training(self, ref: Ref, w: World, within: frozenset[int]) -> bool:
         """Whether a module is sure to hold a layer that depends on the mode and is in training mode itself.
@@ -278,23 +314,45 @@ class Evaluation:
     def applied(self, op: Op, inputs: Iterable[Value], w: World, ctx: Context) -> None:
         """An operation was applied: those that give numbers, labels or probabilities measure an output."""
         if op.result == "array" or (op.detaches and op.result != "number"):
-            self.measured(inputs, True, w, ctx)
+            self.measured(inputs, True, w, ctx, evident=op.result == "array")
         elif op.result in ("number", "pair", "pair_by_dim") or op.integral or op.grad == "never":
             self.measured(inputs, False, w, ctx)
         elif op.activation in ("softmax", "log_softmax", "sigmoid"):
             self.measured(inputs, False, w, ctx, likely=True)
 
-    def measured(self, values: Iterable[Value], copied: bool, w: World, ctx: Context, *, likely: bool = False) -> None:
+    def shown(self, values: Iterable[Value], w: World, ctx: Context) -> None:
+        """Outputs were printed or logged: so are those of a training, which are walked, and of a mere trial."""
+        behind = ((value, self._graphs.outputs_behind(value, w)) for value in values)
+        evaluated = [
+            v for v, keys in behind if any(c.trained or not c.grad for c in map(self._calls.__getitem__, keys))
+        ]
+        self.measured(evaluated, False, w, ctx)
+
+    def measured(
+        self,
+        values: Iterable[Value],
+        copied: bool,
+        w: World,
+        ctx: Context,
+        *,
+        likely: bool = False,
+        evident: bool = True,
+    ) -> None:
         """Outputs were turned into numbers, labels or probabilities, or merely copied.
 
         The function that looks at an output evaluates; one that computes it may serve the training as well, unless it
         sets the mode.  One that makes probabilities or a total of it is ``likely`` to evaluate, if no other does.
+
+        So it is where the mode, or that of gradients, tells of an evaluation. If nothing else does, it must be
+        ``evident`` from what becomes of the output: a training, too, makes probabilities and cuts graphs.
         """
         if not self._calls or self._witness.muted or _in_forward(ctx):
             return
         here = {place for place, _ in ctx.way(NodeSite(ctx.unit))}
         for key in sorted(frozenset[int]().union(*(self._graphs.outputs_behind(v, w) for v in values))):
             call = self._calls[key]
+            if key in self._presumed and (likely or not evident or not call.trained):
+                continue
             found = next((number for number, (place, _) in enumerate(call.way) if place in here), 0)
             number = min(found, call.mode_set_on_way, self._told.get(key, found))
             if likely:
@@ -302,7 +360,7 @@ class Evaluation:
             else:
                 self._told[key] = number
                 if self._likely.get(key, number) < number:
-                    self._witness.withdraw(events.OutputMeasured, call.way[self._likely[key]][1])
+                    self._witness.withdraw(events.OutputMeasured, call.way[self._likely[key]][1], call.occasion)
             site = call.way[number][1]
             event = events.OutputMeasured(
                 site=site,
@@ -310,15 +368,38 @@ class Evaluation:
                 training=unknown() if call.training is None else known(call.training),
                 grad_enabled=known(call.grad),
                 copied=known(copied),
+                trained=known(True) if call.trained else unknown(),
                 set_at=call.set_at,
                 called_at=None if site == call.site else call.site,
                 within=site.unit.here if isinstance(site, NodeSite) else None,
             )
-            self._witness.send(event, w, ctx, variant=(copied, call.module))
+            self._witness.send(event, w, ctx, call.occasion, (copied, call.module))
 
     def trained(self, root: Value, w: World) -> None:
         """A backward pass started from a value: what it was computed from is no mere evaluation."""
-        self._withdraw(self._graphs.outputs_behind(root, w))
+        self._withdraw(self._graphs.computed_from([root], w))
+
+    def stepped(self, groups: Iterable[int], w: World) -> None:
+        """Parameters are about to be stepped: if no backward pass came before, one was forgotten."""
+        found = {key: group for key in groups if isinstance(group := w.find(key), Group) and group.prepared is False}
+        since = min((group.stepped for group in found.values()), default=None)
+        if since is not None:
+            made = takewhile(since.__lt__, reversed(self._presumed))
+            self._withdraw([key for key in made if not self._calls[key].groups.isdisjoint(found)])
+
+    def left(self, values: Iterable[Value], w: World) -> None:
+        """Code that cannot be followed has these values, and what they hold.
+
+        It may walk their graphs, so that nothing tells of an evaluation but what is known to be one.
+        """
+        if not self._presumed:
+            return
+        values = [w.resolve(value) for value in values]
+        held = [obj for key in reachable(values, w) if isinstance(obj := w.find(key), Tensor)]
+        keys = frozenset[int]().union(*(tensor.calls for tensor in held if tensor.requires_grad is not False))
+        unknown_ones = (value for value in self._tensors.tensors_in(values, w) if isinstance(value, Unknown))
+        keys = keys.union(*(self._graphs.outputs_behind(v, w) for v in unknown_ones if self._graphs.follows(v, w)))
+        self._withdraw(keys & self._presumed.keys())
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
         """Values left the code that is followed; those that carry a graph may be walked there."""
@@ -341,9 +422,9 @@ class Evaluation:
                 queue += [w.resolve(v) for v in obj.attrs.values()]
 
     def _withdraw(self, keys: Iterable[int]) -> None:
-        for key in keys:
-            for _, site in self._calls[key].way:
-                self._witness.withdraw(events.OutputMeasured, site)
+        for key, call in ((key, self._calls[key]) for key in keys):
+            for _, site in call.way if call.trained or key not in self._presumed else ():
+                self._witness.withdraw(events.OutputMeasured, site, call.occasion)
 
 
 def _depends_on_mode(obj: Instance) -> bool:

@@ -38,6 +38,8 @@ from gradlint.static.knowledge.torch_table import (
     builds_module,
     conversion,
     is_harmless,
+    saves,
+    shows,
 )
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
@@ -71,6 +73,7 @@ from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
@@ -109,6 +112,7 @@ class Externals:
     _tensors: Tensors
     _modules: Modules
     _breaks: GraphBreaks
+    _graphs: Graphs
     _evaluation: Evaluation
     _legacy: Legacy
     _memory: Memory
@@ -278,7 +282,8 @@ class Externals:
             self._uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
             if name.startswith("numpy."):
-                return made_by(name, w) or Unknown(("number", fresh(), NUMPYS), mode_of(*args))
+                number = made_by(name, w) or Unknown(("number", fresh(), NUMPYS), mode_of(*args))
+                return self._graphs.reduced(number, [*args, *self._tensors.tensors_in(args, w)], w)
             return made_by(name, w) or self._batches.given(name, args, mode_of(*args), w)
         result = self._escapes.call(External(name), args, w, ctx, site)
         return made_by(name, w) or result
@@ -323,8 +328,10 @@ class Externals:
         """Something that changes nothing reads tensors; what is printed without gradients is an evaluation."""
         tensors = self._tensors.tensors_in(args, w)
         self._memory.used(tensors, w, ctx, site)
-        if name == "builtins.print" and w.grad is False:
-            self._evaluation.measured(tensors, False, w, ctx)
+        if shows(name):
+            self._evaluation.shown(tensors, w, ctx)
+        elif saves(name):
+            self._evaluation.measured(tensors, True, w, ctx)
 
     def _framework(self, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if kind == "deepspeed":

@@ -7,13 +7,13 @@ followed by *presumed* segments, which no rule takes for a proof that walking th
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import LOSS_NAME
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import key_of, ways_into
-from gradlint.static.state.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value, each_of
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.tensors import Tensors
@@ -28,6 +28,7 @@ class _Trace:
 
     segments: frozenset[int] = frozenset()  #: presumed segments
     calls: frozenset[int] = frozenset()  #: of modules, as :mod:`gradlint.static.torch.evaluation` numbers them
+    numbers: frozenset[int] = frozenset()  #: the calls from whose outputs only numbers or arrays came here
 
 
 _NOTHING = _Trace()
@@ -51,6 +52,10 @@ class Graphs:
         self._traces: Ledger[Hashable, _Trace] = self._ledgers.open()  #: by the key of an unknown value
         self._own: Ledger[Hashable, int] = self._ledgers.open()
         """By the key of the result of an unknown call, or of an item of it: its own presumed segment."""
+        self._held: Ledger[Hashable, frozenset[int]] = self._ledgers.open()
+        """By the key of something unknown, the calls from whose outputs it was given something."""
+        self._answered: Ledger[int, None] = self._ledgers.open()
+        """The calls from whose outputs something unknown was given anything."""
         self._whole: Ledger[int, int] = self._ledgers.open()
         """By the segment of an item: that of the result it is an item of."""
         self._presumed: Ledger[int, None] = self._ledgers.open()  #: all of those
@@ -76,12 +81,13 @@ class Graphs:
         args = list(args)
         given = self._tensors.tensors_in([*args, callee], w)
         calls = frozenset[int]().union(*(self.outputs_behind(v, w) for v in given))
+        numbers = self._told(callee, [*args, *given], w)
         if w.grad is not False:
             before = frozenset[int]().union(*(self.reached(v, w) for v in given))
             own = self._own[result.key] = fresh()
             self._presumed[own] = None
             self._callees[own] = key_of(callee), method
-            self._traces[result.key] = _Trace(before | {own}, calls)
+            self._traces[result.key] = _Trace(before | {own}, calls, numbers)
             if isinstance(result.key, tuple) and result.key[2:] == ("forward",) and w.grad:
                 self._proven[own] = None
             if LOSS_NAME.search(method or getattr(callee, "hint", "")):
@@ -89,9 +95,24 @@ class Graphs:
             elif w.grad and not before and not any(self._breaks.carries(v, w, presume_data=True) for v in args):
                 self._by_weights[own] = None
                 return self._callees[own] in self._trained
-        elif calls:
-            self._traces[result.key] = _Trace(frozenset(), calls)
+        elif calls or numbers:
+            self._traces[result.key] = _Trace(frozenset(), calls, numbers)
         return False
+
+    def _told(self, callee: Value, given: Iterable[Value], w: World) -> frozenset[int]:
+        """The calls from whose outputs an unknown object was given something, in this call or before.
+
+        An environment gives observations that depend on all actions before, a buffer what was put into it.
+        """
+        keeper = key_of(callee)
+        while isinstance(keeper, tuple) and len(keeper) == 3 and keeper[0] in ("attribute", "item"):
+            keeper = keeper[1]
+        new = self.computed_from(given, w)
+        held = self._held.get(keeper, frozenset()) | new
+        self._answered |= dict.fromkeys(held)
+        if new:
+            self._held[keeper] = held
+        return held
 
     def trained(self, tensor: Tensor) -> None:
         """A tensor turned out to require grad: if one unknown call may be why, what was called has trained weights.
@@ -186,6 +207,35 @@ class Graphs:
             return tensor.calls
         return self.calls(value.key, w) if isinstance(value, Unknown) else frozenset()
 
+    def computed_from(self, values: Iterable[Value], w: World) -> frozenset[int]:
+        """The calls whose outputs values were computed from, be it by numbers or arrays that were made of those."""
+        found: frozenset[int] = frozenset()
+        for value in (w.resolve(one) for given in values for one in each_of(w.resolve(given))):
+            tensor = w.get(value, Tensor)
+            if tensor is not None:
+                found |= tensor.calls
+            elif isinstance(value, Unknown):
+                trace = self._of_key(value.key, w)
+                found |= trace.calls | trace.numbers
+            elif isinstance(value, Ref) and value in self._traces:
+                found |= self._traces[value].numbers
+        return found
+
+    def answered(self, values: Iterable[Value], w: World) -> frozenset[int]:
+        """The calls whose outputs code that cannot be followed was given, and answered to by what led to values."""
+        return self.computed_from(values, w) & self._answered.keys() if self._answered else frozenset()
+
+    def reduced(self, result: Value, values: Iterable[Value], w: World) -> Value:
+        """``result``, a number or an array made from the mere values of ``values``."""
+        numbers = self.computed_from(values, w)
+        if numbers and isinstance(result, (Ref, Unknown)):
+            self._traces[result if isinstance(result, Ref) else result.key] = _Trace(numbers=numbers)
+        return result
+
+    def follows(self, value: Value, w: World) -> bool:
+        """Whether an unknown value may hold a graph that is known to be there: what it was computed from had one."""
+        return any(segment not in self._presumed for segment in self.reached(value, w))
+
     def callees(self, value: Value, w: World) -> frozenset[Hashable]:
         """What unknown callables made the values that one was computed from."""
         return frozenset(self._callees.get(self._whole.get(key, key)) for key in self.presumed(value, w))
@@ -210,10 +260,10 @@ class Graphs:
         if key[0] == "attribute" and key[-1] in _FACTS:
             return _NOTHING
         if key[0] == "attribute" and key[-1] == "data":  # of a tensor: without its graph
-            return _Trace(frozenset(), self._part(key[1], w).calls)
+            return replace(self._part(key[1], w), segments=frozenset())
         if self._is_item(key) and not isinstance(w.bound.get(key[1]), Ref):
             whole = self._part(key[1], w)
-            return _Trace(whole.segments | {self._own_of(key)}, whole.calls)
+            return replace(whole, segments=whole.segments | {self._own_of(key)})
         if key[0] in ("attribute", "item"):
             return self._part(key[1], w)
         if key[0] == "element":
@@ -221,7 +271,8 @@ class Graphs:
         if key[0] in ("binary", "unary", "join", "sum"):
             parts = [self._part(part, w) for part in key[2:]]
             segments = frozenset[int]().union(*(part.segments for part in parts))
-            return _Trace(segments, frozenset[int]().union(*(part.calls for part in parts)))
+            calls = frozenset[int]().union(*(part.calls for part in parts))
+            return _Trace(segments, calls, frozenset[int]().union(*(part.numbers for part in parts)))
         return _NOTHING
 
     def _is_item(self, key: Hashable) -> bool:

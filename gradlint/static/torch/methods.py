@@ -50,6 +50,7 @@ from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.legacy import Legacy
@@ -87,6 +88,7 @@ class Methods:
     _tensors: Tensors
     _breaks: GraphBreaks
     _evaluation: Evaluation
+    _graphs: Graphs
     _legacy: Legacy
     _memory: Memory
     _uses: Uses
@@ -246,7 +248,7 @@ class Methods:
         self._evaluation.measured([receiver], True, w, ctx)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
         self._memory.share(array, receiver, w)
-        return self._breaks.note(array, [receiver], "numpy", w, site)
+        return self._graphs.reduced(self._breaks.note(array, [receiver], "numpy", w, site), [receiver], w)
 
     def _stays(self, tensor: Tensor, op: Op, given: Arguments, w: World) -> bool:
         """Whether a leaf that requires grad is only told to be where it is: then it is itself what is returned."""

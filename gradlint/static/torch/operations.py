@@ -93,16 +93,18 @@ class Operations:
         self._evaluation.applied(op, inputs, w, ctx)
         self._uses.applied(op, inputs, self._has_dim(args), w, site)
         if op.result == "number":
-            return self._breaks.note(self._tensors.figure(inputs, w), inputs, "number", w, site)
+            number = self._breaks.note(self._tensors.figure(inputs, w), inputs, "number", w, site)
+            return self._graphs.reduced(number, inputs, w)
         if op.result == "none":
             return NONE
         if op.result == "array":
             array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
-            return self._breaks.note(array, inputs, "numpy", w, site)
+            return self._graphs.reduced(self._breaks.note(array, inputs, "numpy", w, site), inputs, w)
         if op.grad == "argument" or ("requires_grad" in args.keywords and not inputs):
             created = self._create(op, args, w, site)
             if isinstance(created, Ref) and w.get(created, Tensor) is not None:
                 w.write(created.id).constant = True
+                w.write(created.id).calls = self._graphs.computed_from([*args, *inputs], w)
             return created
         if op.likens:
             inputs = self._tensors.tensors_in(args.positional[:1], w)
@@ -219,7 +221,7 @@ class Operations:
             self._extend_graph(op, new, inputs, tensors, parameters, w)
         new.scaled = any(t.scaled for t in tensors)
         new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
-        new.calls = frozenset[int]().union(*(self._graphs.outputs_behind(v, w) for v in inputs))
+        new.calls = self._graphs.computed_from([*args, *inputs], w)
         self._breaks.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
         if integers:

@@ -31,6 +31,7 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.ownership import Ownership
@@ -52,6 +53,7 @@ class Optimizers:
 
     _ledgers: Ledgers
     _witness: Witness
+    _evaluation: Evaluation
     _definitions: Definitions
     _calls: Calls
     _tensors: Tensors
@@ -171,6 +173,7 @@ class Optimizers:
     def _apply(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         self._ownership.stepping(obj, w, ctx, site)
         self._stepping.before_step(obj.groups, w, ctx, site)
+        self._evaluation.stepped(obj.groups, w)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
         self._tensors.outdate(obj.groups, w, site)
         for hook in obj.hooks:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from gradlint.finding import Site
 from gradlint.static.knowledge.guesses import MODULE_NAME
 from gradlint.static.knowledge.torch_functions import ARRAY_METHODS, METHODS, TELLING_METHODS
+from gradlint.static.knowledge.torch_libraries import WRITER, WRITES
 from gradlint.static.knowledge.torch_training import CONVERTING, MODULE_METHODS, looks_like_handler
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
@@ -45,6 +46,7 @@ from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
+from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import class_of, is_itself
@@ -77,6 +79,7 @@ class UnknownMethods:
     _modules: Modules
     _breaks: GraphBreaks
     _evaluation: Evaluation
+    _graphs: Graphs
     _placement: Placement
     _operations: Operations
     _hooks: Hooks
@@ -120,7 +123,7 @@ class UnknownMethods:
         self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value | None:
         """Call a method of what is known to be of some kind by where it comes from, or by its own name."""
-        cls = class_of(receiver)
+        cls = WRITER if name in WRITES else class_of(receiver)
         if cls is not None:
             given = self._calls.call(External(f"{cls}.{name}"), args, w, ctx, site)
             return receiver if is_itself(name) else joined(given, w)
@@ -270,7 +273,8 @@ class UnknownMethods:
             if op.result in ("number", "array"):
                 how = "number" if op.result == "number" else "numpy"
                 kind = FIGURE if op.result == "number" else "number"
-                return self._breaks.note(Unknown((kind, fresh())), [receiver], how, w, site)
+                number = self._breaks.note(Unknown((kind, fresh())), [receiver], how, w, site)
+                return self._graphs.reduced(number, [receiver], w)
             return Unknown(("result" if carries_graph(receiver) else "number", fresh()), deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self._operations.apply(op, given, w, ctx, site)
