@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gradlint import __version__
-from gradlint.exits import CLEAN, COULD_NOT
+from gradlint.exits import CLEAN, COULD_NOT, INTERRUPTED
+from gradlint.interruption import TimeIsUpError
 from gradlint.output.visible import visible
 from gradlint.refusal import Refusal
 from gradlint.streams import complain, give_up, is_of_output
@@ -56,10 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _could_not(f"{where.command_path if where else 'gradlint'}: {error.format_message()}")
     except Refusal as refusal:
         return _could_not(str(refusal))
+    except TimeIsUpError:
+        return _could_not("gradlint: the time was up before anything was known")
     except KeyboardInterrupt:
         if runs_program:  # the program was interrupted, and ends as with python
             raise
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # whoever read the output has seen enough
         give_up()
         return COULD_NOT

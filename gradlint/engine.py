@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 from gradlint.configuration import Configuration
 from gradlint.disk import Disk
 from gradlint.finding import Finding, Location
+from gradlint.interruption import Ending
 from gradlint.policy import Policy
 from gradlint.refusal import Refusal
 from gradlint.selection import Choice
 from gradlint.settings import Settings
 
 if TYPE_CHECKING:
+    from gradlint.parallel import Progress
     from gradlint.parts import Outcome, Part
     from gradlint.rule import Rule
     from gradlint.source import Source, SourceError
@@ -48,6 +50,7 @@ class Report:
     known: list[Finding] = field(default_factory=list)  #: findings of the baseline, which are not reported
     gone: list[str] = field(default_factory=list)  #: findings of the baseline that are no more, a line each
     differs: bool = False  #: fixes would change a file, and were asked to be shown only
+    unfinished: dict[Path, Ending] = field(default_factory=dict)  #: targets of which not all is known, and why
 
     def take_over(self, earlier: Report, targets: Iterable[Path]) -> None:
         """Take what an earlier report says of some targets, and what it could not do."""
@@ -57,6 +60,23 @@ class Report:
         self.files = earlier.files
         self.troubles[:0] = [trouble for trouble in earlier.troubles if trouble not in self.troubles]
         self.notes[:0] = [note for note in earlier.notes if note not in self.notes]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every target was followed to the end."""
+        return not self.unfinished
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the user has ended the run."""
+        return Ending.INTERRUPTED in self.unfinished.values()
+
+    def tell_unfinished(self) -> None:
+        """Put among the troubles what was not followed to the end."""
+        for ending in dict.fromkeys(self.unfinished.values()):
+            files = [path for path, other in self.unfinished.items() if other is ending]
+            which = str(files[0]) if len(files) == 1 else f"{len(files)} of {len(self.targets)} files"
+            self.troubles.append(f"incomplete: {ending.value}, {which} not checked to the end")
 
     def line(self, place: Location) -> str | None:
         """The source line where ``place`` begins; ``None`` when it cannot be had."""
@@ -83,7 +103,7 @@ class Engine:
     Args:
         configuration: the settings of each file's folder.
         choice: what the command line says about rules.
-        progress: called with the number of files done and their total.
+        progress: told which file is followed, in how many there is something left to follow, and which share is done.
         jobs: how many processes to use at most; None to decide by the number of files.
         known: what is known of parts from earlier runs.
     """
@@ -92,7 +112,7 @@ class Engine:
         self,
         configuration: Configuration,
         choice: Choice | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
         jobs: int | None = None,
         known: Known | None = None,
     ) -> None:
@@ -101,7 +121,7 @@ class Engine:
         self.configuration = configuration
         self.disk = configuration.disk
         self.choice = choice or Choice()
-        self.progress = progress or (lambda _done, _total: None)
+        self.progress = progress or (lambda _path, _files, _share: None)
         self.jobs = jobs
         self.known = known
         self.rules = all_rules()
@@ -146,7 +166,7 @@ class Engine:
         due = targets if earlier is None or project is None else project.connected(earlier.changed, targets)
         readable: list[Path] = []
         found: list[Finding] = []
-        for _part, outcome in self._analyze(project, due, rules) if project else self._read(due, reader):
+        for part, outcome in self._analyze(project, due, rules) if project else self._read(due, reader):
             readable += outcome.readable
             found += [
                 *outcome.findings,
@@ -155,6 +175,8 @@ class Engine:
             report.files += len({*outcome.readable, *(error.path for error in outcome.errors)})
             report.notes += outcome.notes
             report.troubles += outcome.troubles
+            if outcome.ending is not None:
+                report.unfinished.update(dict.fromkeys(part.targets, outcome.ending))
         report.notes.sort()  # in an order that does not tell which part they come from
         for finding in self._unsuppressed(found, readable, reader, policies, report):
             self._file(finding, policies, report)
@@ -162,7 +184,7 @@ class Engine:
         if earlier is not None:
             report.take_over(earlier.report, set(targets).difference(due))
         report.findings.sort(key=lambda finding: finding.sort_key)
-        self.progress(2 * len(targets), 2 * len(targets))
+        report.tell_unfinished()
         return report
 
     def _configured(self, targets: Sequence[Path], report: Report) -> list[Path]:
@@ -244,9 +266,10 @@ class Engine:
                 suppressions = read_suppressions(source.text, source.location)
                 here = [*told, *unknown_codes(suppressions, self.rules)]
                 kept = [finding for finding in here if not suppressions.suppress(finding)]
-                kept += unused(
-                    suppressions, [rule for rule in self.rules if rule.code in policies[target].selection.shown]
-                )
+                if target not in report.unfinished:  # where not all is known, nobody knows what a comment is good for
+                    kept += unused(
+                        suppressions, [rule for rule in self.rules if rule.code in policies[target].selection.shown]
+                    )
             except Exception as error:  # noqa: BLE001 -- comments that cannot be read cost no finding
                 report.troubles.append(f"{target}: internal error: {type(error).__name__}: {error}")
                 kept = told

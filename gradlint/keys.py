@@ -20,6 +20,7 @@ from gradlint.refusal import Refusal
 SELECTOR = r"^(ALL|[A-Za-z]{1,8}[0-9]{0,3}|[A-Za-z0-9]+(-[A-Za-z0-9]+)*|effect:(EFFECTS))$".replace(
     "EFFECTS", "|".join(effect.value for effect in Effect)
 )
+MOST_SECONDS = 10_000_000  #: which clocks can be set to
 _SELECTOR_SCHEMA = {"type": "string", "pattern": SELECTOR}
 
 
@@ -110,6 +111,12 @@ def _count(value: Any, where: str) -> int:
     return value
 
 
+def _seconds(value: Any, where: str) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= MOST_SECONDS:
+        raise Refusal(f"{where}: must be a number of seconds above 0, not {shown(value)}")
+    return float(value)
+
+
 def _path(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise Refusal(f"{where}: must be a path, not {shown(value)}")
@@ -123,6 +130,7 @@ PATHS = Kind("list of paths", _strings, _LIST)
 PATH = Kind("path", _path, {"type": "string", "minLength": 1})
 TRUTH = Kind("true or false", _truth, {"type": "boolean"})
 COUNT = Kind("number from 1", _count, {"type": "integer", "minimum": 1})
+SECONDS = Kind("number of seconds", _seconds, {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_SECONDS})
 FORMAT = Kind(
     f"one of {', '.join(OUTPUT_FORMATS)}", _one_of(*OUTPUT_FORMATS), {"type": "string", "enum": list(OUTPUT_FORMATS)}
 )
@@ -299,6 +307,15 @@ KEYS = (
         "How many processes to use.",
         "jobs = 4",
         "one for each CPU",
+    ),
+    Key(
+        "timeout",
+        SECONDS,
+        None,
+        "After how many seconds a run ends. What is known by then is reported as incomplete, with exit code 2; nothing "
+        "incomplete is kept.",
+        "timeout = 300",
+        "no limit",
     ),
 )
 BY_NAME = {key.name: key for key in KEYS}

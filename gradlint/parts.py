@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gradlint.interruption import Ending, call_off
+
 _RECURSION = 6_000  #: calls in one another, for what walks along a tree of the depth that is accepted
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from gradlint.footprint import Footprint
     from gradlint.rule import Rule
     from gradlint.source import Source, SourceError
+    from gradlint.static.drive.agenda import Watch
     from gradlint.static.text.project import Project
 
 
@@ -38,11 +41,12 @@ class Outcome:
     notes: list[str] = field(default_factory=list)  #: what could not be followed
     troubles: list[str] = field(default_factory=list)  #: files that could not be read, faults of gradlint
     footprint: Footprint | None = None  #: what it came from; None if that cannot be told
+    ending: Ending | None = None  #: why the analysis did not come to its end; what it found until then stands
 
     @property
     def settled(self) -> bool:
         """Whether it would be the same again, as long as nothing changes."""
-        return self.footprint is not None and not self.troubles
+        return self.footprint is not None and not self.troubles and self.ending is None
 
     def add(self, other: Outcome) -> None:
         """Take over what another part came to, but for what it came from."""
@@ -51,6 +55,12 @@ class Outcome:
         self.findings += other.findings
         self.notes += other.notes
         self.troubles += other.troubles
+        self.ending = self.ending or other.ending
+
+    def end(self, error: BaseException) -> None:
+        """Something has ended the analysis before its time."""
+        self.ending = Ending.by(error)
+        call_off()
 
     def fail(self, path: Path, error: Exception) -> None:
         """Something was met that gradlint should have been able to deal with; it costs no more than this file."""
@@ -69,21 +79,27 @@ def split(project: Project, targets: Sequence[Path]) -> list[Part]:
     return [part for part in parts if part.targets]
 
 
-def analyze_part(project: Project, part: Part, rules: Sequence[type[Rule]]) -> Outcome:
+def analyze_part(project: Project, part: Part, rules: Sequence[type[Rule]], watch: Watch | None = None) -> Outcome:
     """Analyse one part, and keep nothing of it but the outcome.
 
     Args:
         project: where the files lie; what was read for other parts is not looked at.
         part: what to analyse.
         rules: the rules to check.
+        watch: told which file is followed.
     """
     from gradlint.static.drive.analysis import analyze
 
     alone = project.apart()
+    outcome = Outcome()
     with _room():
-        outcome = read_part(part, lambda path: alone.module(path).source)
         try:
-            analysis = analyze(alone, outcome.readable, rules, part.callers)
+            outcome = read_part(part, lambda path: alone.module(path).source)
+            watching = {} if watch is None else {"watch": watch}
+            analysis = analyze(alone, outcome.readable, rules, part.callers, **watching)
+        except (KeyboardInterrupt, MemoryError) as error:
+            outcome.end(error)
+            return outcome
         except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
             if len(part.targets) > 1:
                 return _one_by_one(project, part, rules)
@@ -93,6 +109,9 @@ def analyze_part(project: Project, part: Part, rules: Sequence[type[Rule]]) -> O
     outcome.notes += analysis.notes
     outcome.errors += analysis.rejected
     outcome.troubles += analysis.crashes
+    if analysis.ended_by is not None:
+        outcome.end(analysis.ended_by)
+        return outcome
     outcome.footprint = alone.footprint()
     return outcome
 
@@ -139,4 +158,6 @@ def _one_by_one(project: Project, part: Part, rules: Sequence[type[Rule]]) -> Ou
     whole = Outcome()
     for target in part.targets:
         whole.add(analyze_part(project, Part((target,), tuple(project.importers_of([target]))), rules))
+        if whole.ending is not None and whole.ending.is_of_the_run:
+            break
     return whole

@@ -16,6 +16,7 @@ import click
 from gradlint.configuration import Configuration
 from gradlint.discovery import Discovery
 from gradlint.engine import Earlier, Engine, Report, disk_reader
+from gradlint.interruption import TimeIsUpError, call_off, time_limit
 from gradlint.output import MACHINE_FORMATS
 from gradlint.output.progress import ProgressBar
 from gradlint.output.rendering import changed, details, gone, rendered
@@ -120,14 +121,12 @@ class Session:
     def run(self) -> Outcome:
         """Check, do what is to be done about the findings, and print."""
         started = time.perf_counter()
-        report = self._checked()
+        with time_limit(self._settings.timeout):
+            report, mended = self._checked_and_mended()
         if self._request.write_baseline or self._request.add_noqa:
             self._progress.close()
             report.troubles[:0] = self._troubles
             return self._accept(report)
-        if self._baseline is not None:
-            self._baseline.apply(report, self._looked_for)
-        mended = self._mended(report) if self._request.fixing.wanted else None
         if mended is not None and not self._request.fixing.diff:
             report = mended.report
         self._progress.close()
@@ -137,6 +136,14 @@ class Session:
             report = self._written(mended)
         report.troubles[:0] = self._troubles
         return self._printed(report, mended, started)
+
+    def _checked_and_mended(self) -> tuple[Report, Mended | None]:
+        report = self._checked()
+        if self._request.write_baseline or self._request.add_noqa:
+            return report, None
+        if self._baseline is not None:
+            self._baseline.apply(report, self._looked_for)
+        return report, self._mended(report) if self._request.fixing.wanted else None
 
     def _checked(self) -> Report:
         """The report of an earlier run, if nothing has changed since, or a new one."""
@@ -209,9 +216,15 @@ class Session:
     # --- fixes -----------------------------------------------------------------------------------------------------
 
     def _mended(self, report: Report) -> Mended:
-        from gradlint.fixing import mend
+        from gradlint.fixing import Mended, mend
 
-        return mend(report, self._again, unsafe=self._settings.unsafe_fixes)
+        if report.is_whole:
+            try:
+                return mend(report, self._again, unsafe=self._settings.unsafe_fixes)
+            except TimeIsUpError:
+                call_off()
+        self._troubles.append("nothing is fixed: not all is known")
+        return Mended(report)
 
     def _again(self, new: Given, earlier: Earlier) -> Report:
         """Check once more, after some sources have changed."""
@@ -219,6 +232,10 @@ class Session:
         whole = replace(before, findings=[*before.findings, *before.known], known=[], gone=[])
         given = {**self._given, **new}
         after = self._engine().check(list(before.targets), self._roots, given, Earlier(whole, earlier.changed))
+        if after.is_interrupted:
+            raise KeyboardInterrupt
+        if not after.is_whole:
+            raise TimeIsUpError
         if self._baseline is not None:
             self._baseline.apply(after, self._looked_for)
         return after

@@ -71,6 +71,7 @@ class Settings:
     baseline: Path | None = None
     cache_dir: Path | None = None
     jobs: int | None = None
+    timeout: float | None = None
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: by key, where its value comes from
 
     @property
@@ -176,7 +177,7 @@ def _joined(layers: Sequence[_Layer]) -> Settings:
                 single[name.replace("-", "_")] = layer.absolute(value)
             elif name == "src":
                 single[name] = tuple(layer.absolute(folder) for folder in value)
-            elif name in ("fixable", "unfixable", "unsafe-fixes", "output-format", "jobs"):
+            elif name in ("fixable", "unfixable", "unsafe-fixes", "output-format", "jobs", "timeout"):
                 single[name.replace("-", "_")] = value
         by_pattern = layer.values.get("per-file-ignores", {})
         ignores += [FileIgnores(pattern, selectors, base) for pattern, selectors in by_pattern.items()]

@@ -100,7 +100,11 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             return None
 
     def analyze(
-        project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]], _callers: Sequence[Path]
+        project: Project,
+        targets: Sequence[Path],
+        rules: Sequence[type[Rule]],
+        _callers: Sequence[Path],
+        **_options: Any,
     ) -> types.SimpleNamespace:
         calls.append({"targets": list(targets), "rules": {rule.code for rule in rules}})
         by_code = {rule.code: rule for rule in rules}
@@ -117,7 +121,9 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
                         findings.append(
                             Finding(rule.code, rule.name, "as asked", rule.severity, where, effect=rule.effect)
                         )
-        return types.SimpleNamespace(findings=findings, rejected=[], notes=["a note of the tracer"], crashes=[])
+        return types.SimpleNamespace(
+            findings=findings, rejected=[], notes=["a note of the tracer"], crashes=[], ended_by=None
+        )
 
     monkeypatch.setitem(sys.modules, "gradlint.static.drive.analysis", types.SimpleNamespace(analyze=analyze))
     monkeypatch.setitem(sys.modules, "gradlint.static.text.project", types.SimpleNamespace(Project=Project))

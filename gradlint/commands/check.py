@@ -16,7 +16,8 @@ from gradlint.commands.options import (
     rule_options,
     together,
 )
-from gradlint.exits import CLEAN, COULD_NOT, FINDINGS
+from gradlint.exits import CLEAN, COULD_NOT, FINDINGS, INTERRUPTED
+from gradlint.keys import MOST_SECONDS
 from gradlint.output import OUTPUT_FORMATS
 from gradlint.refusal import Refusal
 
@@ -85,13 +86,20 @@ _output_options = together(
 @configuration_options
 @_output_options
 @click.option("--jobs", "-j", type=click.IntRange(1), metavar="N", help="Processes to use. [default: one for each CPU]")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, MOST_SECONDS, min_open=True),
+    metavar="SECONDS",
+    help="End after so long, and report what is known by then. [default: no limit]",
+)
 @click.option("--no-cache", is_flag=True, help="Neither use results of earlier runs nor keep this one's.")
 @cache_dir_option
 @click.pass_context
 def check(ctx: click.Context, /, **options: Any) -> int:
     """Check Python files and notebooks (- is standard input; without a PATH, the current folder).
 
-    Exits with 0 when nothing was found, 1 when something was, 2 when something could not be done.
+    Exits with 0 when nothing was found, 1 when something was, 2 when something could not be done; with 130 where it is
+    interrupted, after it has reported what it knows.
     """
     _refuse(ctx, options)
     if options["show_files"] or options["show_settings"]:
@@ -109,6 +117,8 @@ def check(ctx: click.Context, /, **options: Any) -> int:
     results = _results(options, configuration)
     outcome = run(_request(options, configuration), results)
     report = outcome.report
+    if report.is_interrupted:
+        return INTERRUPTED
     if report.troubles:
         return COULD_NOT
     code = FINDINGS if (report.findings or report.differs) and not options["exit_zero"] else CLEAN
@@ -148,6 +158,7 @@ def _configuration(options: dict[str, Any]) -> Configuration:
             unsafe_fixes=options["unsafe_fixes"],
             baseline=None if baseline is None else baseline.absolute(),
             jobs=options["jobs"],
+            timeout=options["timeout"],
             cache_dir=None if options["cache_dir"] is None else Path(options["cache_dir"]).absolute(),
         ),
     )

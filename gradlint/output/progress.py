@@ -1,9 +1,14 @@
-"""A progress bar for runs that take long enough to wonder."""
+"""A line that tells how far a run is, for those that take long enough to wonder."""
 
 from __future__ import annotations
 
+import shutil
 import time
+from pathlib import Path
 from typing import IO
+
+from gradlint.output.style import shown_path
+from gradlint.output.summary import counted
 
 PATIENCE = 1.0  #: seconds before anything is drawn
 WIDTH = 30
@@ -17,19 +22,33 @@ class ProgressBar:
         self._wanted = stream.isatty()
         self._started = time.monotonic()
         self._drawn = self._started + PATIENCE - 0.1
+        self._length = 0
+        self._file = ""
 
-    def __call__(self, done: int, total: int) -> None:
-        """Say how far the run is."""
+    def __call__(self, path: Path | None, files: int, share: float) -> None:
+        """Say how far the run is.
+
+        Args:
+            path: the file that is followed; None where it is the same as before, or not known.
+            files: in how many there is something left to follow.
+            share: of the whole, between 0 and 1.
+        """
         now = time.monotonic()
-        if not self._wanted or not total or now - self._drawn < 0.1:
+        if not self._wanted or now - self._drawn < 0.1:
             return
         self._drawn = now
-        filled = WIDTH * done // total
-        self._stream.write(f"\r[{'#' * filled}{' ' * (WIDTH - filled)}] {100 * done // total:3} %")
+        if path is not None:
+            self._file = shown_path(str(path), Path.cwd())
+        filled = int(WIDTH * share)
+        line = f"[{'#' * filled}{' ' * (WIDTH - filled)}] {counted(files, 'file')} left  {self._file}"
+        line = line[: shutil.get_terminal_size().columns - 1]
+        self._stream.write(f"\r{line}{' ' * (self._length - len(line))}")
         self._stream.flush()
+        self._length = len(line)
 
     def close(self) -> None:
-        """Remove the bar, if it was ever drawn."""
-        if self._drawn > self._started + PATIENCE:
-            self._stream.write("\r" + " " * (WIDTH + 9) + "\r")
+        """Remove the line, if it was ever drawn."""
+        if self._length:
+            self._stream.write(f"\r{' ' * self._length}\r")
             self._stream.flush()
+            self._length = 0

@@ -16,6 +16,7 @@ import libcst as cst
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
+from gradlint.static.drive.agenda import Agenda, Watch
 from gradlint.static.drive.effort import Effort
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
@@ -53,6 +54,7 @@ class Analysis:
     rejected: list[SourceError] = field(default_factory=list)  #: parts of the files that only Python can parse
     notes: list[str] = field(default_factory=list)  #: what could not be followed, for ``--verbose``
     crashes: list[str] = field(default_factory=list)  #: faults of gradlint itself, a line each; the rest was analysed
+    ended_by: BaseException | None = None  #: what ended it before its time; what was found until then stands
 
 
 def analyze(
@@ -60,6 +62,7 @@ def analyze(
     targets: AbstractSequence[Path],
     rules: AbstractSequence[type[Rule]],
     callers: Iterable[Path] | None = None,
+    watch: Watch = lambda _path, _files, _share: None,
 ) -> Analysis:
     """Check files.
 
@@ -68,16 +71,18 @@ def analyze(
         targets: the files that findings are wanted for.
         rules: the rules to check.
         callers: the files that import the targets; looked for in the project when not given.
+        watch: told what is followed.
 
     Returns:
-        The findings in the targets, sorted.  Files that cannot be parsed are passed over.
+        The findings in the targets, sorted.  Files that cannot be parsed are passed over.  Where the user interrupts
+        it, or memory runs out, those that are known by then.
     """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION))
     thresholds = gc.get_threshold()
     gc.set_threshold(max(thresholds[0], _YOUNG) if thresholds[0] else 0, *thresholds[1:])  # trees are long-lived
     try:
-        return _Analyzer(project, targets, rules, callers).run()
+        return _Analyzer(project, targets, rules, callers, watch).run()
     finally:
         forget_keys()
         sys.setrecursionlimit(limit)
@@ -91,9 +96,11 @@ class _Analyzer:
         targets: AbstractSequence[Path],
         rules: AbstractSequence[type[Rule]],
         callers: Iterable[Path] | None,
+        watch: Watch,
     ) -> None:
         self.project = project
         self.targets = [Path(t) for t in targets]
+        self.agenda = Agenda(watch)
         self.callers = project.importers_of(self.targets) if callers is None else list(callers)
         self.rules = {rule.code: rule for rule in rules}
         self.witness = Witness(rules)
@@ -109,37 +116,18 @@ class _Analyzer:
         self.crashes: list[str] = []
 
     def run(self) -> Analysis:
-        modules = list(self._modules([*self.targets, *self.callers]))
-        wanted = {str(Path(t).resolve()) for t in self.targets}
-        targets = [module for module in modules if str(module.path.resolve()) in wanted]
-        callers = Callers(self.reach, targets)
-        scripts = {
-            module: self.reach.features_of_body(module)
-            for module in modules
-            if module in targets or callers.among(_statements(module.units))
-        }
-        for act in (self.entries.module, self.entries.main):
-            for module, features in scripts.items():
-                self._entry(module, features, partial(act, module))
-        pending = [
-            unit
-            for module in modules
-            for unit in _definitions(module.units)
-            if module in targets or callers.among([unit])
-        ]
-        referenced = self._referenced(modules, pending)
-        # Of a class only the methods that nothing has called are entry points: the functions go first, and of the
-        # classes those that tell where gradients are disabled.
-        for unit in sorted(pending, key=lambda u: (_rank(u), u in referenced, referenced.get(u))):
-            self._definition(unit, True if self._records(unit, referenced) else None)
-        for module in targets:
-            if any("lambda" in unit.words for unit in _statements(module.units)):
-                self._entry(module, scripts[module], partial(self.entries.lambdas, module))
-        self._follow_missed(targets)
+        modules: list[Module] = []
+        ended_by: BaseException | None = None
+        try:
+            modules += self._modules([*self.targets, *self.callers])
+            self._follow_all(modules)
+        except (KeyboardInterrupt, MemoryError) as error:
+            ended_by = error.with_traceback(None)  # which keeps what took up the memory
         self.notes += [
             f"{module.path}: too long to follow, only what it defines and imports is known"
             for module in dict.fromkeys(self.machine.images.given_up)
         ]
+        wanted = {str(path.resolve()) for path in self.targets}
         withdrawn, used = self.witness.withdrawn(), self.witness.used_elsewhere()
         findings = [
             self._undisputed(finding)
@@ -149,8 +137,45 @@ class _Analyzer:
             and (code, finding.cause) not in used
         ]
         told = {(f.code, _start(f.location)): f for f in sorted(self._superseded(findings), key=lambda f: f.location)}
-        rejected = [error for module in targets for _, error in sorted(module.rejected.items())]
-        return Analysis(self.together.merged(self._once(told.values())), rejected, self.notes, self.crashes)
+        rejected = [error for module in self._wanted(modules) for _, error in sorted(module.rejected.items())]
+        merged = self.together.merged(self._once(told.values()))
+        return Analysis(merged, rejected, self.notes, self.crashes, ended_by)
+
+    def _wanted(self, modules: Iterable[Module]) -> list[Module]:
+        """Those that findings are wanted for."""
+        wanted = {str(path.resolve()) for path in self.targets}
+        return [module for module in modules if str(module.path.resolve()) in wanted]
+
+    def _follow_all(self, modules: list[Module]) -> None:
+        targets = self._wanted(modules)
+        callers = Callers(self.reach, targets)
+        scripts = {
+            module: self.reach.features_of_body(module)
+            for module in modules
+            if module in targets or callers.among(_statements(module.units))
+        }
+        pending = [
+            unit
+            for module in modules
+            for unit in _definitions(module.units)
+            if module in targets or callers.among([unit])
+        ]
+        self.agenda.plan([*(module.path for module in scripts), *(unit.module.path for unit in pending)])
+        for module, features in scripts.items():
+            self.agenda.begin(module.path)
+            self._entry(module, features, partial(self.entries.module, module))
+        for module, features in scripts.items():
+            self._entry(module, features, partial(self.entries.main, module))
+        referenced = self._referenced(modules, pending)
+        # Of a class only the methods that nothing has called are entry points: the functions go first, and of the
+        # classes those that tell where gradients are disabled.
+        for unit in sorted(pending, key=lambda u: (_rank(u), u in referenced, referenced.get(u))):
+            self.agenda.begin(unit.module.path)
+            self._definition(unit, True if self._records(unit, referenced) else None)
+        for module in targets:
+            if any("lambda" in unit.words for unit in _statements(module.units)):
+                self._entry(module, scripts[module], partial(self.entries.lambdas, module))
+        self._follow_missed(targets)
 
     def _undisputed(self, finding: Finding) -> Finding:
         """A finding, without the fix that would do harm elsewhere."""
@@ -191,10 +216,22 @@ class _Analyzer:
             self.machine.progress.give_up()
         except SourceError:  # told where the findings are
             self.machine.progress.give_up()
+        except MemoryError:
+            self.crashes.append(f"{name}: out of memory, what it leads to is not known")
+            self.machine.progress.give_up()
+        except KeyboardInterrupt:
+            self.machine.progress.give_up()
+            self._keep_proven(among)
+            raise
         except Exception as error:  # noqa: BLE001 -- a fault met in one entry point must not cost the others
             self.crashes.append(f"{name}: internal error: {type(error).__name__}: {error}")
             self.notes.append("".join(traceback.format_exception(error)).rstrip())
             self.machine.progress.give_up()
+        self._keep_proven(among)
+        self.machine.trim()
+
+    def _keep_proven(self, among: Container[_Row] | None) -> None:
+        """Keep what the entry point that was followed last has proven, in some rows only where they are given."""
         for rule, violation in self.witness.proven():
             finding = replace(rule.finding(violation), fix=fix_of(violation))
             if among is not None and _row(finding.location) not in among:
@@ -209,7 +246,6 @@ class _Analyzer:
                 better = finding if len(finding.related) < len(known.related) else known
                 finding = better if better.fix == fix else replace(better, fix=fix)
             self.found[key] = finding
-        self.machine.trim()
 
     def _follow(
         self,

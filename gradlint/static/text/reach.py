@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge.torch_table import TEST_SETUPS, TRAINING_STEP, returns_new
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
+from gradlint.static.text.many import Statements, together
 from gradlint.static.text.patterns import (
     AMENDED,
     AUGMENTED,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gradlint.static.text.project import Project
 
 _HOPS = 3  #: from name to name, to what is near by
+_MANY = 32  #: units of one name, above which their statements are looked at as one
 _NEAR = 200  #: units that are looked at before a thorough search
 
 
@@ -107,7 +109,7 @@ class Reach:
             for _ in range(_HOPS + 1):
                 for unit in reached:
                     known |= self.scope(unit.module).mentions(unit)
-                reached = {other for unit in reached for other in self.scope(unit.module).leads_to(unit)} - seen
+                reached = {other for unit in reached for other in self.scope(unit.module).led_to(unit)} - seen
                 seen |= reached
             self._near[start] = known
         return known
@@ -142,6 +144,7 @@ class Reach:
         """Tarjan's algorithm: units that lead to each other have the same features."""
         number: dict[Unit, int] = {}
         low: dict[Unit, int] = {}
+        places: dict[Unit, int] = {}
         open_units: list[Unit] = []
         features: dict[Unit, Feature] = {}
         stack: list[tuple[Unit, Iterator[Unit]]] = []
@@ -152,6 +155,7 @@ class Reach:
             scope = self.scope(unit.module)
             number[unit] = low[unit] = len(number)
             features[unit] = scope.mentions(unit)
+            places[unit] = len(open_units)
             open_units.append(unit)
             stack.append((unit, iter(scope.leads_to(unit))))
             met |= features[unit]
@@ -171,7 +175,7 @@ class Reach:
             else:
                 stack.pop()
                 if low[unit] == number[unit]:
-                    place = open_units.index(unit)
+                    place = places[unit]
                     together = Feature(0)
                     for member in open_units[place:]:
                         together |= features[member]
@@ -182,6 +186,11 @@ class Reach:
                     above = stack[-1][0]
                     low[above] = min(low[above], low[unit])
                     features[above] |= features[unit]
+        led_to = Feature(0)
+        for unit, _ in reversed(stack):  # each of these leads to those above it
+            led_to |= features[unit]
+            if self._enough(led_to):
+                self._features.setdefault(unit, led_to)
         self._features.setdefault(start, met)
 
     def scope(self, module: Module) -> _Scope:
@@ -256,6 +265,7 @@ class _Scope:
         for unit in module.units:
             for name in self._bound_by(unit):
                 self.defined.setdefault(name, []).append(unit)
+        self._many = {name: together(units) for name, units in self.defined.items() if len(units) > _MANY}
         self._kept: dict[Unit, list[Unit]] | None = None
 
     def linked(self, name: str, seen: frozenset[Module] = frozenset()) -> tuple[Unit, ...] | Module:
@@ -281,12 +291,24 @@ class _Scope:
     def mentions(self, unit: Unit) -> Feature:
         """The features of a unit's own text."""
         known = self._mentioned.get(unit)
+        if known is None and isinstance(unit, Statements):
+            return Feature(0)
         if known is None:
             known = self._mentioned[unit] = self._features(unit, unit.text, _chains(unit))
         return known
 
-    def leads_to(self, unit: Unit) -> tuple[Unit, ...]:
+    def led_to(self, unit: Unit) -> Iterator[Unit]:
         """The units that the names in a unit lead to, in the order of its text."""
+        for other in self.leads_to(unit):
+            if isinstance(other, Statements):
+                yield from other.statements
+            else:
+                yield other
+
+    def leads_to(self, unit: Unit) -> tuple[Unit, ...]:
+        """The same, where some stand for many statements."""
+        if isinstance(unit, Statements):
+            return unit.statements
         known = self._leading.get(unit)
         if known is None:
             named = dict.fromkeys((*self._leads_to(unit, _chains(unit)), *self._kept_by(unit)))
@@ -373,8 +395,10 @@ class _Scope:
         found: dict[Unit, None] = {}
         for chain in chains:
             for part in chain.parts:
-                found.update(dict.fromkeys(self.defined.get(part, ())))
-            found.update(dict.fromkeys(self.targets(chain)))
+                found.update(dict.fromkeys(self._many.get(part) or self.defined.get(part, ())))
+            first = chain.parts[0] or chain.parts[1]
+            if first in self.links or first not in self.defined:
+                found.update(dict.fromkeys(self.targets(chain)))
         found.pop(unit, None)
         return tuple(found)
 

@@ -27,6 +27,10 @@ class Ownership:
     _late: LateAttributes
     _modules: Modules
 
+    def __init__(self) -> None:
+        self._last: tuple[int, object, int, frozenset[int]] = (0, None, 0, frozenset())
+        """The module to which something was added last, in which world, its attributes then, and its parameters."""
+
     def placed(self, owner: Ref, value: Value, w: World, site: Site) -> None:
         """A module or parameter is about to become an attribute of a module."""
         if self._late.running:  # when that happens is not known
@@ -36,7 +40,18 @@ class Ownership:
         if tensor is not None:  # what is no parameter, or was computed from some, brings none
             added &= tensor.groups if tensor.is_parameter is not False else frozenset()
         if added:
-            self._beside(added - self._modules.groups(owner, w), self._modules.groups(owner, w), False, w, site)
+            others = self._groups_of(owner, w)
+            self._beside(added - others, others, False, w, site)
+            obj = w.get(owner, Instance)
+            self._last = (owner.id, w.token, 0 if obj is None else len(obj.attrs) + 1, others | added)
+
+    def _groups_of(self, owner: Ref, w: World) -> frozenset[int]:
+        """The parameter groups of a module; no layer is looked at again while others are placed."""
+        key, token, attributes, groups = self._last
+        obj = w.get(owner, Instance)
+        if (key, token) == (owner.id, w.token) and obj is not None and len(obj.attrs) == attributes:
+            return groups
+        return self._modules.groups(owner, w)
 
     def copied(self, original: Value, copy: Value, w: World, site: Site) -> None:
         """A module was copied, with its parameters."""

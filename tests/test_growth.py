@@ -1,0 +1,104 @@
+"""The work that programs make which are hard to follow grows with their size, not with its square."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from gradlint.rule import all_rules
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.text.project import Project
+
+GROWTH = 2.5  #: times the work, for twice the size
+Files = dict[str, str]  #: texts by the names of the files
+
+_HEAD = "import torch\nfrom torch import nn\n\n"
+_FLAWED = "\nx = torch.ones(2, requires_grad=True)\nx.numpy()\n"
+_TRAINING = """\
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.randn(8, 4, 2):
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def shape_conditions(number: int) -> Files:
+    """Independent conditions on the shape of a tensor."""
+    rows = "".join(f"    if x.shape[{i}] > {i}:\n        n{i} = {i}\n" for i in range(number))
+    return {"train.py": f"{_HEAD}def train(model, x):\n{rows}    loss = model(x).sum()\n    loss.backward()\n{_FLAWED}"}
+
+
+def import_cycle(number: int) -> Files:
+    """Modules that each import the next, around a circle, and use what is there."""
+    return {
+        f"part_{i}.py": f"{_HEAD}from part_{(i + 1) % number} import Net{(i + 1) % number}, run{(i + 1) % number}\n\n"
+        f"class Net{i}(nn.Module):\n"
+        f"    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(2, 2)\n"
+        f"    def forward(self, x):\n        return self.layer(x)\n\n"
+        f"def run{i}(model):\n{_TRAINING}    return run{(i + 1) % number}(Net{(i + 1) % number}())\n{_FLAWED}"
+        for i in range(number)
+    }
+
+
+def layers(number: int) -> Files:
+    """A model of many layers, each an attribute of its own."""
+    made = "".join(f"        self.l{i} = nn.Linear(4, 4)\n" for i in range(number))
+    used = "".join(f"        x = self.l{i}(x)\n" for i in range(number))
+    return {
+        "train.py": f"{_HEAD}class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n{made}"
+        f"    def forward(self, x):\n{used}        return x\n\n"
+        f"def main():\n    model = Net()\n{_TRAINING}\nmain()\n{_FLAWED}"
+    }
+
+
+def long_list(number: int) -> Files:
+    """A list of many numbers."""
+    return {"train.py": f"{_HEAD}data = [{', '.join(map(str, range(number)))}]\nt = torch.tensor(data)\n{_FLAWED}"}
+
+
+def same_statement(number: int) -> Files:
+    """One statement, many times."""
+    rows = "x = 1\n" * number
+    return {"train.py": f"{_HEAD}{rows}{_FLAWED}"}
+
+
+def work(folder: Path, make: Callable[[int], Files], size: int) -> int:
+    """How many calls an analysis makes, whatever the machine."""
+    folder.mkdir()
+    for file, text in make(size).items():
+        (folder / file).write_text(text)
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        found = analyze(Project([folder]), sorted(folder.glob("*.py")), all_rules())
+    finally:
+        sys.setprofile(None)
+    assert not found.crashes
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [
+        (shape_conditions, 10),
+        (import_cycle, 6),
+        (layers, 60),
+        (long_list, 500),
+        (same_statement, 250),
+    ],
+)
+def test_work_grows_with_the_size(make: Callable[[int], Files], size: int, tmp_path: Path) -> None:
+    work(tmp_path / "before", make, 2)  # what is made once
+    assert work(tmp_path / "large", make, 2 * size) <= GROWTH * work(tmp_path / "small", make, size)
