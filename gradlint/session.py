@@ -211,7 +211,9 @@ class Session:
     def _mended(self, report: Report) -> Mended:
         from gradlint.fixing import mend
 
-        return mend(report, self._again, unsafe=self._settings.unsafe_fixes)
+        mended = mend(report, self._again, unsafe=self._settings.unsafe_fixes)
+        self._troubles += mended.troubles.values()
+        return mended
 
     def _again(self, new: Given, earlier: Earlier) -> Report:
         """Check once more, after some sources have changed."""

@@ -1,6 +1,7 @@
 """A fault of gradlint itself costs no more than the part of the analysis it is met in."""
 
 import importlib
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -390,6 +391,41 @@ def test_what_is_computed_from_itself_again_and_again_costs_few_steps(
     (tmp_path / "a.py").write_text(f"import torch\n\n\ndef f(x):\n{again}    x.sum().backward()\n\n\n{SHOWN}")
     assert main(["--isolated", "--no-cache", "--select", "ALL", "--output-format", "concise", str(tmp_path)]) == 1
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[:-1]] == ["GL501"]
+
+
+@pytest.mark.usefixtures("nothing_hangs")
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("from" + " " * 20_000, id="a line of spaces"),
+        pytest.param(" " * 20_000 + "!", id="another"),
+        pytest.param("from " + "a " * 10_000, id="words"),
+        pytest.param("from a import (\n" * 20_000, id="brackets that stay open"),
+        pytest.param("from a import (# (\n" * 20_000, id="brackets in comments"),
+        pytest.param("for " * 20_000, id="words that begin something"),
+        pytest.param("a " * 10_000 + ":", id="names of nothing"),
+        pytest.param("@a\n" * 20_000, id="decorators of nothing"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.py", "a.ipynb"])
+def test_lines_that_nobody_writes_cost_little(
+    text: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = f'import torch\n\nNOTES = """\n{text}\n"""\n\n\ndef f(x):\n    """\n{text}\n"""\n\n\n{SHOWN}'
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": source}
+    book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / name).write_text(source if name == "a.py" else json.dumps(book))
+    (tmp_path / "b.py").write_text("from a import f\n")
+    assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert out.count(": GL") == out.count(": GL501 ") == 1
+
+
+@pytest.mark.usefixtures("nothing_hangs")
+def test_a_field_that_nobody_writes_costs_little(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.py").write_text(f"import torch\n\nprint(f'{{torch:{':' * 20_000}1}}')\n{SHOWN}")
+    assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
+    assert "GL501" in capsys.readouterr().out
 
 
 def test_the_key_of_what_is_computed_from_itself_tells_from_what() -> None:
