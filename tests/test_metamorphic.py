@@ -94,7 +94,7 @@ def plain(written: Written) -> Plain:
     return find
 
 
-def of_rule(rule: Rule, found: Findings) -> Findings:
+def of_rule(rule: type[Rule], found: Findings) -> Findings:
     return Counter({place: count for place, count in found.items() if place[2] == rule.code})
 
 
