@@ -64,7 +64,7 @@ def _told(arguments: list[str]) -> tuple[str, str, int] | None:
         return None
     try:
         folder = arguments_location(arguments)
-        return None if folder is None else Cache(folder).told(arguments)
+        return None if folder is None else Cache(*folder).told(arguments)
     except Exception:  # noqa: BLE001 -- whatever is wrong with a cache, the run goes on without it
         return None
 

@@ -58,7 +58,7 @@ class Baseline:
             raise Refusal(f"{path}: no such baseline: --write-baseline makes one") from None
         except OSError as error:
             raise Refusal(f"{path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise Refusal(f"{path}: not a baseline that this version of gradlint can read: {error}") from error
 
     def apply(self, report: Report, checked: Callable[[str], Collection[str]]) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    Place = tuple[str, str]
+
 NAME = ".gradlint_cache"
 VARIABLE = "GRADLINT_CACHE_DIR"
 _HEAD = HEAD + f"2 {marshal.version}\n".encode()
@@ -38,18 +40,30 @@ _MOST_FILES, _MOST_BYTES, _MOST_OF_ENTRY = 10_000, 256 * 2**20, 64 * 2**20
 _DAY = 86_400
 
 
-def location(asked: str | None = None, here: str = "") -> str:
-    """The folder of the cache: the one asked for, that of the environment, or one at the root of the project.
+def location(asked: str | None = None, here: str = "", configured: Place | None = None) -> Place:
+    """The folder of the cache: the one asked for, that of the environment or configuration, or one of the project.
 
-    Of a folder that somebody asked for, links are followed; one at the root of a project must be none, because a
-    project may have it lead anywhere.
+    Of a folder that the user asks for, links are followed; in a project there must be none, because it may have them
+    lead anywhere.
 
     Args:
         asked: what the command line says.
         here: a folder of the project; the current one when empty.
+        configured: what the configuration says; it names no folder to trust where links are to be followed.
+
+    Returns:
+        The folder, and the one above it below which no link is followed.
     """
     given = asked or os.environ.get(VARIABLE)
-    return os.path.realpath(given) if given else os.path.join(_root(os.path.abspath(here)), NAME)
+    if not given and configured is not None:
+        if configured[1]:
+            return configured
+        given = configured[0]
+    if given:
+        path = os.path.realpath(given)
+        return path, os.path.dirname(path)
+    root = _root(os.path.abspath(here))
+    return os.path.join(root, NAME), root
 
 
 def _root(folder: str) -> str:
@@ -67,10 +81,12 @@ class Cache:
 
     Args:
         folder: where they are; it need not exist.
+        trusted: the folder above it below which no link is followed; the one that holds it when empty.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, trusted: str = "") -> None:
         self.folder = folder
+        self._trusted = trusted
         self.trouble = ""  #: why nothing could be written
         self._secret: bytes | None = None
 
@@ -128,7 +144,7 @@ class Cache:
             OSError: it cannot be removed, or is a symbolic link.
         """
         try:
-            with CacheFolder(self.folder) as folder:
+            with CacheFolder(self.folder, self._trusted) as folder:
                 return folder.clean()
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -153,7 +169,7 @@ class Cache:
         """What is kept under a key, without the key."""
         try:
             name = self._name(key, suffix)
-            with CacheFolder(self.folder) as folder:
+            with CacheFolder(self.folder, self._trusted) as folder:
                 data, seen = folder.read(name)
                 begin, body = data[: len(_HEAD) + _SIGNATURE], memoryview(data)[len(_HEAD) + _SIGNATURE :]
                 if begin != _HEAD + self._signature(_HEAD, body):
@@ -171,8 +187,7 @@ class Cache:
             return
         try:
             name = self._name(key, suffix, make=True)
-            os.makedirs(self.folder, exist_ok=True)
-            with CacheFolder(self.folder) as folder:
+            with CacheFolder(self.folder, self._trusted, make=True) as folder:
                 folder.claim()
                 folder.replace(name, b"".join((_HEAD, self._signature(_HEAD, body), body)))
                 if prune:

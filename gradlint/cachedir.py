@@ -11,12 +11,14 @@ TYPE_CHECKING = False  # typing alone costs a warm run more than all that is bel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gradlint.cache import Place
+
 NAMES = ("gradlint.toml", "pyproject.toml")  #: of configuration files, the one that wins first
 _ONCE = frozenset({"--no-cache", "-", "--watch", "--output-file", "--add-noqa", "--write-baseline"})
 
 
-def arguments_location(arguments: Sequence[str]) -> str | None:
-    """The folder of the cache for a command line; None if it wants none, or nothing it prints is kept."""
+def arguments_location(arguments: Sequence[str]) -> Place | None:
+    """Where the cache is for a command line; None if it wants none, or nothing it prints is kept."""
     asked = config = None
     isolated = False
     for place, argument in enumerate(arguments):
@@ -33,11 +35,11 @@ def arguments_location(arguments: Sequence[str]) -> str | None:
         isolated = isolated or argument == "--isolated"
     if asked or os.environ.get(VARIABLE) or isolated:
         return location(asked)
-    return location(configured(config))
+    return location(configured=configured(config))
 
 
-def configured(config: str | None = None) -> str | None:
-    """The folder that the configuration of the current folder names; None if it names none.
+def configured(config: str | None = None) -> Place | None:
+    """Where the configuration of the current folder says that the cache is; None if it does not.
 
     Args:
         config: the one configuration file to use, instead of the nearest.
@@ -71,10 +73,9 @@ def _key(line: bytes) -> bytes:
     return line.partition(b"=")[0].strip().strip(b"'\"").rpartition(b".")[2].strip(b"'\"")
 
 
-def _read(config: str | None) -> str | None:
+def _read(config: str | None) -> Place | None:
     from pathlib import Path
 
     from gradlint.configuration import Configuration
 
-    found = Configuration(Path(config) if config else None).of_folder(Path.cwd()).cache_dir
-    return None if found is None else str(found)
+    return Configuration(Path(config) if config else None).of_folder(Path.cwd()).cache_place

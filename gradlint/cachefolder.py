@@ -1,21 +1,23 @@
 """The folder of the cache, in which nothing is touched but what gradlint has put there.
 
 A folder with that name may come with a project that nobody trusts, hold files of others, or lead to some.  So it is
-used only if it is no symbolic link and carries our tag, and a file in it is removed only if its whole name and how it
-begins are ours.  Where the system allows it, all of this is asked of the folder that was opened, whatever its path
-leads to by then.
+used only if no symbolic link of a project leads to it and it carries our tag, and a file in it is removed only if its
+whole name and how it begins are ours.  Where the system allows it, all of this is asked of the folder that was opened,
+whatever its path leads to by then.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 
 from gradlint.reading import read_first, read_regular
 
 TYPE_CHECKING = False  # typing alone costs a warm run more than the cache does
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 CHECKED, TOLD, PART = ".checked", ".told", ".part"
@@ -29,11 +31,13 @@ _BESIDE = {  # the tag comes last: a folder that has it is complete
 _DIGITS = frozenset("0123456789")
 _HEXADECIMAL = _DIGITS | frozenset("abcdef")
 _BY_DESCRIPTOR = (
-    {os.open, os.rename, os.stat, os.unlink, os.utime} <= os.supports_dir_fd
+    {os.mkdir, os.open, os.rename, os.rmdir, os.stat, os.unlink, os.utime} <= os.supports_dir_fd
     and os.listdir in os.supports_fd
     and os.utime in os.supports_follow_symlinks
 )
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK | getattr(os, "O_CLOEXEC", 0)
+_LINK = "a symbolic link, which is not followed"
 
 
 class ForeignFolderError(OSError):
@@ -45,20 +49,24 @@ class CacheFolder:
 
     Args:
         path: where it is.
+        trusted: the folder at or above it below which no part of the path may be a symbolic link; the one that holds
+            it when empty.
+        make: whether it is made where there is none.
 
     Raises:
-        OSError: it is a symbolic link, no folder, or cannot be opened.
+        OSError: a link leads to it, it is no folder, or cannot be opened.
     """
 
-    def __init__(self, path: str) -> None:
-        if os.path.islink(path):
-            raise ForeignFolderError(errno.ELOOP, "a symbolic link, which is not followed", path)
+    def __init__(self, path: str, trusted: str = "", *, make: bool = False) -> None:
         self.path = path
+        self._trusted = trusted or os.path.dirname(path)
         self._handle: int | None = None
+        if make and not os.path.exists(self._trusted):
+            os.makedirs(self._trusted, exist_ok=True)
         if _BY_DESCRIPTOR:
-            self._handle = os.open(path, _FOLDER)
-        elif not os.path.isdir(path):
-            os.listdir(path)  # raises what stands in the way
+            self._handle = _opened(self._trusted, _parts(path, self._trusted), make=make)
+        else:
+            _walked(self._trusted, _parts(path, self._trusted), make=make)
 
     def __enter__(self) -> CacheFolder:
         return self
@@ -186,8 +194,74 @@ class CacheFolder:
         for name in sorted(self.names(), key=lambda name: (name in _BESIDE, name == _TAG)):  # the tag goes last
             self.remove(name)
         if not self.names():
-            os.rmdir(self.path)
+            self._remove_folder()
         return True
+
+    def _remove_folder(self) -> None:
+        *above, last = _parts(self.path, self._trusted)
+        if self._handle is None:
+            os.rmdir(self.path)
+            return
+        handle = _opened(self._trusted, above)
+        try:
+            os.rmdir(last, dir_fd=handle)
+        finally:
+            os.close(handle)
+
+
+def _parts(path: str, trusted: str) -> list[str]:
+    return os.path.relpath(path, trusted).split(os.sep)
+
+
+def _opened(trusted: str, parts: Sequence[str], *, make: bool = False) -> int:
+    """The descriptor of a folder that no link leads to, each part opened from the one before."""
+    try:
+        path, handle = trusted, os.open(trusted, _FOLDER & ~_NO_LINK)
+    except NotADirectoryError as error:
+        error.filename = os.path.join(trusted, *parts)
+        raise
+    try:
+        for part in parts:
+            path = os.path.join(path, part)
+            below = _opened_below(handle, part, path, make=make)
+            os.close(handle)
+            handle = below
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _opened_below(handle: int, part: str, path: str, *, make: bool) -> int:
+    try:
+        if make:
+            _make(part, handle)
+        if stat.S_ISLNK(os.stat(part, dir_fd=handle, follow_symlinks=False).st_mode):
+            raise ForeignFolderError(errno.ELOOP, _LINK, path)
+        return os.open(part, _FOLDER, dir_fd=handle)
+    except OSError as error:
+        error.filename = path
+        raise
+
+
+def _walked(trusted: str, parts: Sequence[str], *, make: bool) -> None:
+    """The same where folders have no descriptors: raises what stands in the way."""
+    path = trusted
+    for part in parts:
+        path = os.path.join(path, part)
+        if os.path.islink(path):
+            raise ForeignFolderError(errno.ELOOP, _LINK, path)
+        if make:
+            _make(path)
+    if not os.path.isdir(path):
+        os.listdir(path)
+
+
+def _make(path: str, handle: int | None = None) -> None:
+    try:
+        os.mkdir(path, dir_fd=handle)
+    except FileExistsError:
+        return
 
 
 def is_entry(name: str) -> bool:

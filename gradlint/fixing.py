@@ -171,6 +171,7 @@ class Mended:
     before: dict[Path, Source] = field(default_factory=dict)  #: the files that change, as they lie on disk
     after: dict[Path, bytes] = field(default_factory=dict)
     applied: Counter[Path] = field(default_factory=Counter)  #: how many fixes, by file
+    troubles: dict[Path, str] = field(default_factory=dict)  #: a line for each file that could not be mended
 
     def leave(self, path: Path) -> None:
         """Take back what was to be done to a file."""
@@ -201,8 +202,9 @@ def mend(report: Report, check: Checking, *, unsafe: bool) -> Mended:
             if finding.fix is not None
             and (unsafe or finding.fix.is_safe)
             and _remark(mended.report, finding) not in refused
+            and Path(finding.location.filename) not in mended.troubles
         ]
-        changed = _rewritten(mended.report, wanted[:most])
+        changed = _rewritten(mended.report, wanted[:most], mended.troubles)
         if not changed:
             break
         data = {**mended.after, **{path: result.data for path, result in changed.items()}}
@@ -223,12 +225,17 @@ def mend(report: Report, check: Checking, *, unsafe: bool) -> Mended:
     return mended
 
 
-def _rewritten(report: Report, findings: Iterable[Finding]) -> dict[Path, Rewritten]:
-    """The files that change if what these findings want is done."""
+def _rewritten(report: Report, findings: Iterable[Finding], troubles: dict[Path, str]) -> dict[Path, Rewritten]:
+    """The files that change if what these findings want is done; a fault met in one is told, and costs no other."""
     by_path: dict[Path, list[Finding]] = {}
     for finding in findings:
         by_path.setdefault(Path(finding.location.filename), []).append(finding)
-    results = {path: rewritten(report.read(path), wanted) for path, wanted in by_path.items()}
+    results: dict[Path, Rewritten] = {}
+    for path, wanted in by_path.items():
+        try:
+            results[path] = rewritten(report.read(path), wanted)
+        except Exception as error:  # noqa: BLE001 -- of whatever type, it concerns this file alone
+            troubles[path] = f"{path}: not fixed: internal error: {type(error).__name__}: {error}"
     return {path: result for path, result in results.items() if result.data != report.read(path).data}
 
 

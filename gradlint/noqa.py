@@ -36,12 +36,15 @@ def add_noqa(report: Report) -> str:
         except SourceError:
             left = findings
         else:
-            data, left = _commented(source, findings)
             try:
+                data, left = _commented(source, findings)
                 if data != source.data:
                     replace_file(path, source.data, data)
             except OSError as error:
                 report.troubles.append(f"{path}: not changed: {error.strerror or error}")
+                continue
+            except Exception as error:  # noqa: BLE001 -- of whatever type, it costs the other files no comment
+                report.troubles.append(f"{path}: not changed: internal error: {type(error).__name__}: {error}")
                 continue
         added += len(findings) - len(left)
         report.troubles += [f"{finding.location}: no comment can suppress {finding.code} here" for finding in left]

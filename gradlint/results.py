@@ -26,12 +26,12 @@ class Results:
     """What is known of one request.
 
     Args:
-        folder: the folder of the cache; None to do without.
+        place: the folder of the cache, and the one below which no link is followed; None to do without.
         request: all that decides about the report and is not read from the disk, of types that ``marshal`` knows.
     """
 
-    def __init__(self, folder: str | None, request: tuple[Any, ...]) -> None:
-        self._cache = None if folder is None else Cache(folder)
+    def __init__(self, place: tuple[str, str] | None, request: tuple[Any, ...]) -> None:
+        self._cache = None if place is None else Cache(*place)
         self._request = request
         self._mark: bytes | None = None
 

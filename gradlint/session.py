@@ -220,9 +220,12 @@ class Session:
 
         if report.is_whole:
             try:
-                return mend(report, self._again, unsafe=self._settings.unsafe_fixes)
+                mended = mend(report, self._again, unsafe=self._settings.unsafe_fixes)
             except TimeIsUpError:
                 call_off()
+            else:
+                self._troubles += mended.troubles.values()
+                return mended
         self._troubles.append("nothing is fixed: not all is known")
         return Mended(report)
 

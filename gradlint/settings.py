@@ -70,6 +70,7 @@ class Settings:
     output_format: str | None = None
     baseline: Path | None = None
     cache_dir: Path | None = None
+    cache_trusted: Path | None = None  #: the folder above it below which no link is followed; None where all are
     jobs: int | None = None
     timeout: float | None = None
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: by key, where its value comes from
@@ -78,6 +79,11 @@ class Settings:
     def root(self) -> Path | None:
         """The folder of the file they were read from."""
         return self.origin.parent if self.origin else None
+
+    @property
+    def cache_place(self) -> tuple[str, str] | None:
+        """The folder of the cache, and the one below which no link is followed, as far as there is one."""
+        return None if self.cache_dir is None else (str(self.cache_dir), str(self.cache_trusted or ""))
 
     @property
     def where(self) -> str:
@@ -95,6 +101,13 @@ class _Layer:
 
     def absolute(self, text: str) -> Path:
         return Path(os.path.normpath(self.path.parent / Path(text).expanduser()))
+
+    def trusted(self, text: str) -> Path | None:
+        """The folder below which what a path leads over may belong to a project; None if nothing does."""
+        path, folder = self.absolute(text), self.path.parent
+        if Path(text).expanduser().is_absolute() and not path.is_relative_to(folder):
+            return None
+        return Path(os.path.commonpath([path, folder]))
 
 
 def read_settings(path: Path, read: Read = read_bytes) -> Settings | None:
@@ -175,6 +188,8 @@ def _joined(layers: Sequence[_Layer]) -> Settings:
                 single[name] = Patterns(value, base)
             elif name in ("baseline", "cache-dir"):
                 single[name.replace("-", "_")] = layer.absolute(value)
+                if name == "cache-dir":
+                    single["cache_trusted"] = layer.trusted(value)
             elif name == "src":
                 single[name] = tuple(layer.absolute(folder) for folder in value)
             elif name in ("fixable", "unfixable", "unsafe-fixes", "output-format", "jobs", "timeout"):

@@ -307,3 +307,11 @@ def test_one_thing_at_a_time(project: Project, arguments: list[str]) -> None:
     code, _, err = project.check(*arguments)
     assert code == 2
     assert "exclude each other" in err
+
+
+def test_a_baseline_of_nested_brackets_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "known.json").write_text("[" * 100_000)
+    (tmp_path / "a.py").write_text("import torch\n")
+    known = str(tmp_path / "known.json")
+    assert main(["--isolated", "--no-cache", "--baseline", known, str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"{known}: not a baseline that this version of gradlint can read: ")

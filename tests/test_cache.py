@@ -332,10 +332,11 @@ def test_fixing_tells_what_is_left(gradlint: Gradlint, tmp_path: Path) -> None:
 def test_where_it_lies(gradlint: Gradlint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep" / "er").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "deep" / "er")
-    assert location() == str(tmp_path / NAME)
+    assert location() == (str(tmp_path / NAME), str(tmp_path))
     monkeypatch.setenv("GRADLINT_CACHE_DIR", "elsewhere")
-    assert location() == str(tmp_path / "deep" / "er" / "elsewhere")
-    assert location("asked") == str(tmp_path / "deep" / "er" / "asked")
+    here = tmp_path / "deep" / "er"
+    assert location() == (str(here / "elsewhere"), str(here))
+    assert location("asked") == (str(here / "asked"), str(here))
     gradlint(str(tmp_path / "net.py"))
     assert (tmp_path / "deep" / "er" / "elsewhere" / ".gitignore").read_text(encoding="utf-8").endswith("\n*\n")
     tag = (tmp_path / "deep" / "er" / "elsewhere" / "CACHEDIR.TAG").read_text(encoding="utf-8")

@@ -120,8 +120,70 @@ def test_a_linked_cache_that_is_asked_for_is_used(project: Path, tmp_path: Path)
     (tmp_path / "other").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "other")
     main(["check", "--cache-dir", str(tmp_path / "link")])
-    assert location(str(tmp_path / "link")) == str(tmp_path / "other")
+    assert location(str(tmp_path / "link")) == (str(tmp_path / "other"), str(tmp_path))
     assert "CACHEDIR.TAG" in held(tmp_path / "other")
+
+
+@pytest.mark.parametrize("link", ["kept", "kept/deep/er", "../kept", "{project}/kept"])
+def test_a_configured_cache_that_links_of_the_project_lead_to_is_refused(
+    link: str, by_descriptor: bool, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    main(["check", "--cache-dir", str(other)])  # even if they lead to a cache
+    before = leave(other)
+    (project / "pyproject.toml").write_text(f'[tool.gradlint]\ncache-dir = "{link.format(project=project)}"\n')
+    linked = tmp_path / "kept" if link.startswith("..") else project / "kept"
+    linked.symlink_to(other)
+    capsys.readouterr()
+    assert main(["--verbose"]) == 1
+    assert f"no cache: {linked}: a symbolic link, which is not followed" in capsys.readouterr().err
+    assert main(["clean"]) == 2
+    assert capsys.readouterr().err == f"gradlint clean: {linked}: a symbolic link, which is not followed\n"
+    assert held(other) == before
+    assert not (other / "deep").exists()
+
+
+def test_a_configured_cache_without_links_is_made_used_and_removed(
+    by_descriptor: bool, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "pyproject.toml").write_text('[tool.gradlint]\ncache-dir = "../kept/deep/er"\n')
+    alias = tmp_path / "alias"  # what leads to the project is not the project's
+    alias.symlink_to(project)
+    assert main(["check", str(alias)]) == 1
+    assert "CACHEDIR.TAG" in held(tmp_path / "kept" / "deep" / "er")
+    capsys.readouterr()
+    assert main(["clean", str(alias)]) == 0
+    assert not (tmp_path / "kept" / "deep" / "er").exists()
+    assert (tmp_path / "kept" / "deep").exists()
+
+
+def test_links_to_a_configured_cache_outside_of_the_project_are_followed(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "large_disk").mkdir()
+    (tmp_path / "scratch").symlink_to(tmp_path / "large_disk")
+    (project / "pyproject.toml").write_text(f'[tool.gradlint]\ncache-dir = "{tmp_path}/scratch/kept"\n')
+    assert main(["check"]) == 1
+    assert "CACHEDIR.TAG" in held(tmp_path / "large_disk" / "kept")
+
+
+@pytest.mark.skipif(not cachefolder._BY_DESCRIPTOR, reason="this system has no descriptors of folders")
+def test_a_swap_above_the_folder_changes_nothing(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "pyproject.toml").write_text('[tool.gradlint]\ncache-dir = "deep/kept"\n')
+    (tmp_path / "other" / "kept").mkdir(parents=True)
+    make = cachefolder._make
+
+    def swapped(path: str, handle: int | None = None) -> None:
+        make(path, handle)
+        if path == "kept" and not (project / "deep").is_symlink():
+            (project / "deep").rename(project / "deeper")
+            (project / "deep").symlink_to(tmp_path / "other")
+
+    monkeypatch.setattr(cachefolder, "_make", swapped)
+    main(["check"])
+    assert held(tmp_path / "other" / "kept") == {}
+    assert "CACHEDIR.TAG" in held(project / "deeper" / "kept")
 
 
 @pytest.mark.skipif(not cachefolder._BY_DESCRIPTOR, reason="this system has no descriptors of folders")

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from gradlint.configuration import Configuration
+from gradlint.disk import Disk
 from gradlint.engine import Engine
 from gradlint.static.text.callers import Callers
 from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
 from gradlint.static.text.files import Module
+from gradlint.static.text.importers import Importers
+from gradlint.static.text.layout import Layout
 from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach
 
@@ -93,3 +96,19 @@ def test_code_that_leads_nowhere_is_not_executed(tmp_path: Path, monkeypatch: py
     Engine(Configuration(isolated=True)).check([tmp_path / "net.py"], [tmp_path / "net.py"])
     assert {"net.py", "train.py"} <= set(executed)
     assert "other.py" not in executed
+
+
+def test_folders_nested_in_one_another_are_searched_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    folder = tmp_path
+    for _ in range(150):
+        folder = folder / "f"
+        folder.mkdir()
+        (folder / "a.py").write_text("import torch\n")
+    (tmp_path / "user.py").write_text("from f.f.a import g\n")
+    asked: list[Path] = []
+    entries = Disk.entries
+    monkeypatch.setattr(Disk, "entries", lambda disk, path: (asked.append(path), entries(disk, path))[1])
+    importers = Importers(Layout([tmp_path], Disk()))
+    assert importers.of([tmp_path / "f" / "f" / "a.py", folder / "a.py"], 64) == [tmp_path / "user.py"]
+    assert len(asked) < 20 * 150

@@ -1,12 +1,16 @@
 """A fault of gradlint itself costs no more than the part of the analysis it is met in."""
 
 import importlib
+import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gradlint.cli import main
+from gradlint.static.state.computed import computed
 from gradlint.static.torch.module_calls import ModuleCalls
 
 
@@ -350,3 +354,88 @@ def test_a_wrong_configuration_file_costs_the_files_of_its_folder(
         assert err.count("unknown key 'selct'; did you mean 'select'?") == 1
     assert main(["--no-cache", "inner"]) == 2
     assert "unknown key" in capsys.readouterr().err
+
+
+@pytest.fixture
+def nothing_hangs() -> Iterator[None]:
+    """What takes an exponential time never comes back: without a bound the tests would not, either."""
+    alarm = getattr(signal, "alarm", lambda _seconds: None)
+    alarm(300)
+    yield
+    alarm(0)
+
+
+@pytest.mark.usefixtures("nothing_hangs")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = x * x",
+        "x += x",
+        "x = x.a + x.a",
+        "x = x[x]",
+        "x = x < x",
+        "x = x in x",
+        "x = x is x",
+        "x = x == x",
+        "x = -x",
+        "x = not x",
+        "x = len(x)",
+        "x = x.a",
+        "x, _ = x",
+    ],
+)
+def test_what_is_computed_from_itself_again_and_again_costs_few_steps(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = f"    {line}\n" * 60
+    (tmp_path / "a.py").write_text(f"import torch\n\n\ndef f(x):\n{again}    x.sum().backward()\n\n\n{SHOWN}")
+    assert main(["--isolated", "--no-cache", "--select", "ALL", "--output-format", "concise", str(tmp_path)]) == 1
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[:-1]] == ["GL501"]
+
+
+@pytest.mark.usefixtures("nothing_hangs")
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("from" + " " * 20_000, id="a line of spaces"),
+        pytest.param(" " * 20_000 + "!", id="another"),
+        pytest.param("from " + "a " * 10_000, id="words"),
+        pytest.param("from a import (\n" * 20_000, id="brackets that stay open"),
+        pytest.param("from a import (# (\n" * 20_000, id="brackets in comments"),
+        pytest.param("for " * 20_000, id="words that begin something"),
+        pytest.param("a " * 10_000 + ":", id="names of nothing"),
+        pytest.param("@a\n" * 20_000, id="decorators of nothing"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.py", "a.ipynb"])
+def test_lines_that_nobody_writes_cost_little(
+    text: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = f'import torch\n\nNOTES = """\n{text}\n"""\n\n\ndef f(x):\n    """\n{text}\n"""\n\n\n{SHOWN}'
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": source}
+    book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / name).write_text(source if name == "a.py" else json.dumps(book))
+    (tmp_path / "b.py").write_text("from a import f\n")
+    assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert out.count(": GL") == out.count(": GL501 ") == 1
+
+
+@pytest.mark.usefixtures("nothing_hangs")
+def test_a_field_that_nobody_writes_costs_little(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.py").write_text(f"import torch\n\nprint(f'{{torch:{':' * 20_000}1}}')\n{SHOWN}")
+    assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
+    assert "GL501" in capsys.readouterr().out
+
+
+def test_the_key_of_what_is_computed_from_itself_tells_from_what() -> None:
+    key: tuple[object, ...] = ("param", "f", "x", 1)
+    small = computed("binary", "+", key, key)
+    assert small == ("binary", "+", key, key)
+    for number in range(100):
+        small = computed("binary", "*", small, ("attribute", ("param", "f", "y", number), "a"))
+    assert small[0] == "sum"
+    assert key in small
+    assert ("attribute", ("param", "f", "y", 99), "a") in small
+    assert computed("binary", "*", small, small)[2:] == small[2:]
+    assert len(computed("==", small, small)) == 2

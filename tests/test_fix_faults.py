@@ -7,12 +7,15 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from gradlint import fixing, noqa
 from gradlint.cli import main
+from gradlint.finding import Finding
+from gradlint.source import Source
 
 FLAWED = b"import torch\n\nprint(torch.ones(2, requires_grad=True).numpy())\n"
 MENDED = FLAWED.replace(b".numpy()", b".detach().numpy()")
@@ -59,6 +62,33 @@ def test_what_could_be_written_is(tmp_path: Path) -> None:
     assert rest == ["Found 1 error in 2 files: 1 raises. --fix fixes 1 of them.", "Fixed 1 finding in 1 file."]
     assert (tmp_path / "long.py").read_bytes() == FLAWED
     assert (tmp_path / "short.py").read_bytes() == short.replace(b".numpy", b".detach().numpy")
+
+
+@pytest.mark.parametrize("option", ["--fix", "--diff", "--add-noqa"])
+def test_a_fault_in_fixing_one_file_costs_only_itself(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.py", "fatal.py", "z.py"):
+        (tmp_path / name).write_bytes(FLAWED)
+    before = fixing.rewritten
+
+    def faulty(source: Source, findings: Iterable[Finding]) -> fixing.Rewritten:
+        if source.path.name == "fatal.py":
+            raise ZeroDivisionError("as asked")
+        return before(source, findings)
+
+    monkeypatch.setattr(fixing, "rewritten", faulty)
+    monkeypatch.setattr(noqa, "rewritten", faulty)
+    monkeypatch.chdir(tmp_path)
+    assert main(["--isolated", "--no-cache", option, "."]) == 2
+    out, err = capsys.readouterr()
+    done = "not changed" if option == "--add-noqa" else "not fixed"
+    assert f"{tmp_path / 'fatal.py'}: {done}: internal error: ZeroDivisionError: as asked\n" in err
+    assert (tmp_path / "fatal.py").read_bytes() == FLAWED
+    if option == "--diff":
+        assert [line for line in out.splitlines() if line.startswith("+++")] == ["+++ b/a.py", "+++ b/z.py"]
+    else:
+        assert (tmp_path / "a.py").read_bytes() == (tmp_path / "z.py").read_bytes() != FLAWED
 
 
 def test_a_folder_that_cannot_be_written(as_ordinary_user: Run, tmp_path: Path) -> None:

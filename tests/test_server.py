@@ -7,18 +7,20 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from lsprotocol import types
 from pygls import uris
 from pygls.lsp.client import LanguageClient
+from pygls.workspace import PositionCodec
 
 from gradlint.rule import all_rules
-from gradlint.server.translation import troubles_of
+from gradlint.server.translation import line_edits, troubles_of
 
 BROKEN = """\
 import torch
@@ -340,6 +342,7 @@ def test_closed_documents_are_forgotten(tmp_path: Path) -> None:
 def test_without_pygls_the_command_says_what_to_install(tmp_path: Path) -> None:
     program = """
 import sys
+import time
 sys.modules["pygls"] = None
 from gradlint.__main__ import main
 sys.argv = ["gradlint", "server"]
@@ -457,3 +460,69 @@ def test_a_fault_in_one_document_is_told_there(tmp_path: Path) -> None:
     (told,) = troubles_of(path, [f"{tmp_path}/b.py: internal error", f"{path}:7: internal error: ValueError: a fault"])
     assert told.message == "7: internal error: ValueError: a fault"
     assert told.range.start == types.Position(0, 0)
+
+
+LINES = 200_000
+
+
+def test_a_document_of_many_lines(tmp_path: Path) -> None:
+    long = "# a note\n" * LINES
+
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", long + BROKEN)
+        (found,) = await editor.told("train.py")
+        assert (found.code, found.range.start) == ("GL201", types.Position(LINES + 7, 4))
+        mend, _ignore = await editor.actions("train.py", LINES + 7)
+        assert editor.after("train.py", mend) == long + MENDED
+        editor.type("train.py", long + MENDED)
+        assert await editor.told("train.py") == []
+
+    session(tmp_path, act, "--isolated")
+
+
+@pytest.mark.parametrize("between", [0, 10, 100_000])
+def test_edits_of_long_texts_are_found_at_once_and_make_the_one_of_the_other(between: int) -> None:
+    before = "a\n" * between + "b\n" + "a\n" * between + "c\n" + "a\n" * between
+    after = before.replace("b", "d").replace("c\n", "")
+    edits = line_edits(before, after, PositionCodec())
+    lines = before.splitlines(keepends=True)
+    for edit in reversed(edits):
+        lines[edit.range.start.line : edit.range.end.line] = [edit.new_text]
+    assert "".join(lines) == after
+    assert len(edits) == (2 if between == 10 else 1)
+    assert line_edits(before, before, PositionCodec()) == []
+
+
+def test_while_a_check_takes_long_requests_are_answered_cancelled_and_the_end_is_not_delayed(tmp_path: Path) -> None:
+    busy = "".join(["import torch\n", *(f"x{number} = {number}\n" for number in range(LINES)), BROKEN])
+    document = {"uri": (tmp_path / "train.py").as_uri(), "languageId": "python", "version": 1, "text": busy}
+    place = {"textDocument": {"uri": document["uri"]}, "position": {"line": 7, "character": 0}}
+    command = [sys.executable, "-m", "gradlint", "server", "--isolated"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            opened = {"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": document}}
+            server.stdin.write(INITIALIZE + framed(opened))
+            server.stdin.flush()
+            assert answer(server.stdout)["id"] == 1
+            time.sleep(2)  # the check has begun
+            server.stdin.write(request(2, "textDocument/hover", place) + request(3, "textDocument/hover", place))
+            server.stdin.write(framed({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 3}}))
+            server.stdin.write(SHUTDOWN + EXIT)
+            server.stdin.flush()
+            assert [answer(server.stdout)["id"] for _ in range(3)] == [2, 3, 9]
+            assert server.wait(timeout=60) == 0
+            assert server.stdout.read() == b""
+        finally:
+            server.kill()
+
+
+def answer(stream: IO[bytes]) -> dict[str, Any]:
+    """The next message of a server."""
+    length = 0
+    while line := stream.readline().strip():
+        name, _, value = line.partition(b":")
+        length = int(value) if name.lower() == b"content-length" else length
+    found: dict[str, Any] = json.loads(stream.read(length))
+    return found

@@ -252,7 +252,7 @@ def test_a_warm_run_looks_into_the_same_cache(
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     write(tmp_path, pyproject__toml=files.get("pyproject__toml", ""), **{k: v for k, v in files.items() if k[0] != "p"})
-    assert arguments_location(arguments) == (None if found is None else str(tmp_path / found))
+    assert arguments_location(arguments) == (None if found is None else (str(tmp_path / found), str(tmp_path)))
 
 
 def test_a_warm_run_with_a_configured_cache_imports_neither_parser_nor_rules(tmp_path: Path) -> None:

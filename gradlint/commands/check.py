@@ -190,13 +190,13 @@ def _results(options: dict[str, Any], configuration: Configuration | None) -> Re
 
     from gradlint.results import Results
 
-    folder = None
+    place = None
     if configuration is not None and not options["no_cache"] and "-" not in options["paths"]:
-        configured = None if os.environ.get(VARIABLE) else configuration.of_folder(Path.cwd()).cache_dir
-        folder = location(options["cache_dir"] or (str(configured) if configured else None))
+        configured = None if os.environ.get(VARIABLE) else configuration.of_folder(Path.cwd()).cache_place
+        place = location(options["cache_dir"], configured=configured)
     deciding = (
         *("paths", "select", "ignore", "extend_select", "exclude", "extend_exclude", "isolated", "force_exclude"),
         *("fixable", "unfixable"),
     )
     request = (*(options[name] for name in deciding), str(options["config"] or ""), str(options["baseline"] or ""))
-    return Results(folder, request)
+    return Results(place, request)

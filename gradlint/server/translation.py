@@ -17,6 +17,7 @@ from gradlint.source import SourceError
 if TYPE_CHECKING:
     from pygls.workspace import PositionCodec
 
+_MOST_COMPARED = 4000  #: lines; the time grows with the square of their number
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
     Severity.WARNING: types.DiagnosticSeverity.Warning,
@@ -103,9 +104,21 @@ def line_edits(before: str, after: str, codec: PositionCodec) -> list[types.Text
             return types.Position(line - 1, codec.client_num_units(old[-1]))
         return types.Position(line, 0)
 
-    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return [
         types.TextEdit(types.Range(position(first), position(end)), "".join(new[start:stop]))
-        for kind, first, end, start, stop in changes
-        if kind != "equal"
+        for first, end, start, stop in _changes(old, new)
     ]
+
+
+def _changes(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Which lines become which others: those between the first and the last that differ, parted if they are few."""
+    shorter = min(len(old), len(new))
+    begin = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    alike = next((at for at in range(shorter - begin) if old[-1 - at] != new[-1 - at]), shorter - begin)
+    one, other = old[begin : len(old) - alike], new[begin : len(new) - alike]
+    if len(one) + len(other) > _MOST_COMPARED:
+        yield begin, begin + len(one), begin, begin + len(other)
+        return
+    for kind, first, end, start, stop in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield begin + first, begin + end, begin + start, begin + stop

@@ -12,6 +12,7 @@ from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.imports import Imports
 from gradlint.static.python.late import LateAttributes
+from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import dict_of
@@ -121,7 +122,7 @@ class Attributes:
         return Unknown(("attribute", owner, name), name)
 
     def _of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value:
-        attribute = Unknown(("attribute", owner.key, name), name, owner.deps)
+        attribute = Unknown(computed("attribute", owner.key, name), name, owner.deps)
         special = self._domain.attributes.get_of_unknown(owner, name, w, ctx, site)
         if special is not None:
             return special

@@ -14,6 +14,7 @@ from gradlint.static.python.counting import Counting
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.domain import Domain, Index, Items
 from gradlint.static.report.witness import Witness
+from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
 from gradlint.static.state.ledger import Ledgers
@@ -155,7 +156,7 @@ class Collections:
             return joined
         hint = ""
         if isinstance(value, Unknown):
-            return Unknown(("element", fresh(), value.key), hint, value.deps)
+            return Unknown(computed("element", fresh(), value.key), hint, value.deps)
         return Unknown(("element", fresh()), hint)
 
     def _are_mixed(self, values: list[Value], w: World) -> bool:
@@ -175,7 +176,7 @@ class Collections:
         value = w.resolve(value)
         if isinstance(value, Unknown):
             another = self._domain.items.another(value)
-            return another or Unknown(("element", fresh(), value.key), value.hint, value.deps)
+            return another or Unknown(computed("element", fresh(), value.key), value.hint, value.deps)
         obj = w.get(value, Sequence)
         if obj is not None and not obj.mutable:
             items = [self.renew(item, w) for item in obj.items]
@@ -217,7 +218,7 @@ class Collections:
                 out = [self._choices.either(x, y, w) for x, y in zip(out, other, strict=False)]
             return out
         if isinstance(value, Unknown):
-            return [w.resolve(Unknown(("item", value.key, ("const", n)), "", value.deps)) for n in range(count)]
+            return [w.resolve(Unknown(computed("item", value.key, ("const", n)), "", value.deps)) for n in range(count)]
         return [self.element(value, w, ctx) for _ in range(count)]
 
     # --- indexing
@@ -257,11 +258,11 @@ class Collections:
                 return self._attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
             key = ("const", index.value) if isinstance(index, Const) else index.key
-            item = Unknown(("item", owner.key, key), "", owner.deps)
+            item = Unknown(computed("item", owner.key, key), "", owner.deps)
             name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
             return known_by(known_by(item, name), owner.hint)
         if isinstance(owner, Unknown):
-            return Unknown(("item", owner.key, ("slice", fresh())), "", owner.deps)
+            return Unknown(computed("item", owner.key, ("slice", fresh())), "", owner.deps)
         return Unknown(("item", fresh()))
 
     def _member(self, owner: External, index: Index, w: World, ctx: Context, site: Site) -> Value:
@@ -451,4 +452,4 @@ class Collections:
             return Const(len(obj.items))
         if isinstance(value, Const) and isinstance(value.value, (str, bytes)):
             return Const(len(value.value))
-        return Unknown(("len", value.key if isinstance(value, Unknown) else value))
+        return Unknown(computed("len", value.key if isinstance(value, Unknown) else value))

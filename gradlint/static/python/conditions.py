@@ -16,6 +16,7 @@ from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.names import Names
 from gradlint.static.state.comparisons import follows
+from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Context
 from gradlint.static.state.provenance import is_later, key_of
 from gradlint.static.state.values import (
@@ -110,8 +111,8 @@ class Conditions:
             found = self._collections.contains(right, left, w)
             if found is not None:
                 return Const(found is (kind is cst.In))
-            key = ("in", key_of(left), key_of(right))
-            return Unknown(key) if kind is cst.In else Unknown(("not", key))
+            key = computed("in", key_of(left), key_of(right))
+            return Unknown(key) if kind is cst.In else Unknown(computed("not", key))
         symbol, function = _COMPARE[kind]
         if isinstance(left, Const) and isinstance(right, Const):
             try:
@@ -124,15 +125,15 @@ class Conditions:
             return self.equality(left, right, w)
         if symbol == "!=":
             same = self.equality(left, right, w)
-            return Const(not same.value) if isinstance(same, Const) else Unknown(("not", key_of(same)))
-        return Unknown((symbol, key_of(left), key_of(right)))
+            return Const(not same.value) if isinstance(same, Const) else Unknown(computed("not", key_of(same)))
+        return Unknown(computed(symbol, key_of(left), key_of(right)))
 
     def equality(self, left: Value, right: Value, w: World) -> Value:
         """Whether two values, neither of which is a tensor, are equal, or what stands for that."""
         if isinstance(left, Const) and isinstance(right, Const):
             return Const(bool(left.value == right.value))
         same = self._equal(left, right, w)
-        return Unknown(("==", key_of(left), key_of(right))) if same is None else Const(same)
+        return Unknown(computed("==", key_of(left), key_of(right))) if same is None else Const(same)
 
     def _equal(self, left: Value, right: Value, w: World) -> bool | None:
         """Whether two values that are neither tensors nor numbers that are both known are equal, if that is known."""
@@ -165,8 +166,8 @@ class Conditions:
             known = _same_definition(left, right)
         if known is not None:
             return Const(known is not negated)
-        key = ("is", key_of(left), key_of(right))
-        return Unknown(("not", key)) if negated else Unknown(key)
+        key = computed("is", key_of(left), key_of(right))
+        return Unknown(computed("not", key)) if negated else Unknown(key)
 
     # --- ways
 

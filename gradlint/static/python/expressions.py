@@ -20,6 +20,7 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.python.filling import Filling
 from gradlint.static.python.names import Names
 from gradlint.static.python.progress import Wholeness
+from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Context, Results
 from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import key_of, mode_of
@@ -260,7 +261,7 @@ class Expressions:
         if w.get(left, Object) is not None or w.get(right, Object) is not None:
             return self._collections.operate(symbol, left, right, w, ctx)
         deps = _deps(left) | _deps(right)
-        return Unknown(("binary", symbol, key_of(left), key_of(right)), mode_of(left, right), deps)
+        return Unknown(computed("binary", symbol, key_of(left), key_of(right)), mode_of(left, right), deps)
 
     def _fold(self, symbol: str, left: Const, right: Const) -> Value:
         a, b = left.value, right.value
@@ -279,12 +280,12 @@ class Expressions:
             truth, key, _flipped = self._conditions.truth(value, w)
             if truth is not None:
                 return Const(not truth)
-            return Unknown(("not", key)) if key is not None else Unknown(("not", fresh()))
+            return Unknown(computed("not", key)) if key is not None else Unknown(("not", fresh()))
         if isinstance(value, Const) and isinstance(value.value, (int, float)):
             return Const(-value.value) if isinstance(node.operator, cst.Minus) else value
         if w.get(value, Tensor) is not None:
             return self._domain.operators.arithmetic("neg", value, NONE, w, ctx, ctx.site(node))
-        return Unknown(("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
+        return Unknown(computed("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
 
     def _boolean(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
         value = joined(self._short_circuit(node, w, ctx), w)

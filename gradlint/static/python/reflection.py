@@ -16,6 +16,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.imports import Imports
+from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import beginning
@@ -95,7 +96,7 @@ class Reflection:
         """The parameter that a layer, or what is not known, keeps under a name of which the beginning says so."""
         obj = w.get(owner, Instance)
         if isinstance(owner, Unknown):
-            return w.resolve(Unknown(("attribute", owner.key, name.key), "", owner.deps))
+            return w.resolve(Unknown(computed("attribute", owner.key, name.key), "", owner.deps))
         if obj is None or obj.layer is None or obj.cls is not None or not obj.groups:
             return None
         return self._domain.values.some_part(obj, w)

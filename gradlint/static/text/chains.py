@@ -16,9 +16,10 @@ _CHAIN = re.compile(
     re.DOTALL,
 )
 _BOUND = re.compile(
-    r"(?m)^[ \t]*(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)(\w+)|^[ \t]*([\w \t,()*]+?)[ \t]*(?::[^=\n]+)?=(?!=)"
+    r"(?m)^[ \t]*(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)(\w+)"
+    r"|^[ \t]*+((?:[\w,()*]|[ \t]++(?=[\w,()*]))++)[ \t]*+(?::[^=\n]++)?=(?!=)"
 )
-_LOOP = re.compile(r"\b(?:for|as)[ \t]+([\w \t,()*]+?)[ \t]*(?:\bin\b|:|,)")
+_LOOP = re.compile(r"\b(?:for|as)[ \t]++((?:(?!(?:as|for|in)\b)\w++|[()*]|[ \t]++(?=[\w()*]))++)[ \t]*+(?:in\b|:|,)")
 _WORD = re.compile(r"[^\W\d]\w*")
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _SPACE = re.compile(r"\s+|\([^()]*\)")  # behind super, too

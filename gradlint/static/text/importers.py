@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gradlint.consulted import FOLDER
@@ -14,14 +15,30 @@ SKIPPED = frozenset(
     {"__pycache__", "build", "dist", "env", "lightning_logs", "node_modules", "site-packages", "venv", "wandb"}
 )
 MAX_FILES, MAX_ENTRIES = 1000, 20_000  #: of the part of a project that is searched, about half a second's worth
-_REST = rb"(\([^)]*\)|(?:[^\r\n;#\\]|\\\r?\n)*)"
-_FROM = rb"from[ \t]*(?=[. \t])([.\w \t]+?)[ \t]*\bimport\b[ \t]*"
-_STATEMENT = re.compile(rb"^[ \t]*(?:" + _FROM + _REST + rb"|import[ \t]+((?:[^\r\n;#\\]|\\\r?\n)*))", re.MULTILINE)
-_STATEMENT_IN_JSON = re.compile(_FROM + rb"([^\r\n;#\\\"]*)|import[ \t]+([^\r\n;#\\\"]*)")
+# nothing is gone back for: in a file of spaces, or of brackets that stay open, that would take for ever
+_REST = rb"(\((?:[^()#]|#[^\n]*+)*+\)|(?:[^\r\n;#\\]|\\\r?\n)*+)"
+_FROM = rb"(?:(?<!\w)|(?<=\\[nt]))from(?=[. \t])((?:(?!(?:from|import)\b)\w++|[. \t])++)import\b[ \t]*+"
+_STATEMENT = re.compile(rb"^[ \t]*(?:" + _FROM + _REST + rb"|import[ \t]++((?:[^\r\n;#\\]|\\\r?\n)*+))", re.MULTILINE)
+_STATEMENT_IN_JSON = re.compile(_FROM + rb"([^\r\n;#\\\"]*+)|import[ \t]++([^\r\n;#\\\"]*+)")
 _COMMENT = re.compile(rb"#[^\n]*")
 _NAME = re.compile(r"\s*([\w.]+)")
 
 Imports = tuple[tuple[int, str, tuple[str, ...]], ...]  #: the level, the module, and what is taken from it
+
+
+@dataclass(slots=True)
+class _Searched:
+    """What was found below a folder."""
+
+    files: list[Path] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    entries: int = 0  #: in all of these folders
+
+    def add(self, other: _Searched) -> None:
+        """Take over what was found below another."""
+        self.files += other.files
+        self.folders += other.folders
+        self.entries += other.entries
 
 
 class Importers:
@@ -31,7 +48,7 @@ class Importers:
         self._layout = layout
         self._imports: dict[Path, Imports] = {}
         self._scopes: dict[Path, list[Path]] = {}
-        self._below: dict[Path, list[Path] | None] = {}
+        self._too_large: set[Path] = set()
 
     def of(self, paths: Iterable[Path], limit: int) -> list[Path]:
         """The files that import one of ``paths``, directly or through others, the nearest first up to ``limit``.
@@ -117,23 +134,35 @@ class Importers:
     def _scope(self, folder: Path) -> list[Path]:
         """The files of the largest folder around ``folder`` that is not too large to search."""
         known = self._scopes.get(folder)
-        if known is None:
-            known = self._files_below(folder) or []
-            top = self._layout.top(folder)
-            above = folder
-            while above != top and known:
-                above = above.parent
-                more = self._files_below(above)
-                if more is None:
-                    break
-                known = more
-            self._scopes[folder] = known
+        if known is not None:
+            return known
+        top, above, passed = self._layout.top(folder), folder, [folder]
+        found = self._search(folder)
+        known = found.files
+        while above != top and found.files:
+            above = above.parent
+            if above in self._too_large:
+                break
+            if self._scopes.get(above):
+                known = self._scopes[above]
+                break
+            more = self._search(above, passed[-1], found)
+            if not more.files:
+                break
+            found, known = more, more.files
+            passed.append(above)
+        self._layout.disk.searched(found.folders, MAX_ENTRIES, exceeded=found.entries > MAX_ENTRIES)
+        self._scopes.update(dict.fromkeys(passed, known))
         return known
 
-    def _files_below(self, top: Path) -> list[Path] | None:
-        if top not in self._below:
-            self._below[top] = _files_below(top, self._layout.disk)
-        return self._below[top]
+    def _search(self, top: Path, below: Path | None = None, known: _Searched | None = None) -> _Searched:
+        """The files below a folder, of which one folder is known already; none if there is too much to go through."""
+        found = _searched(top, self._layout.disk, below, known)
+        if found.entries > MAX_ENTRIES or len(found.files) > MAX_FILES:
+            self._layout.disk.searched(found.folders, MAX_ENTRIES, exceeded=found.entries > MAX_ENTRIES)
+            self._too_large.add(top)
+            found.files.clear()
+        return found
 
 
 def _reached(starts: Iterable[Path], neighbours: Mapping[Path, set[Path]]) -> set[Path]:
@@ -168,27 +197,27 @@ def _last_name(path: Path) -> str:
     return path.parent.name if path.name == "__init__.py" else path.stem
 
 
-def _files_below(top: Path, disk: Disk) -> list[Path] | None:
-    """The Python files and notebooks below a folder, links not followed; None if there is too much to go through."""
-    files: list[Path] = []
-    folders, seen = [top], []
-    entries = 0
+def _searched(top: Path, disk: Disk, below: Path | None, known: _Searched | None) -> _Searched:
+    """The Python files and notebooks below a folder, links not followed, as far as it can be gone through."""
+    found = _Searched()
+    folders = [top]
     while folders:
         folder = folders.pop()
+        if known is not None and folder == below:
+            found.add(known)
+            continue
         try:
             listed = disk.entries(folder)
         except OSError:
             continue
-        seen.append(folder)
-        entries += len(listed)
+        found.folders.append(folder)
+        found.entries += len(listed)
         for name, kind in listed.items():
             if kind == FOLDER:
                 if name not in SKIPPED and not name.startswith("."):
                     folders.append(folder / name)
             elif name.endswith((".py", ".ipynb")):
-                files.append(folder / name)
-        if entries > MAX_ENTRIES or len(files) > MAX_FILES:
+                found.files.append(folder / name)
+        if found.entries > MAX_ENTRIES or len(found.files) > MAX_FILES:
             break
-    too_much = entries > MAX_ENTRIES or len(files) > MAX_FILES
-    disk.searched(seen, MAX_ENTRIES, exceeded=entries > MAX_ENTRIES)
-    return None if too_much else files
+    return found

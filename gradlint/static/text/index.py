@@ -17,7 +17,7 @@ from gradlint.syntax import TextError, parse
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module
 
-_CONTINUED = re.compile(r"[ \t\f]*;?[ \t\f]*\\")
+_CONTINUED = re.compile(r"[ \t\f]*+;?[ \t\f]*+\\")
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def _evened(match: re.Match[str]) -> str:
     return match[0] if match[1] is None else match[1].replace("\t", " ")
 
 
-_PLAIN_FIELDS = re.compile(r"(?:[^{}]|\{\{|\}\}|\{\w*(?::[^{}\d]*\d{0,2}[^{}\d]*\d{0,2}[a-zA-Z%]?)?\})*")
+_PLAIN_FIELDS = re.compile(r"(?:[^{}]|\{\{|\}\}|\{\w*(?::[^{}\d]*+(?:\d{1,2}[^{}\d]*+(?:\d{1,2}[a-zA-Z%]?)?)?)?\})*")
 Literal = cst.Integer | cst.Float | cst.Imaginary | cst.SimpleString
 
 
