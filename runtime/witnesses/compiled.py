@@ -7,6 +7,7 @@ steps, and not before the last call of a model in them, so that nothing is compi
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ Shaped = dict[Any, tuple[str, Location | None]]  # nodes by what last shaped the
 _ACTIVATIONS = {function: name for name, functions in APPLIES.items() for function in functions}
 _KEEPING = frozenset(KEEPS.split())
 _MADE = ("softmax", "log_softmax", "sigmoid")
+_VIEW = re.compile(r"(Unsafe)?View|Alias|AsStrided")
 NEAR = 1e-3  #: how far probabilities may be from 1 in sum
-BEHIND = 3  #: nodes of a graph, behind which is that of a compiled region
 LOOKS = 2  #: steps in which the losses behind a region are looked for
 
 
@@ -75,7 +76,7 @@ class CompiledLosses:
         self._watch = watch
         self._fresh: list[_Returned] = []  # by regions that were compiled in the call under way
         self._returned: dict[int, tuple[weakref.ref[torch.nn.Module], list[_Returned]]] = {}  # by modules
-        self._calls = 0  # of outermost modules since the last step
+        self._calls = 0  # of compiled modules since the last step
         self._latest = 0  # how many there were before it
         self._usual = 0  # likewise, if it was the same in the step before that one
         self._looks = 0  # left
@@ -114,19 +115,22 @@ class CompiledLosses:
         fresh, self._fresh = self._fresh, []
         if not (fresh or self._returned) or call.recomputed or not torch.is_grad_enabled():
             return
-        self._calls += 1
+        if fresh or any(map(_is_compiled, call.tensors)):
+            self._calls += 1
         if fresh:
             self._returned[id(call.module)] = weakref.ref(call.module), fresh
             self._looks = LOOKS
             return
         entry = self._returned.get(id(call.module))
         returned = entry[1] if entry is not None and entry[0]() is call.module else []
-        for tensor, one in [(tensor, one) for tensor in call.tensors for one in returned if _made(tensor, one)]:
-            self._know(tensor, one.activation, one.place or call.site)
-            self._has_known = True
-        if self._watching:  # more calls than there usually are
+        for tensor in filter(_is_compiled, call.tensors):
+            for one in returned:
+                if one.is_like(tensor):
+                    self._know(tensor, one.activation, one.place or call.site)
+                    self._has_known = True
+        if self._watching and self._calls > self._usual:
             self._stop()
-        elif self._has_known and self._calls == self._usual:
+        elif not self._watching and self._has_known and self._calls == self._usual:
             self._watching = True
             self._watch(True)
 
@@ -148,14 +152,12 @@ class CompiledLosses:
         self._watch(False)
 
 
-def _made(tensor: torch.Tensor, returned: _Returned) -> bool:
-    """Whether a compiled region has returned this tensor, as the result of an activation."""
+def _is_compiled(tensor: torch.Tensor) -> bool:
+    """Whether a compiled region has returned this tensor."""
     node = tensor.grad_fn
-    for _ in range(BEHIND):  # torch makes views anew
-        if node is None or node.name().startswith("Compiled"):
-            break
-        node = node.next_functions[0][0] if node.next_functions else None
-    return node is not None and node.name().startswith("Compiled") and returned.is_like(tensor)
+    while node is not None and _VIEW.match(node.name()):  # torch makes views anew
+        node = node.next_functions[0][0]
+    return node is not None and node.name().startswith("Compiled")
 
 
 def _view(entry: tuple[str, Location | None] | None) -> Tensor:
