@@ -405,6 +405,7 @@ def test_a_warm_run_imports_nothing_heavy(tmp_path: Path) -> None:
     assert ours == {
         "gradlint",
         "gradlint.cache",
+        "gradlint.cachedir",
         "gradlint.cachefolder",
         "gradlint.cachekey",
         "gradlint.consulted",

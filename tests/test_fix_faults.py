@@ -40,7 +40,7 @@ def test_what_could_not_be_written_is_not_called_fixed(tmp_path: Path) -> None:
     assert done.stderr == f"gradlint: {tmp_path / 'train.py'}: not fixed: File too large\n"
     assert done.stdout == (
         "train.py:3:7: GL501 [numpy-on-grad] .numpy() raises: the tensor requires grad\n"
-        "Found 1 error in 1 file. --fix mends 1 of them.\n"
+        "Found 1 error in 1 file: 1 raises. --fix fixes 1 of them.\n"
     )
     assert (tmp_path / "train.py").read_bytes() == FLAWED
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
@@ -56,7 +56,7 @@ def test_what_could_be_written_is(tmp_path: Path) -> None:
     assert done.stderr == f"gradlint: {tmp_path / 'long.py'}: not fixed: File too large\n"
     first, *rest = done.stdout.splitlines()
     assert first.startswith("long.py:3:7: GL501")
-    assert rest == ["Found 1 error in 2 files. --fix mends 1 of them.", "Fixed 1 finding in 1 file."]
+    assert rest == ["Found 1 error in 2 files: 1 raises. --fix fixes 1 of them.", "Fixed 1 finding in 1 file."]
     assert (tmp_path / "long.py").read_bytes() == FLAWED
     assert (tmp_path / "short.py").read_bytes() == short.replace(b".numpy", b".detach().numpy")
 
@@ -153,4 +153,4 @@ def test_a_fault_changes_nothing(pipe: Callable[..., tuple[int, bytes, str]], mo
 def test_a_diff_of_standard_input_is_still_one(pipe: Callable[..., tuple[int, bytes, str]]) -> None:
     code, out, _err = pipe(FLAWED, "--diff", "--stdin-filename", "a.py")
     assert code == 1
-    assert out.startswith(b"--- a.py\n+++ a.py\n")
+    assert out.startswith(b"--- a/a.py\n+++ b/a.py\n")

@@ -15,8 +15,10 @@ import argparse
 import contextlib
 import io
 import json
+import math
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -37,7 +39,8 @@ from gradlint.rule import all_rules
 from gradlint.static.drive import analysis
 
 TESTS = Path(__file__).resolve().parent.parent
-LIMIT = 10  #: seconds of processor time for a case
+LIMIT = 10  #: seconds of processor time for each command
+CHARACTERS = 12_000  #: of a program that is mutated, about three hundred lines
 PATIENCE = 600  #: seconds by the clock, for what waits instead
 FLAWED = "import torch\n\nw = torch.ones(2, requires_grad=True)\nprint((w * 2).numpy())\n"
 WRONG = ("internal error", "Traceback (most recent call last)", "Fatal Python error")
@@ -56,9 +59,17 @@ class Case:
 
 
 def sources() -> list[str]:
-    """The programs that are mutated: the fixtures of the rules, and the example project."""
-    paths = [*sorted((TESTS / "fixtures").glob("*.py")), *sorted((TESTS / "example_project").glob("*.py"))]
-    return [path.read_text(encoding="utf-8") for path in paths]
+    """The programs that are mutated: the cases of the fixtures, some at a time, and the example project."""
+    programs = [path.read_text(encoding="utf-8") for path in sorted((TESTS / "example_project").glob("*.py"))]
+    for path in sorted((TESTS / "fixtures").glob("*.py")):
+        program = ""
+        for case in re.split(r"^(?=# case: )", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            if program and len(program) + len(case) > CHARACTERS:
+                programs.append(program)
+                program = ""
+            program += case
+        programs.append(program)
+    return programs
 
 
 NOISE = [
@@ -343,30 +354,35 @@ def _take(case: Case, folder: Path, said: Path, limit: int) -> None:
     """Let gradlint take a case, in a process that ends with it."""
     code = 99
     try:
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.alarm(PATIENCE)
         with said.open("w", encoding="utf-8", errors="backslashreplace") as stream:
             os.dup2(stream.fileno(), 2)
             with contextlib.redirect_stderr(stream), contextlib.chdir(folder):
-                code = _served(case.messages) if case.messages is not None else _checked()
+                code = _served(case.messages, limit) if case.messages is not None else _checked(limit)
     finally:
         os._exit(code)
 
 
-def _checked() -> int:
+def _checked(limit: int) -> int:
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
-        codes = [
-            cli.main(["check", "--no-cache", "--jobs", "1", "--verbose", *options, "."])
+        return max(
+            _command(["check", "--no-cache", "--jobs", "1", "--verbose", *options, "."], limit)
             for options in (["--select", "ALL"], ["--diff", "--unsafe-fixes", "--output-format", "github"])
-        ]
-    return max(codes)
+        )
 
 
-def _served(sent: bytes) -> int:
+def _served(sent: bytes, limit: int) -> int:
     sys.stdin = io.TextIOWrapper(io.BytesIO(sent))
     sys.stdout = io.TextIOWrapper(io.BytesIO())
-    return cli.main(["server", "--isolated"])
+    return _command(["server", "--isolated"], limit)
+
+
+def _command(arguments: list[str], limit: int) -> int:
+    """Run one, for so many seconds of processor time at most."""
+    end = math.ceil(time.process_time()) + limit
+    resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
+    return cli.main(arguments)
 
 
 # --- the run

@@ -334,11 +334,12 @@ class _Analyzer:
         found: dict[Unit, bool] = {}
         for module in modules:
             parts = list(leaves(module.units))
-            words = frozenset[str]().union(*(part.words for part in parts))
+            scope = self.reach.scope(module)
+            words = frozenset[str]().union(*(part.words for part in parts)) - scope.defined.keys()
             for leaf in parts:
                 if isinstance(leaf, StatementUnit) and leaf.is_import:
                     continue
-                mode = self.reach.scope(module).mentions(leaf) & Feature.GRAD_MODE
+                mode = scope.mentions(leaf) & Feature.GRAD_MODE
                 within = isinstance(leaf, FunctionUnit) or bool(mode)
                 own = leaf.name if isinstance(leaf, FunctionUnit) else None
                 named = abroad.keys() & leaf.words - {own}

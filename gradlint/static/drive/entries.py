@@ -473,11 +473,12 @@ class Entries:
 
         The first time (first), those that were built for it have not stepped.
         """
+        left = [key for module in world.modules for key in self._images.optimizers.get(module, ())]
         built = [key for key, obj in world.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer"]
-        for key in dict.fromkeys([*self._images.optimizers, *built]):
+        for key in dict.fromkeys([*left, *built]):
             current = world.get(Ref(key), Instance)
             if current is not None:
-                is_new = first and key not in self._images.optimizers
+                is_new = first and key not in left
                 self._escapes.doubt(current.groups, [] if is_new else [Ref(key)], world)
 
     def _done(self, worlds: Iterable[World], ctx: Context | None, escaped: set[int]) -> None:

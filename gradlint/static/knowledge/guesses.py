@@ -20,7 +20,7 @@ MODULE_NAME: Final = re.compile(
     r"(^|_)(model|net|network|encoder|decoder|backbone|teacher|student|generator|discriminator|critic|actor|policy|"
     r"head|trunk|classifier|regressor|embedder|extractor|projector|denoiser|tower|mlp|rnn|lstm|gru|cell|lin|linear|fc|"
     r"conv|layer|block|cnn|gnn|gcn|vit|bert|gpt|lm|llm|vae|autoencoder|transformer|[a-z]+net)"
-    r"(_[a-z0-9]{1,2}|\d*)$|^(net|model)[A-Z_]"
+    r"(_[a-z0-9]{0,2}|\d*)$|^(net|model)[A-Z_]"
 )
 """What a module is called."""
 

@@ -23,6 +23,7 @@ from gradlint.static.knowledge.torch_table import (
 )
 from gradlint.static.knowledge.torch_training import is_test
 from gradlint.static.python.budget import Budget
+from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.nested import Nested
 from gradlint.static.state.context import Arguments, Context
@@ -78,6 +79,7 @@ class Definitions:
     _budget: Budget
     _execution: Execution
     _nested: Nested
+    _domain: Domain
 
     def __init__(self) -> None:
         self._fields: dict[ClassUnit, list[Field]] = {}
@@ -98,6 +100,8 @@ class Definitions:
         else:
             value = self.klass(unit, w, ctx)
             self.seen_classes[unit] = value
+            if ctx.function is not None:
+                self._domain.building.within(value, w, ctx)
             for decorator in reversed(unit.decorators):
                 value = self._apply(decorator, value, w, replace(ctx, unit=unit))
         self._execution.assign(unit.name, value, w, ctx)

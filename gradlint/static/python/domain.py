@@ -238,7 +238,11 @@ class DomainCalls(Protocol):
 
 
 class DomainBuilding(Protocol):
-    """The building of objects of the project's classes."""
+    """The project's classes, and the building of their objects."""
+
+    def within(self, cls: Class, w: World, ctx: Context) -> None:
+        """A class was defined while a function runs."""
+        ...
 
     def opaque(self, cls: Class, w: World, place: Hashable) -> Value:
         """An object of a class of modules that need not be looked into."""

@@ -39,7 +39,7 @@ class Images:
 
     def __init__(self) -> None:
         self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
-        self.optimizers: set[int] = set()  #: those that modules have left behind
+        self.optimizers: dict[Module, set[int]] = {}  #: those that modules have left behind
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made
         self._images: dict[Module, World | None] = {}
 
@@ -78,7 +78,7 @@ class Images:
         frame = w.new(Frame({"__name__": Const(module.name or module.path.stem)}))
         w.modules[module] = frame.id
         if not module.units:  # a folder without __init__.py, or an empty file
-            self._share(w)
+            self._share(module, w)
             return w
         ctx = Context(module, module.units[0], frame.id)
         ctx = ctx.at("module", module)
@@ -97,7 +97,7 @@ class Images:
         self._witness.inputs_done(done, image, ctx)
         for key in dropped:
             del image.heap[key]
-        self._share(image)
+        self._share(module, image)
         return image
 
     def _ends(self, module: Module, w: World, ctx: Context) -> list[World] | None:
@@ -114,11 +114,11 @@ class Images:
                 break
         return None
 
-    def _share(self, image: World) -> None:
+    def _share(self, module: Module, image: World) -> None:
         self.shared.update(image.heap)
-        self.optimizers.update(
+        self.optimizers[module] = {
             key for key, obj in image.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer"
-        )
+        }
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:
         """A module of which only what it defines and imports is known: its body is too long to follow."""

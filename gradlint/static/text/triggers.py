@@ -79,7 +79,7 @@ class Feature(IntFlag):
     VARIABLE = auto()
     OLD_INIT = auto()
     PICKLE = auto()
-    DISCARDED = auto()  #: a statement that calls a method which gives a new tensor
+    DISCARDED = auto()  #: a statement that calls a method which gives a new tensor, or changes a module
     MODULE = auto()  #: a class that is a module
     SUPER = auto()  #: a class whose ``__init__`` does not begin with that of its base
     CONTAINER = auto()  #: a class that keeps a list, tuple or dict of things
@@ -146,7 +146,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.MovedToCuda: (Feature.MOVE,),
     events.ConvertedToNumpy: (
         Feature.NUMPY,
-        Feature.TRAINABLE | Feature.PARAMETERS | Feature.CUDA | Feature.MODE | _WALKED,
+        Feature.TRAINABLE | Feature.PARAMETERS | Feature.CUDA | Feature.MODE | Feature.DISCARDED | _WALKED,
     ),
     events.SharedMemoryChanged: (Feature.SHARING,),
     events.SuperInit: (Feature.MODULE, Feature.SUPER),
@@ -162,7 +162,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.FunctionUsed: (Feature.FUNCTION,),
     events.SoftmaxCalled: (Feature.GUESSED,),
     events.LogTaken: (Feature.LOGARITHM, Feature.SOFTMAX),
-    events.DeprecatedUsed: (Feature.VARIABLE | Feature.OLD_INIT,),
+    events.DeprecatedUsed: (Feature.VARIABLE | Feature.OLD_INIT | Feature.DATA,),
     events.Saved: (Feature.PICKLE,),
     events.Loaded: (Feature.PICKLE,),
 }

@@ -323,7 +323,7 @@ class TorchCalls:
 
 
 class TorchBuilding:
-    """The building of modules and optimizers of the project."""
+    """The project's functions of autograd, and the building of its modules and optimizers."""
 
     _definitions: Definitions
     _calls: Calls
@@ -334,6 +334,11 @@ class TorchBuilding:
     _optimizers: Optimizers
     _trainers: Trainers
     _methods: Methods
+    _functions: CustomFunctions
+
+    def within(self, cls: Class, w: World, ctx: Context) -> None:
+        if self._definitions.kind(cls) == "function":
+            self._functions.examine(cls, w.copy(), ctx)
 
     def super_called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``super().__init__(...)``: the next ``__init__`` of the project, or that of torch."""

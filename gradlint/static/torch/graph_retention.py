@@ -105,11 +105,12 @@ class GraphRetention:
                     self._witness.withdraw(events.ValueKept, site)
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
-        """Values left the code that is followed: their graphs may be walked there."""
+        """Values left the code that is followed: their graphs may be walked there, where some are left to walk."""
         values = list(values)
         if self._retained:
             for value in self._tensors.tensors_in(values, w):
-                self.walks(value, w, certain=False)
+                if not self._retained.keys().isdisjoint(self._graphs.reached(value, w)):
+                    self.walks(value, w, certain=False)
         if self._idle:
             held = [obj for key in reachable(values, w) if isinstance(obj := w.find(key), Tensor)]
             for key in frozenset[int]().union(*(tensor.segments | tensor.reaches for tensor in held)):
