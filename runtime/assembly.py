@@ -48,6 +48,7 @@ from .witnesses.activations import Activations
 from .witnesses.attributes import PlainAttributes
 from .witnesses.by_hand import UpdatesByHand
 from .witnesses.compiled import CompiledLosses
+from .witnesses.compiled_dropouts import CompiledDropouts
 from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
 from .witnesses.dropouts import Dropouts
@@ -124,7 +125,7 @@ def needed(
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
         (judge.listens(BackwardAsked), lambda: lost),
-        (judge.listens(LossCalled, LogTaken), lambda: CompiledLosses(judge)),
+        (judge.listens(DropoutCalled), lambda: CompiledDropouts(judge)),
     )
     witnesses += [build() for is_needed, build in made if is_needed]
     return witnesses + _of_functions(judge, writes, lost, by_hand, failed)
@@ -150,7 +151,8 @@ def _of_functions(
     functions = WatchedFunctions(writes, failed, followers)
     for evaluation in evaluations:
         evaluation.insist = functions.insist
-    return [functions, *witnesses]
+    compiled = [CompiledLosses(judge, one.know, functions.watch_between) for one in activations]
+    return [functions, *witnesses, *compiled]
 
 
 def _parameters(watched: Iterable[Any]) -> list[torch.Tensor]:

@@ -155,6 +155,7 @@ class CompileCall:
     """Dynamo has traced a region of the program, and its backend is about to compile it."""
 
     graph: torch.fx.Graph
+    in_module: bool = False  #: the region is a method of a module
 
 
 @dataclass(slots=True, eq=False)

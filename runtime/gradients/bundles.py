@@ -40,6 +40,7 @@ class Bundle(Subject):
         "added",
         "changed_at",
         "doubts",
+        "given",
         "grads",
         "parameters",
         "reached",
@@ -57,6 +58,7 @@ class Bundle(Subject):
         self.reached_at = self.changed_at = 0  # when, by a backward pass and otherwise, by the clock of the history
         self.spent = False  # applied by a step, and not known to have been cleared since
         self.added = False  # a backward pass has added to them since
+        self.given = False  # set by hand since
         self.scaled = False  # that pass was one of a scaled loss, and nothing has changed them since
         self.doubts: list[torch.Tensor | None] | None = None
         """Their norms before that pass: zero means that they had been cleared."""
@@ -84,7 +86,7 @@ class Bundle(Subject):
 
     def clear(self) -> None:
         """Nothing of what was applied is left."""
-        self.spent = self.added = self.scaled = False
+        self.spent = self.added = self.given = self.scaled = False
         self.doubts = None
 
     def change(self, grads: Found) -> Change | None:
@@ -135,7 +137,7 @@ class Bundle(Subject):
         parts = [self]
         for indices in groups[1:]:
             part = Bundle(())
-            for name in ("reached", "reached_at", "changed_at", "spent", "added", "scaled"):
+            for name in ("reached", "reached_at", "changed_at", "spent", "added", "given", "scaled"):
                 setattr(part, name, getattr(self, name))
             part._keep(self, indices)
             parts.append(part)

@@ -189,7 +189,7 @@ class GradientHistory:
             if change is not SAME:
                 self._remember(bundle, grads)
             bundle.spent = True
-            bundle.added = bundle.scaled = False
+            bundle.added = bundle.given = bundle.scaled = False
             bundle.doubts = None
         self._send_cleared(call.site, cleared)
         self._clock += 1
@@ -328,7 +328,8 @@ class GradientHistory:
                 self._remember(bundle, grads)
             bundle.changed_at = self._clock + 1
             if not was_there:
-                continue  # assigned by hand
+                bundle.given = change is NEW
+                continue
             if change is WRITTEN and (not bundle.spent or bundle.added):
                 if bundle.scaled:
                     bundle.scaled = False
@@ -337,6 +338,7 @@ class GradientHistory:
             if change is NEW:
                 replaced.append(bundle)
             bundle.clear()
+            bundle.given = change is NEW
             cleared.append(bundle)
         self._send_cleared(site, cleared)
         self._send(GradientsUnscaled(site=site), rescaled)
@@ -373,7 +375,7 @@ class GradientHistory:
         self._followed.of_optimizer(call.optimizer).unprepared &= prepared.is_false
         self._send(call.event, [bundle for bundle in bundles if bundle.grads is not None])
         # Where there is something to apply, what is not there for a part of the parameters is no loss.
-        applied = [bundle for bundle in bundles if bundle.added]
+        applied = [bundle for bundle in bundles if bundle.added or bundle.given]
         self._send(self._update(call.site), applied or bundles)
         self._unreached.count(call, self._followed.of_optimizer(call.optimizer), bundles)
 

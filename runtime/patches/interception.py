@@ -128,6 +128,7 @@ def _install() -> None:
         register_module_parameter_registration_hook(_parameter_registered),
         register_module_module_registration_hook(_module_registered),
     ]
+    _watch_compiler()
 
 
 def _uninstall() -> None:
@@ -151,7 +152,7 @@ def _watch_compiler() -> None:
     owner = getattr(output, "OutputGraph", None)
     if owner is not None:
         with _lock:
-            if _patch.guards and not _patch.sees_graphs and "call_user_compiler" in vars(owner):
+            if not _patch.sees_graphs and "call_user_compiler" in vars(owner):
                 _replace(owner, "call_user_compiler", _compiling)
             _patch.sees_graphs = True
 
@@ -160,7 +161,10 @@ def _compiling(before: Callable[..., Any]) -> Callable[..., Any]:
     """The call of dynamo's backend that shows the guards its graph."""
 
     def call_user_compiler(self: Any, gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        call = CompileCall(gm.graph)
+        translator = getattr(self, "root_tx", None)
+        code, local = getattr(translator, "f_code", None), getattr(translator, "f_locals", {})
+        first = local.get(code.co_varnames[0]) if code is not None and code.co_argcount else None
+        call = CompileCall(gm.graph, in_module=isinstance(first, torch.nn.Module))
         for guard in _watching():
             guard.tell("graph_compiled", call, raising=False, deliver=False)
         return before(self, gm, *args, **kwargs)

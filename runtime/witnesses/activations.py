@@ -11,6 +11,7 @@ import torch
 
 from gradlint.events import LogTaken, LossCalled, Tensor
 from gradlint.facts import Fact, known, unknown
+from gradlint.finding import Site
 
 from ..frames import FrameSite, calling_frame, site_of, user_site
 from ..judging import Judge
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 MANY = 4096  #: tensors, above which those that are gone are forgotten
 
-_Entry = tuple[weakref.ref[torch.Tensor], str, FrameSite]
+_Entry = tuple[weakref.ref[torch.Tensor], str, Site]
 _Known = dict[int, _Entry]
 
 
@@ -103,7 +104,7 @@ class Activations:
 
     def _applied(self, activation: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-            self._know(result, activation, user_site(4))
+            self.know(result, activation, user_site(4))
 
         return handle
 
@@ -111,7 +112,7 @@ class Activations:
         entry = _entry(self._known, args[0]) if args else None
         if entry is not None:
             for part in result if isinstance(result, (tuple, list)) else (result,):
-                self._know(part, entry[1], entry[2])
+                self.know(part, entry[1], entry[2])
 
     def _turned(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None
@@ -183,7 +184,8 @@ class Activations:
 
         return handle
 
-    def _know(self, tensor: Any, activation: str, site: FrameSite) -> None:
+    def know(self, tensor: Any, activation: str, site: Site) -> None:
+        """The values of a tensor are what an activation has made of others, at this place."""
         if isinstance(tensor, torch.Tensor):
             _forget_dead(self._known)
             self._known[id(tensor)] = weakref.ref(tensor), activation, site

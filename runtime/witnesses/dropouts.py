@@ -108,12 +108,15 @@ def _checked(frame: FrameType, site: FrameSite, module: nn.Module | None, keywor
 
 @functools.lru_cache(maxsize=256)
 def _decides_by_mode(code: CodeType) -> bool:
-    """Whether a function does anything with the mode but hand it to what it calls."""
+    """Whether the function of this code does."""
     if "training" not in function_text(code):
         return False
     syntax = function_syntax(code)
-    if syntax is None:
-        return True
+    return syntax is None or decides_by_mode(syntax)
+
+
+def decides_by_mode(syntax: ast.AST) -> bool:
+    """Whether a function does anything with the mode but hand it to what it calls."""
     handed = {
         id(value)
         for call in ast.walk(syntax)

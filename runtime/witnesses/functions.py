@@ -112,6 +112,13 @@ class WatchedFunctions(Resting):
             self._watching = True
             self.wake()
 
+    def watch_between(self, begins: bool) -> None:
+        """Watch from here, where compiled code has ended, until told otherwise."""
+        if begins and not self._mode.dead:
+            _put_in(self._mode)
+        elif not begins:
+            _take_out(self._mode)
+
     def _choose(self) -> None:
         """Whether to watch the step that begins."""
         self._stepped = False

@@ -49,6 +49,8 @@ class Scaling(Resting):
         history.before_step.append(self._before_step)
         self._key = f"gradlint.scaled.{next(_guards)}"
         self._scaler: weakref.ref[torch.amp.GradScaler] | None = None  # that was used last
+        self._steppers: dict[int, weakref.ref[torch.amp.GradScaler]] = {}
+        """Scalers that made a step and were not updated since, by the ids of optimizers."""
         self._asked = False  # for its scale, since its last update: gradients or limits may be scaled by hand
         self._doubts_scaled = True  # whether norms of scaled gradients are taken
         self._doubts_spent = False  # whether those are that a step has applied
@@ -75,10 +77,14 @@ class Scaling(Resting):
             self._asked = True
         elif call.method == "update":
             self._asked = False
+            self._steppers = {key: one for key, one in self._steppers.items() if one() is not call.scaler}
         elif call.method == "step" and call.optimizer is not None:
-            if call.error is None:  # which tells that there has been an update since the last time
+            if call.error is None:
                 self._doubts_scaled = bool(self._suspects)
-                self._history.tell(ScalerUpdated(site=call.site), self._of(call))
+                stepper = self._steppers.get(id(call.optimizer))
+                if stepper is None or stepper() is not None:  # else the last one is gone, and never was updated
+                    self._history.tell(ScalerUpdated(site=call.site), self._of(call))
+                self._steppers[id(call.optimizer)] = weakref.ref(call.scaler)
             if call.error is None or "already been called" in str(call.error):
                 self._history.tell(ScalerStepped(site=call.site), self._of(call))
 

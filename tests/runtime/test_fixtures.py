@@ -26,9 +26,6 @@ OTHERWISE = {
     "missing_zero_grad-the step of a class that nothing builds, with an optimizer that its own methods hand on": (
         "nothing calls the methods"
     ),
-    "zero_grad_misplaced-some gradients are set by hand once all are cleared": (
-        "the guard asks of each parameter whether what was cleared comes back"
-    ),
     "loss_keeps_graph-losses in records": "the guard looks into no objects",
     "loss_keeps_graph-what one of some recorders keeps": "the guard looks into no objects",
     "missing_zero_grad-sharpness-aware minimisation that keeps the gradients of either step": (

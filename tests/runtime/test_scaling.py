@@ -89,6 +89,20 @@ def test_a_scaler_that_is_never_updated() -> None:
     assert told(guard) == [("GL212", line(-1))]
 
 
+@pytest.mark.parametrize("updates", [False, True])
+def test_a_scaler_for_each_step(updates: bool) -> None:
+    loop = Loop()
+    with watch() as guard:
+        for loss in loop.batches():
+            loop.scaler = torch.amp.GradScaler("cpu")
+            loop.scaler.scale(loss).backward()
+            loop.scaler.step(loop.optimizer)
+            stepped = line(-1)
+            if updates:
+                loop.scaler.update()
+    assert told(guard) == ([] if updates else [("GL212", stepped)])
+
+
 @pytest.mark.parametrize("by_value", [False, True])
 @pytest.mark.parametrize("logged", [False, True])
 def test_scaled_gradients_that_are_clipped(by_value: bool, logged: bool) -> None:
