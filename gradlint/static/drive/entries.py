@@ -43,10 +43,10 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
-from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, reached_from
 from gradlint.static.text.files import Module
 from gradlint.static.text.project import Project
-from gradlint.static.text.reach import Reach, reached_from
+from gradlint.static.text.reach import Reach
 from gradlint.static.text.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.text.units import StatementUnit, Unit
 from gradlint.static.torch.custom_functions import CustomFunctions

@@ -48,7 +48,6 @@ from gradlint.static.text.registrations import Registrations
 from gradlint.static.torch.answers import (
     TorchAttributes,
     TorchBranches,
-    TorchBuilding,
     TorchCalls,
     TorchItems,
     TorchMutations,
@@ -57,6 +56,7 @@ from gradlint.static.torch.answers import (
 )
 from gradlint.static.torch.autograd import Derivatives, GradModes
 from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.building import TorchBuilding
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions

@@ -13,13 +13,12 @@ from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join, joined
 from gradlint.static.state.values import Class, Const, Function, Group, Instance, Mapping, Object, Ref, Sequence, Value
 from gradlint.static.state.world import World
-from gradlint.static.text.reach import reached_from
+from gradlint.static.text.definition_units import FunctionUnit, reached_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Mapping as Methods
 
-    from gradlint.static.text.definition_units import FunctionUnit
     from gradlint.static.text.units import Unit
 
 _MAX_FILLING = 6  #: methods that fill what another one reads

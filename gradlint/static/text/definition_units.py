@@ -318,3 +318,15 @@ def leaves(units: Iterable[Unit]) -> Iterator[Unit]:
             yield from leaves(unit.body)
         else:
             yield unit
+
+
+def reached_from(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> set[str]:
+    """The methods that some of them mention, directly or not; themselves included."""
+    found: set[str] = set()
+    frontier = [name for name in starts if name in methods]
+    while frontier:
+        name = frontier.pop()
+        if name not in found:
+            found.add(name)
+            frontier += methods.keys() & methods[name].words
+    return found

@@ -7,12 +7,12 @@ need not be executed, nor even parsed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import TEST_SETUPS, TRAINING_STEP, returns_new
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
-from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, reached_from
 from gradlint.static.text.many import Statements, together
 from gradlint.static.text.patterns import (
     AMENDED,
@@ -395,7 +395,7 @@ class _Scope:
         found: dict[Unit, None] = {}
         for chain in chains:
             for part in chain.parts:
-                found.update(dict.fromkeys(self._many.get(part) or self.defined.get(part, ())))
+                found.update(dict.fromkeys(self._many.get(part) or self.defined.get(part) or ()))
             first = chain.parts[0] or chain.parts[1]
             if first in self.links or first not in self.defined:
                 found.update(dict.fromkeys(self.targets(chain)))
@@ -499,15 +499,3 @@ class _Scope:
 
 def _chains(unit: Unit) -> tuple[Chain, ...]:
     return () if unit.is_import else chains_in(unit.text)
-
-
-def reached_from(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> set[str]:
-    """The methods that some of them mention, directly or not; themselves included."""
-    found: set[str] = set()
-    frontier = [name for name in starts if name in methods]
-    while frontier:
-        name = frontier.pop()
-        if name not in found:
-            found.add(name)
-            frontier += methods.keys() & methods[name].words
-    return found

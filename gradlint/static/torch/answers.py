@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,6 @@ import libcst as cst
 
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.attributes import Attributes
-from gradlint.static.python.calls import Calls
-from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Index
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import join_tensors
@@ -20,14 +18,12 @@ from gradlint.static.state.values import (
     NONE,
     Bound,
     Choice,
-    Class,
     Const,
     Function,
     Instance,
     Object,
     Ref,
     Sequence,
-    Super,
     Tensor,
     Unknown,
     Value,
@@ -56,7 +52,6 @@ from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.modes import Modes
 from gradlint.static.torch.module_attributes import ModuleAttributes
-from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
@@ -328,67 +323,6 @@ class TorchCalls:
         if passes == self._evaluation.passes:
             self._evaluation.method_called(callee, args, results, grad, ctx, site)
         return results
-
-
-class TorchBuilding:
-    """The project's functions of autograd, and the building of its modules and optimizers."""
-
-    _definitions: Definitions
-    _calls: Calls
-    _modules: Modules
-    _construction: Construction
-    _layers: LayerContainers
-    _module_building: ModuleBuilding
-    _optimizers: Optimizers
-    _trainers: Trainers
-    _methods: Methods
-    _functions: CustomFunctions
-
-    def within(self, cls: Class, w: World, ctx: Context) -> None:
-        if self._definitions.kind(cls) == "function":
-            self._functions.examine(cls, w.copy(), ctx)
-
-    def super_called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        """``super().__init__(...)``: the next ``__init__`` of the project, or that of torch."""
-        obj = w.get(receiver.receiver, Instance)
-        if obj is None or obj.cls is None:
-            return [(w, self._methods.call(receiver, "__init__", args, w, ctx, site))]
-        function, foreign = self._definitions.initializer(obj.cls, w, after=receiver.cls)
-        if foreign or function is None:
-            self._construction.initialized(receiver.receiver, w, ctx, site)
-        if function is None:
-            self._trainers.initialized(receiver.receiver, args, w)
-            return [(w, self._methods.call(receiver, "__init__", args, w, ctx, site))]
-        return self._calls.function(function, args, w, ctx, site, receiver.receiver)
-
-    def opaque(self, cls: Class, w: World, place: Hashable) -> Value:
-        site = place[0] if isinstance(place, tuple) else None
-        return self._modules.opaque(w, cls.unit.name, site, True, place=place)
-
-    def begun(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        self._module_building.prepare(ref, cls, args, w, ctx, site)
-        obj = w.get(ref, Instance)
-        if obj is not None and obj.kind == "module":
-            self._construction.made(ref, w, ctx)
-
-    def done(self, ref: Ref, w: World, ctx: Context) -> None:
-        self._construction.built(ref, w, ctx)
-
-    def is_trainable(self, ref: Ref, w: World) -> bool:
-        return bool(self._modules.groups(ref, w))
-
-    def initialized(self, ref: Value, w: World, ctx: Context, site: Site) -> None:
-        self._construction.initialized(ref, w, ctx, site)
-
-    def filled(self, ref: Ref, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        if kind == "optimizer":
-            self._optimizers.initialized(ref, args, w)
-            return
-        self._construction.initialized(ref, w, ctx, site)
-        self._trainers.initialized(ref, args, w)
-        obj = w.get(ref, Instance)
-        if obj is not None and obj.layer is not None and obj.layer.container:
-            self._layers.fill(ref, obj.layer, args, w, ctx, site)
 
 
 class TorchOperators:

@@ -17,18 +17,7 @@ from gradlint.static.report.witness import MANUAL, Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import from_module, is_any, is_loaded, looks_like_parameter, may_be_input
-from gradlint.static.state.values import (
-    NONE,
-    Bound,
-    Const,
-    Frame,
-    Group,
-    Instance,
-    Ref,
-    Tensor,
-    Unknown,
-    Value,
-)
+from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.graph_breaks import GraphBreaks

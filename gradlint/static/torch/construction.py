@@ -227,8 +227,8 @@ class Construction:
         ctx: Context,
     ) -> None:
         assert obj.cls is not None
-        few = isinstance(container, Sequence) and container.tail is None and len(container.items) < 2
-        if few and not container.repeats:
+        alone = isinstance(container, Sequence) and container.tail is None and not container.repeats
+        if alone and len(container.items) < 2:
             return  # ``self.teacher = [teacher]`` hides a module on purpose
         kind = "dict" if isinstance(container, Mapping) else "list" if container.mutable else "tuple"
         for value, put_at in held(container, w):

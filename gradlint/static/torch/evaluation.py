@@ -32,7 +32,7 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.chains import Chain, chains_in
-from gradlint.static.text.reach import reached_from
+from gradlint.static.text.definition_units import reached_from
 from gradlint.static.text.units import NodeSite
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.modules import MODULES, Modules

@@ -11,6 +11,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.values import REPEATED, Const, Instance, Ref, Sequence, Value
 from gradlint.static.state.world import World
+from gradlint.static.text.units import NodeSite
 from gradlint.static.torch.modules import MODULES, Modules
 from gradlint.surroundings import is_chosen, says_shared
 
@@ -66,6 +67,8 @@ class Repetition:
 
 def _is_meant(site: Site) -> bool:
     """Whether the text around a place tells that a layer is shared on purpose, or only if that is chosen."""
+    if not isinstance(site, NodeSite):
+        return False
     place = site.locate()
     lines = site.unit.module.source.lines(place.cell)
     return is_chosen(lines, place.row) or says_shared(lines, place.row, place.end_row)
