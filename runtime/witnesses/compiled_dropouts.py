@@ -11,8 +11,8 @@ from torch import nn
 from gradlint.events import DropoutCalled
 from gradlint.facts import FALSE, Fact, known, unknown
 
+from ..records.dropout import FUNCTIONS, decides_by_mode
 from ..records.regions import call_of, function_of, functions_around, module_of, place_of
-from .dropouts import FUNCTIONS, decides_by_mode
 
 if TYPE_CHECKING:
     from ..calls import CompileCall

@@ -56,6 +56,30 @@ SCALER_NAME: Final = re.compile(r"(^|_)(grad_?|amp_?|loss_?)?scaler$")
 HANDLER_NAME: Final = re.compile(r"(^|_)(accelerator|fabric)$", re.IGNORECASE)
 """What objects of libraries that prepare models and make backward passes are called."""
 
+CALLING_METHODS: Final = frozenset(
+    [
+        "map",
+        "imap",
+        "imap_unordered",
+        "map_async",
+        "starmap",
+        "submit",
+        "apply",
+        "apply_async",
+        "run_in_executor",
+        "after",
+        "after_idle",
+        "call_later",
+        "call_soon",
+        "add_job",
+        "bind",
+        "connect",
+        "add_callback",
+        "on_click",
+    ]
+)
+"""Methods of executors, event loops, windows and buttons that call the functions they are given."""
+
 INTEGERS_NAME: Final = re.compile(r"(^|_)(labels?|ids?|index|indices|classes|counts?|lengths?)$")
 """What outputs of models that hold integers, and so carry no graph, are called."""
 

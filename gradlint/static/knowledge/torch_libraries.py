@@ -239,6 +239,23 @@ With the position and name of the function and of its arguments, and whether the
 KEYED: Final = frozenset(["builtins.sorted", "builtins.min", "builtins.max"])
 """What calls its argument ``key`` with each of the items it is given."""
 
+CALLING: Final = frozenset(
+    [
+        "apscheduler",
+        "asyncio",
+        "atexit",
+        "concurrent",
+        "gradio",
+        "joblib",
+        "multiprocessing",
+        "sched",
+        "signal",
+        "threading",
+        "tkinter",
+    ]
+)
+"""Libraries whose functions and classes call what they are given as it is, later or in another thread."""
+
 _STUDY: Final = "optuna.study.Study"
 
 TRIED: Final = {

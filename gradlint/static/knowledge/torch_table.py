@@ -38,6 +38,7 @@ from gradlint.static.knowledge.torch_layers import (
     names_parameter,
 )
 from gradlint.static.knowledge.torch_libraries import (
+    CALLING,
     GIVES,
     GIVES_ITSELF,
     GIVES_SEVERAL,
@@ -143,6 +144,7 @@ __all__ = [
     "BACKWARD_HOOKS",
     "BATCH_STEPS",
     "CALLBACK_BASES",
+    "CALLING",
     "CLEARING",
     "CLIPS",
     "COLLATE",

@@ -490,10 +490,9 @@ class _Scope:
         if makes_tensor(chain, self.foreign):
             return True
         for unit in self.targets(chain):
-            if isinstance(unit, FunctionUnit):
-                there = self._reach.scope(unit.module)
-                if any(makes_tensor(each, there.foreign) for each in chains_in(unit.text)):
-                    return True
+            foreign = self._reach.scope(unit.module).foreign
+            if isinstance(unit, FunctionUnit) and any(makes_tensor(each, foreign) for each in chains_in(unit.text)):
+                return True
         return False
 
 

@@ -71,7 +71,7 @@ class Conversions:
         self._uses.escaped(values, w)
         self._memory.used([w.resolve(value) for value in values], w, ctx, site)
         tensors = self._tensors.tensors_in(values, w)
-        self._evaluation.measured(tensors, True, w, ctx)
+        self._evaluation.converted(tensors, w, ctx)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
         return self._graphs.reduced(self._breaks.note(array, values, "numpy", w, site), [*values, *tensors], w)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge.guesses import CALLING_METHODS
+from gradlint.static.knowledge.torch_table import CALLING
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.nested import Nested
 from gradlint.static.report.witness import Witness
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
 
 _FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
 _ANY_OF = "any of"
-_WRAPPING = frozenset(["torch", "functools", "numpy", "jax", "numba"])
-"""Libraries whose functions make others of what they are given, for whoever calls these."""
 _KEPT = "kept by"
 """With the key of something unknown: what a world is bound to once that was given an object of the project."""
 
@@ -79,8 +79,8 @@ class Escapes:
         """Call something that cannot be followed: it may do anything to the objects it is given."""
         w.unfollowed = w.unfollowed or not ctx.in_forward
         given = list(args)
-        if _is_librarys(callee, w) and not (isinstance(callee, External) and given == args.positional[:1]):
-            self.handed(given, w, ctx)  # a function that is given one alone may wrap it, for whoever calls that
+        if _calls_given(callee, method):
+            self.handed(given, w, ctx)
         self._memory.used([w.resolve(value) for value in given], w, ctx, site)
         self._retention.escaped(given, w)
         self._uses.escaped(given, w)
@@ -114,7 +114,7 @@ class Escapes:
         return value
 
     def handed(self, given: Iterable[Value], w: World, ctx: Context) -> None:
-        """A library is given values: it may call the functions of the project among them."""
+        """A library is given values: it calls the functions of the project among them."""
         for value in map(w.resolve, given):
             if isinstance(value, Function) and value.kind == "":
                 self._nested.handed(value, w, ctx)
@@ -228,17 +228,11 @@ class Escapes:
                     w.write(ref.id).attrs[name] = Unknown(("kept", fresh()), name)
 
 
-def _is_librarys(callee: Value, w: World) -> bool:
-    """Whether what is called is no code of the project, nor an argument that may be any."""
+def _calls_given(callee: Value, method: str) -> bool:
+    """Whether what is called, or the method of it, is known to call the functions it is given as they are."""
     if isinstance(callee, External):
-        return callee.name.partition(".")[0] not in _WRAPPING
-    if isinstance(callee, Unknown):
-        key: Hashable = callee.key
-        while isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "item"):
-            key = key[1]
-        return isinstance(key, External) or (isinstance(key, tuple) and key[0] == "call")
-    obj = w.get(callee, Instance)
-    return obj is not None and obj.cls is None and not obj.kind
+        return callee.name.partition(".")[0] in CALLING
+    return isinstance(callee, Unknown) and method in CALLING_METHODS
 
 
 def _one_of(key: Hashable) -> Hashable:

@@ -264,11 +264,14 @@ class Evaluation:
             if not grad:
                 return
             training = None
+        presumed = grad and training is not False
+        if presumed and not ctx.iteration:
+            return  # a single look at a model costs nothing worth telling of
         key = fresh()
         name = obj.cls.unit.name if obj.cls is not None else obj.name
         trained, groups = self._is_trained(ref, w), frozenset(self._modules.groups(ref, w))
         self._calls[key] = _Call(tuple(ctx.way(site)), training, acting.mode_at, grad, trained, name, groups, ctx.phase)
-        if grad and training is not False:
+        if presumed:
             self._presumed[key] = None
         for part in self._tensors.tensors_in([value, *self._kept(ref, w)], w):
             if isinstance(part, Ref) and w.get(part, Tensor) is not None:
@@ -313,12 +316,20 @@ class Evaluation:
 
     def applied(self, op: Op, inputs: Iterable[Value], w: World, ctx: Context) -> None:
         """An operation was applied: those that give numbers, labels or probabilities measure an output."""
-        if op.result == "array" or (op.detaches and op.result != "number"):
-            self.measured(inputs, True, w, ctx, evident=op.result == "array")
+        if op.result == "array":
+            self.converted(inputs, w, ctx)
+        elif op.detaches and op.result != "number":
+            self.measured(inputs, True, w, ctx, evident=False)
         elif op.result in ("number", "pair", "pair_by_dim") or op.integral or op.grad == "never":
             self.measured(inputs, False, w, ctx)
         elif op.activation in ("softmax", "log_softmax", "sigmoid"):
             self.measured(inputs, False, w, ctx, likely=True)
+
+    def converted(self, values: Iterable[Value], w: World, ctx: Context) -> None:
+        """Outputs became arrays: of those that may still require grad this raises, and tells of no evaluation."""
+        values = list(values)
+        cut = all(self._tensors.requires_grad(value, w) is False for value in values)
+        self.measured(values, True, w, ctx, evident=cut)
 
     def shown(self, values: Iterable[Value], w: World, ctx: Context) -> None:
         """Outputs were printed or logged: so are those of a training, which are walked, and of a mere trial."""

@@ -245,7 +245,7 @@ class Methods:
         force = w.resolve(args.keywords.get("force", Const(False)))
         if force != Const(True):
             self._conversions.converted(receiver, f".{name}()", w, ctx, site, role="receiver")
-        self._evaluation.measured([receiver], True, w, ctx)
+        self._evaluation.converted([receiver], w, ctx)
         array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
         self._memory.share(array, receiver, w)
         return self._graphs.reduced(self._breaks.note(array, [receiver], "numpy", w, site), [receiver], w)
