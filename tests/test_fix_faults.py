@@ -170,7 +170,7 @@ def test_what_is_excluded_passes_through(pipe: Callable[..., tuple[int, bytes, s
 
 
 def test_a_fault_changes_nothing(pipe: Callable[..., tuple[int, bytes, str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: object) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
         raise ValueError("a fault")
 
     monkeypatch.setattr("gradlint.static.drive.analysis.analyze", fail)

@@ -316,9 +316,9 @@ def test_only_what_a_fix_can_alter_is_checked_again(tmp_path: Path, monkeypatch:
     checked: list[list[str]] = []
     analyze = analysis.analyze
 
-    def watched(project: Project, targets: Sequence[Path], *rest: Any) -> Any:
+    def watched(project: Project, targets: Sequence[Path], *rest: Any, **options: Any) -> Any:
         checked.append(sorted(path.name for path in targets))
-        return analyze(project, targets, *rest)
+        return analyze(project, targets, *rest, **options)
 
     monkeypatch.setattr(analysis, "analyze", watched)
     engine = ENGINE()

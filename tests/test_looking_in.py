@@ -100,7 +100,7 @@ def test_rules_that_are_left_out_in_a_file_are_not_shown_for_it(run: Run) -> Non
 
 def test_the_keys_are_those_of_the_settings() -> None:
     fields = {key.attribute for key in KEYS} - {"extend", "select", "ignore", "extend_select"}
-    assert fields | {"origin", "choices", "origins"} == set(Settings.__dataclass_fields__)
+    assert fields | {"origin", "choices", "origins", "cache_trusted"} == set(Settings.__dataclass_fields__)
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)

@@ -28,6 +28,7 @@ SLUGS = [path.stem for path in sorted(FIXTURES.glob("*.py")) if path.stem in BY_
 #: by slug, why findings still differ
 ALONE = {
     "missing_zero_grad": "that an import registers a hook with another file matters to other rules only",
+    "step_between_backwards": "a step in some iterations is followed far enough for the accumulation of gradients only",
 }
 BESIDE = {
     "data_mutation": "whether any file freezes parameters matters to what nothing calls",

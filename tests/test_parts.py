@@ -64,9 +64,9 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     genuine = analysis.analyze
 
-    def analyze(project: object, targets: list[Path], *rest: object) -> object:
+    def analyze(project: object, targets: list[Path], *rest: object, **options: object) -> object:
         names.extend(target.name for target in targets)
-        return genuine(project, targets, *rest)  # type: ignore[arg-type]
+        return genuine(project, targets, *rest, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(analysis, "analyze", analyze)
     return names

@@ -21,6 +21,16 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 
 #: What running these programs does not show.
 OTHERWISE = {
+    "softmax_before_cross_entropy-silent: the other arm gives logits": "the program takes the arm with the softmax",
+    "unregistered_modules-layers that a function gives are told where a class keeps them": (
+        "the guard reports each list where it is made"
+    ),
+    "unregistered_modules-one layer, of as many as a number says": (
+        "to the guard, a list of one layer hides it on purpose"
+    ),
+    "loss_requires_grad-the loss is made anew on one branch only": "with these numbers the branch is not taken",
+    "missing_zero_grad-in a function, cleared only where a tensor says so": "here they are cleared each time",
+    "missing_zero_grad-in a function, cleared only where the loss is a good one": "here they are cleared each time",
     "data_mutation-a buffer that a product has saved": "the guard compares what is saved in its exact mode only",
     "loss_keeps_graph-the loss itself, beside which other things come": "nothing calls the function",
     "missing_zero_grad-the step of a class that nothing builds, with an optimizer that its own methods hand on": (

@@ -362,6 +362,9 @@ def features_of(chain: Chain, foreign: Foreign) -> Feature:
             if hidden or (name is not None and test(name)):
                 found |= feature
     if parts[0] in imports:
+        meant = imports[parts[0]].rpartition(".")[2]  # by whatever name it is known here
+        for feature, form in _NAMES.get(meant, ()):
+            found |= feature if form is ANYWHERE else Feature(0)
         name = _function(chain, imports) or ""
         if name in FILLED_ARRAYS or conversion(name) is not None:
             found |= Feature.NUMPY
