@@ -119,7 +119,7 @@ def test_what_is_known_when_the_user_interrupts(jobs: str, tree: Path) -> None:
         while len(list(tree.glob("*/*.followed"))) < 5 and time.monotonic() < until:
             time.sleep(0.05)
         if jobs == "3":
-            time.sleep(2)  # the others come to their ends
+            time.sleep(8)  # the others come to their ends
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
