@@ -49,7 +49,8 @@ class EvalWithoutNoGrad(Rule):
     Evaluations under `torch.no_grad()` or `torch.inference_mode()`, of a caller or a decorator as well;
     `set_grad_enabled(phase == "train")`; attacks and saliency maps, which run backward through the graph; outputs that
     are returned with their graph to code that is not followed. In training mode also: measures of what is trained by;
-    outputs that are learnt from as targets, labels or numbers; actions of an agent; models that nothing has trained.
+    outputs that are learnt from as targets, labels or numbers; actions of an agent; models that nothing has trained; a
+    single call outside of loops.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
