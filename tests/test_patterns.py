@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import random
@@ -9,7 +10,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -109,11 +110,21 @@ HOSTILE = [
 ]
 
 
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """What tests before have left behind is not searched for garbage meanwhile, which may take seconds."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize(("pattern", "path"), HOSTILE)
 def test_no_pattern_takes_long(pattern: str, path: str) -> None:
+    """Those that are matched by trying all ways take longer than anybody lives."""
     started = time.process_time()
     assert not Patterns([pattern]).verdict(path, is_folder=False)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("where", ["exclude", "extend-exclude", "per-file-ignores", ".gitignore", "nested .gitignore"])
