@@ -127,6 +127,7 @@ def test_no_pattern_takes_long(pattern: str, path: str) -> None:
     assert time.process_time() - started < 10
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("where", ["exclude", "extend-exclude", "per-file-ignores", ".gitignore", "nested .gitignore"])
 def test_no_pattern_of_a_project_takes_long(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "/".join("a" * 40) / ("a" * 100)
@@ -145,7 +146,7 @@ def test_no_pattern_of_a_project_takes_long(where: str, tmp_path: Path, capsys: 
             (tmp_path / "gradlint.toml").write_text(f"{where} = ['{stars}', '{folders}']\n")
     started = time.process_time()
     assert main(["--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
-    assert time.process_time() - started < 8
+    assert time.process_time() - started < 30
     assert "GL501" in capsys.readouterr().out
 
 
