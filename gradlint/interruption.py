@@ -48,7 +48,9 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    begin = _by_alarm if sys.platform != "win32" and hasattr(signal, "setitimer") else _by_thread
+    begin = _by_thread
+    if sys.platform != "win32" and hasattr(signal, "setitimer"):
+        begin = _by_alarm
     with begin(seconds):
         yield
 

@@ -31,8 +31,10 @@ MANY = 24  #: files, below which a process of its own does not pay
 GRACE = 5.0  #: seconds that processes have to tell what they know, where a run is interrupted
 _LOOK = 0.2  #: seconds between two looks at how far they are
 
+_STOP = signal.SIGINT  #: lets a process come to an end, and tell what it knows
+_HELD_BACK: tuple[signal.Signals, ...] = (_STOP,)
 if sys.platform != "win32":
-    _STOP = signal.SIGUSR1  #: lets a process come to an end, and tell what it knows
+    _STOP = signal.SIGUSR1
     _HELD_BACK = (signal.SIGINT, signal.SIGALRM, _STOP)
 
 Progress = Callable[["Path | None", int, float], None]
