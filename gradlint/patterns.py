@@ -25,6 +25,7 @@ _SET = {
     "upper": "A-Z",
     "xdigit": "0-9A-Fa-f",
 }
+_LONGEST = 32_767  #: characters of a path, on any system
 _MEMBER = re.compile(r"\[:(?P<named>[^:\]]*):\]|(?P<first>\\.|[^\\])(?:-(?P<last>\\.|[^\\\]]))?", re.DOTALL)
 
 
@@ -99,7 +100,7 @@ def _expression(glob: str) -> str | None:
             parts.append([])
         else:
             parts[-1].append(sign)
-    if not all(parts):
+    if not all(parts) or sum(sign != "*" for part in parts for sign in part) > _LONGEST:
         return None
     runs: list[list[str]] = [[]]  # of parts, between which any number of folders may stand
     for part in parts:

@@ -108,7 +108,12 @@ def test_folders_nested_in_one_another_are_searched_once_each(tmp_path: Path, mo
     (tmp_path / "user.py").write_text("from f.f.a import g\n")
     asked: list[Path] = []
     entries = Disk.entries
-    monkeypatch.setattr(Disk, "entries", lambda disk, path: (asked.append(path), entries(disk, path))[1])
+
+    def listed(disk: Disk, path: Path) -> dict[str, str]:
+        asked.append(path)
+        return entries(disk, path)
+
+    monkeypatch.setattr(Disk, "entries", listed)
     importers = Importers(Layout([tmp_path], Disk()))
     assert importers.of([tmp_path / "f" / "f" / "a.py", folder / "a.py"], 64) == [tmp_path / "user.py"]
     assert len(asked) < 20 * 150

@@ -405,6 +405,7 @@ def test_what_is_computed_from_itself_again_and_again_costs_few_steps(
         pytest.param("for " * 20_000, id="words that begin something"),
         pytest.param("a " * 10_000 + ":", id="names of nothing"),
         pytest.param("@a\n" * 20_000, id="decorators of nothing"),
+        pytest.param("[" * 20_000 + "] * a" * 20_000, id="lists that are multiplied"),
     ],
 )
 @pytest.mark.parametrize("name", ["a.py", "a.ipynb"])

@@ -28,10 +28,6 @@ SLUGS = [path.stem for path in sorted(FIXTURES.glob("*.py")) if path.stem in BY_
 #: by slug, why findings still differ
 ALONE = {
     "missing_zero_grad": "that an import registers a hook with another file matters to other rules only",
-    "step_between_backwards": "a step in some iterations is followed far enough for the accumulation of gradients only",
-}
-BESIDE = {
-    "data_mutation": "whether any file freezes parameters matters to what nothing calls",
 }
 
 Findings = Counter[tuple[str, int, str]]
@@ -114,7 +110,7 @@ def test_the_order_of_files_changes_nothing(slug: str, written: Written, plain: 
     assert findings(folder, paths[::-1]) == plain(slug)
 
 
-@pytest.mark.parametrize("slug", slugs(BESIDE))
+@pytest.mark.parametrize("slug", SLUGS)
 def test_what_lies_beside_a_file_changes_nothing(slug: str, written: Written, plain: Plain) -> None:
     folder, paths = written(slug)
     alone = Counter[tuple[str, int, str]]()

@@ -124,7 +124,7 @@ def test_no_pattern_takes_long(pattern: str, path: str) -> None:
     """Those that are matched by trying all ways take longer than anybody lives."""
     started = time.process_time()
     assert not Patterns([pattern]).verdict(path, is_folder=False)
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.usefixtures("no_collection")
@@ -146,7 +146,7 @@ def test_no_pattern_of_a_project_takes_long(where: str, tmp_path: Path, capsys: 
             (tmp_path / "gradlint.toml").write_text(f"{where} = ['{stars}', '{folders}']\n")
     started = time.process_time()
     assert main(["--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < 8
     assert "GL501" in capsys.readouterr().out
 
 

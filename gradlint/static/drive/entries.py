@@ -315,7 +315,7 @@ class Entries:
         Where nothing in the files at hand freezes any, those that it builds itself are trained.
         """
         w = end.copy()
-        freezes = any(module.may_freeze for module in self._project.modules_loaded)
+        freezes = self._project.may_freeze(method.module)
         w.grad = None if method in self._progress.unrecorded else w.grad
         obj = w.get(instance, Instance)
         for value in [instance, *map(w.resolve, obj.attrs.values())] if obj is not None else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import is_called_without_grad
@@ -17,10 +18,10 @@ from gradlint.static.text.definition_units import FunctionUnit, reached_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from collections.abc import Mapping as Methods
 
     from gradlint.static.text.units import Unit
 
+_READ = attrgetter("read_attributes")
 _MAX_FILLING = 6  #: methods that fill what another one reads
 
 
@@ -108,7 +109,8 @@ class LateAttributes:
         filling = {name for name in methods.keys() - own if empty & methods[name].filled_attributes} if empty else set()
         if not filling:
             return []
-        reached = {name: _called_from(methods, name) for name in methods.keys() - own}
+        # only what a method calls on its own object: ``self.net.train()`` is a call of another one's
+        reached = {name: reached_from(methods, [name], _READ) for name in methods.keys() - own}
         leading = {name for name in reached if filling & reached[name]}
         outer = {name for name in leading if not any(name in reached[other] for other in leading - {name})}
         return [methods[name] for name in sorted(outer or leading)]
@@ -136,21 +138,6 @@ class LateAttributes:
         if obj is not None and is_called_without_grad(obj.kind, method.name):
             return False
         return None if method in self._progress.unrecorded or method.name in ("forward", "__call__") else True
-
-
-def _called_from(methods: Methods[str, FunctionUnit], start: str) -> set[str]:
-    """The methods of an object that one of them may call on it, directly or not; itself included.
-
-    ``self.net.train()`` is a call of another object's.
-    """
-    found: set[str] = set()
-    frontier = [start]
-    while frontier:
-        name = frontier.pop()
-        if name not in found:
-            found.add(name)
-            frontier += methods.keys() & methods[name].read_attributes
-    return found
 
 
 def _is_empty(value: Value, w: World) -> bool:

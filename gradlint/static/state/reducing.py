@@ -21,6 +21,7 @@ from gradlint.static.state.values import (
     Lambda,
     Mapping,
     Object,
+    Segment,
     Sequence,
     Tensor,
     Unknown,
@@ -149,6 +150,13 @@ def _groups_differ(x: Group, y: Group, a: World, b: World) -> Iterator[_Differen
         yield 100, None
 
 
+def _segments_differ(x: Segment, y: Segment, a: World, b: World) -> Iterator[_Difference]:
+    """Whether a backward pass can still be made through a part of a graph."""
+    mine = (x.freed, x.spoilt_at is None, x.stale_at is None)
+    if mine != (y.freed, y.spoilt_at is None, y.stale_at is None):
+        yield 30, None
+
+
 def _tensors_differ(x: Tensor, y: Tensor, a: World, b: World) -> Iterator[_Difference]:
     if _TENSOR_FACTS(x) != _TENSOR_FACTS(y):
         yield 20, None
@@ -187,6 +195,7 @@ _DIFFERENCES: dict[type[Object], Callable[[Any, Any, World, World], Iterator[_Di
     Group: _groups_differ,
     Tensor: _tensors_differ,
     Instance: _instances_differ,
+    Segment: _segments_differ,
     Sequence: _lists_differ,
     Mapping: lambda x, y, a, b: _dicts_differ(x.items, y.items, a, b),
 }

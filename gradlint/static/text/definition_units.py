@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
@@ -320,13 +321,23 @@ def leaves(units: Iterable[Unit]) -> Iterator[Unit]:
             yield unit
 
 
-def reached_from(methods: Mapping[str, FunctionUnit], starts: Iterable[str]) -> set[str]:
-    """The methods that some of them mention, directly or not; themselves included."""
+def reached_from(
+    methods: Mapping[str, FunctionUnit],
+    starts: Iterable[str],
+    mentioned: Callable[[FunctionUnit], Iterable[str]] = attrgetter("words"),
+) -> set[str]:
+    """The methods that some of them mention, directly or not; themselves included.
+
+    Args:
+        methods: all methods of a class, by name.
+        starts: the names of some; those that are no methods are passed over.
+        mentioned: the names that the text of a method mentions.
+    """
     found: set[str] = set()
     frontier = [name for name in starts if name in methods]
     while frontier:
         name = frontier.pop()
         if name not in found:
             found.add(name)
-            frontier += methods.keys() & methods[name].words
+            frontier += methods.keys() & mentioned(methods[name])
     return found

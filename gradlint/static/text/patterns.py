@@ -24,6 +24,7 @@ CONVERTED = re.compile(
 _ASSIGNED = re.compile(r"\.(r\w{8,16})[ \t]*(?::[^=\n]+)?=(?!=)", re.IGNORECASE)
 _MULTIPLIED = re.compile(r"(?:\]|,\s*\))\s*\*\s*(?![*=])")
 _MULTIPLIES = re.compile(r"[\w)\]]\s*\*\s*\[")
+_FAR = 10_000  #: characters between the brackets of a list; of a longer one nothing is asked
 _SUBSCRIPTED = re.compile(r"[\w)\]}]")
 _KEPT = re.compile(
     r"\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*(?:list|dict|tuple|OrderedDict|zip|map)?[\[({]\s*(?![\"'\d\])}-])"
@@ -79,11 +80,11 @@ def ends_statement(text: str, start: int) -> bool:
 def repeats(text: str) -> bool:
     """Whether a list or tuple that is written out may be multiplied."""
     for end in _MULTIPLIED.finditer(text):
-        depth, start = 1, end.start()
-        while start and depth:
+        depth, start, least = 1, end.start(), max(0, end.start() - _FAR)
+        while start > least and depth:
             start -= 1
             depth += (text[start] in ")]}") - (text[start] in "([{")
-        if _SUBSCRIPTED.match(text[start - 1 : start]) is None:
+        if depth or _SUBSCRIPTED.match(text[start - 1 : start]) is None:
             return True
     return _MULTIPLIES.search(text) is not None
 

@@ -46,6 +46,7 @@ class Project:
         self._layout = Layout(roots, self.disk, sources)
         self._importers = Importers(self._layout)
         self._modules: dict[str, Module | SourceError] = {}  # by real path
+        self._parts: dict[Path, int] = {}  #: those that were read, by the number of the part that imports make of them
         self.trees = Trees()  #: those of all modules
         self._offered: dict[tuple[Module, str], bool] = {}
         self._starred: dict[Module, tuple[Module, ...]] = {}
@@ -60,6 +61,7 @@ class Project:
     def forget(self) -> None:
         """Let go of all modules that have been read."""
         self._modules, self._offered, self._starred, self._footprint = {}, {}, {}, Footprint()
+        self._parts = {}
         self.trees = Trees()
 
     def footprint(self) -> Footprint | None:
@@ -87,6 +89,17 @@ class Project:
     def modules_loaded(self) -> tuple[Module, ...]:
         """The modules that have been read, in the order of reading."""
         return tuple(module for module in self._modules.values() if not isinstance(module, SourceError))
+
+    def may_freeze(self, module: Module) -> bool:
+        """Whether a module that was read, or one of those that imports connect with it, may freeze parameters."""
+        read = self.modules_loaded
+        freezing = {each.path for each in read if each.may_freeze}
+        if not freezing or module.path in freezing:
+            return bool(freezing)
+        if len(read) > len(self._parts):
+            parts = self.components([each.path for each in read])
+            self._parts = {path: number for number, part in enumerate(parts) for path in part}
+        return any(self._parts[path] == self._parts[module.path] for path in freezing)
 
     def module(self, path: Path) -> Module:
         """The module at ``path``.
