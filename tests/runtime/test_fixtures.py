@@ -70,6 +70,9 @@ OTHERWISE = {
     "eval_without_no_grad-one function that trains and tests": (
         "with gradients and in training mode, any call may belong to the training"
     ),
+    "eval_without_no_grad-arrays that are only compared": (
+        "with gradients and in training mode, any call may belong to the training"
+    ),
     "eval_mode_missing-neither eval() nor no_grad()": (
         "with gradients and in training mode, any call may belong to the training"
     ),

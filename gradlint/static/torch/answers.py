@@ -221,8 +221,11 @@ class TorchItems:
     def get(self, owner: Value, obj: Object, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
         if isinstance(obj, Instance):
             if obj.kind == "array" and isinstance(index, Const) and self._memory.shares(owner):
-                return self._memory.part(owner, obj, w)
-            return self._module_attributes.get_item(owner, obj, index, w, ctx, site)
+                return self._graphs.reduced(self._memory.part(owner, obj, w), [owner], w)
+            item = self._module_attributes.get_item(owner, obj, index, w, ctx, site)
+            if obj.kind != "array":
+                return item
+            return self._graphs.reduced(Unknown(("item", fresh())) if item is None else item, [owner], w)
         if not isinstance(obj, Tensor):
             return None
         if self._legacy.indexed(obj, index, w, ctx, site):
@@ -331,6 +334,7 @@ class TorchOperators:
     _tensors: Tensors
     _modules: Modules
     _breaks: GraphBreaks
+    _graphs: Graphs
     _legacy: Legacy
     _operations: Operations
     _repetition: Repetition
@@ -349,7 +353,7 @@ class TorchOperators:
             return w.new(Instance(kind="parameters", device=None, groups=groups))
         if "array" in kinds and not any(w.get(value, Sequence) for value in (left, right)):
             array = w.new(Instance(name="numpy.ndarray", kind="array"))
-            return self._breaks.inherit(array, [left, right], w)
+            return self._graphs.reduced(self._breaks.inherit(array, [left, right], w), [left, right], w)
         return None
 
     def total(self, values: list[Value], known: bool, w: World, ctx: Context, site: Site) -> Value:

@@ -334,11 +334,9 @@ class Methods:
         if obj.kind == "array":
             if name in _ARRAY_IN_PLACE:
                 self._memory.array_changed(receiver, w, ctx, site)
-            return (
-                w.new(Instance(name="numpy.ndarray", kind="array"))
-                if name not in ("item", "tolist")
-                else Unknown((FIGURE, fresh()))
-            )
+            is_array = name not in ("item", "tolist")
+            made = w.new(Instance(name="numpy.ndarray", kind="array")) if is_array else Unknown((FIGURE, fresh()))
+            return self._graphs.reduced(made, [receiver], w)
         if name in EXPECTING_METHODS and obj.cls is not None and self._definitions.is_test(obj.cls):
             return w.new(Instance(name=name, kind="expecting"))
         if obj.cls is not None:
