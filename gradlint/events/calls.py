@@ -1,0 +1,50 @@
+"""Events of calls: what models, losses and layers are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradlint.events.base import Event, Tensor
+from gradlint.facts import Fact, unknown
+from gradlint.finding import Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFed(Event):
+    """A module was called.  Touches the inputs that are leaves, require grad and are no parameters."""
+
+    module: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientRead(Event):
+    """The gradient of an input was read, asked for, or given to an optimizer.  Touches that input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputDone(Event):
+    """Nothing can read the gradient of the touched inputs any more."""
+
+    asked_at: Site | None = None  #: where they were made to require grad
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossCalled(Event):
+    """A loss function was called with a prediction and a target."""
+
+    loss: str  #: the functional name: "cross_entropy", "nll_loss", "binary_cross_entropy", …
+    input: Tensor
+    target: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropoutCalled(Event):
+    """A functional dropout, or a dropout layer built on the spot, was applied."""
+
+    function: str  #: "dropout", "alpha_dropout", "scaled_dot_product_attention", "nn.Dropout", …
+    training_given: Fact[bool] = field(default_factory=unknown)  #: the mode was said explicitly
+    drops_by_default: bool = True  #: what happens when it is not said
+    in_module: Fact[bool] = field(default_factory=unknown)  #: reached from the forward of a module
+    mode_checked: Fact[bool] = field(default_factory=unknown)  #: guarded by the module's ``training``
+    inert: Fact[bool] = field(default_factory=unknown)  #: the probability is zero
+    module: str = ""  #: how the scope spells the module whose method this stands in

@@ -1,0 +1,238 @@
+"""Events of training: gradients, graphs, optimizers, scalers and the modes of models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gradlint.events.base import Event, Tensor
+from gradlint.facts import Fact, unknown
+from gradlint.finding import Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backward(Event):
+    """A backward pass.  Touches the parameter groups whose ``.grad`` it adds to."""
+
+    root: Tensor
+    retain_graph: Fact[bool] = field(default_factory=unknown)
+    create_graph: Fact[bool] = field(default_factory=unknown)
+    gradient_given: Fact[bool] = field(default_factory=unknown)
+    accumulates: bool = True  #: False for ``torch.autograd.grad``, which returns gradients
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackwardAsked(Event):
+    """``backward()`` was called, whether it can run or raises."""
+
+    root: Tensor
+    gradient_given: Fact[bool] = field(default_factory=unknown)
+    noticed: Fact[bool] = field(default_factory=unknown)  #: autograd noticed that it cannot run, and raised
+    stackable: Fact[bool] = field(default_factory=unknown)  #: where the root was cut, losses in a list were copied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Event):
+    """An optimizer applied gradients.  Touches the parameter groups it owns."""
+
+    optimizer: str = ""  #: as the source spells it, or the class name
+    by_hand: bool = False  #: the user's own code did
+    prepared: Fact[bool] = field(default_factory=unknown)  #: a backward pass reached its parameters since its last step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStep(Event):
+    """An optimizer stepped for the first time, or for the first time since it has a scheduler."""
+
+    scheduled_at: Site | None = None  #: where a scheduler of it had been stepped before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsUpdated(Event):
+    """An optimizer made a step.
+
+    Touches the parameter groups it owns, and where neither is known and there is no other optimizer, those that it is
+    presumed to own.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsDropped(Event):
+    """Gradients were cleared.  Touches what :class:`WeightsUpdated` does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsAccumulated(Event):
+    """A backward pass runs, not only in every k-th iteration.
+
+    Touches what :class:`Backward` does, and is sent before it.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsAssigned(Event):
+    """Gradients were set, or changed, by the program itself: ``parameter.grad = value``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsDiscarded(Event):
+    """Gradients are cleared, not only in every k-th iteration.  Sent before :class:`Cleared`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardedElsewhere(Event):
+    """What was discarded last was not discarded in the loop that is about to step.
+
+    Sent before :class:`PeriodicStep`.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeriodicStep(Event):
+    """An optimizer steps in every k-th iteration only.  Sent before :class:`Step`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBehindLoop(Event):
+    """An optimizer steps behind a loop, in each iteration of which gradients were cleared, and computed after that.
+
+    Nothing has looked at those gradients in the loop.  Sent before :class:`Step`.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsScaled(Event):
+    """The gradients a backward pass added are those of a scaled loss.  Sent after :class:`Backward`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsUnscaled(Event):
+    """Scaled gradients were divided by their scale, or changed by hand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsClipped(Event):
+    """Gradients were clipped, all at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalerStepped(Event):
+    """A gradient scaler made a step.  Touches the parameter groups of the optimizer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalerUpdated(Event):
+    """A gradient scaler updated its scale, or may have.  Touches all groups it has stepped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfollowed(Event):
+    """Code that could not be followed ran: it may have walked graphs back, or set gradients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared(Event):
+    """Gradients were zeroed or dropped.  Touches the parameter groups concerned."""
+
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeriodicClearing(Event):
+    """Gradients are cleared in every k-th iteration only, and applied in every one.  Sent before :class:`Cleared`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParametersReplaced(Event):
+    """Parameters got new values from elsewhere, or are new objects: what was accumulated is void."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStepped(Event):
+    """An optimizer updated a model that behaves differently in training and in evaluation."""
+
+    training: Fact[bool] = field(default_factory=unknown)  #: it was last called in training mode
+    forward_at: Site | None = None  #: where it was called
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsMeasured(Event):
+    """Norms of gradients about to be applied, by the names of their parameters.  ``site`` is the backward pass."""
+
+    step: int  #: of the optimizer, counted from 1
+    norms: Mapping[str, tuple[float, ...]]  #: the latest measurements, this one last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeverReached(Event):
+    """Parameters that an optimizer holds have had no gradient since the beginning.  ``site`` is its step."""
+
+    parameters: tuple[str, ...]
+    steps: int  #: of the optimizer so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerChecked(Event):
+    """An optimizer is about to step.  ``site`` is where it was built."""
+
+    optimizer: str = ""  #: the class name
+    frozen: Fact[bool] = field(default_factory=unknown)  #: none of its parameters requires grad
+    misses_at: Site | None = None  #: where parameters that it should own took their place, after it was built
+    trained_at: Site | None = None  #: the backward pass of parameters that took the place of those it owns, somewhere
+    stepped_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphRetained(Event):
+    """A backward pass kept its graph.  Taken back where a later one walks part of it, or where it leaves the code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueKept(Event):
+    """A value was added to others that are kept from one iteration to the next."""
+
+    value: Tensor
+    where: str  #: "sum", "list", or "parts" for a list of lists, tuples or dicts that hold it
+    spent: Fact[bool] = field(default_factory=unknown)
+    """A value kept since an earlier iteration has a graph that was walked, and was freed or is not walked again."""
+    walked_at: Site | None = None  #: where that graph was walked
+    keeper: str = ""  #: how the source spells the variable that keeps them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphKept(Event):
+    """A value was added to others that are kept by a variable of a function from one iteration to the next.
+
+    Each has a graph that nothing has walked.  Taken back where a backward pass walks one, or where they leave the code.
+    """
+
+    where: str  #: as of :class:`ValueKept`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainMode(Event):
+    """A module was put into training mode.  Touches its parameter groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalMode(Event):
+    """A whole module, not a layer of one, was put into evaluation mode.  Touches its parameter groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputMeasured(Event):
+    """The output of a module was used to evaluate it.
+
+    ``site`` is the call of the module, or that of the function which called it and returned the output to be used.
+
+    It is not sent, or taken back, where a backward pass walks what was computed from that output.
+    """
+
+    module: str = ""
+    training: Fact[bool] = field(default_factory=unknown)  #: the mode it was called in
+    grad_enabled: Fact[bool] = field(default_factory=unknown)
+    copied: Fact[bool] = field(default_factory=unknown)  #: no number or label was made of it, only a copy
+    trained: Fact[bool] = field(default_factory=unknown)  #: the program has trained the module before
+    set_at: Site | None = None  #: where its mode was set
+    called_at: Site | None = None  #: the call of the module, where ``site`` is another
+    within: Site | None = None  #: the function, or the statement of a file, that the call stands in
