@@ -75,7 +75,9 @@ class Conditions:
         if isinstance(value, (Class, Function, Bound, Lambda, Partial)):
             return True, None, False
         if isinstance(value, Ref):
-            return self._collections.truth(value, w), ("truth", value), False
+            tensor = w.get(value, Tensor)
+            origin = None if tensor is None else tensor.origin
+            return self._collections.truth(value, w), ("truth", value if origin is None else origin), False
         if isinstance(value, Unknown):
             if is_later(value):
                 return True, None, False
@@ -120,7 +122,7 @@ class Conditions:
             except TypeError:
                 return Unknown(("comparison", fresh()))
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
-            return self._domain.operators.compare(left, right, w, ctx, ctx.site(node))
+            return self._domain.operators.compare(symbol, left, right, w, ctx, ctx.site(node))
         if symbol == "==":
             return self.equality(left, right, w)
         if symbol == "!=":

@@ -280,8 +280,8 @@ class DomainOperators(Protocol):
         """``left symbol right``; ``neg`` for a sign."""
         ...
 
-    def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
-        """A comparison, element by element."""
+    def compare(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
+        """``left symbol right``, element by element."""
         ...
 
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:

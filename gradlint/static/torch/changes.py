@@ -222,6 +222,7 @@ class Changes:
     def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
         """What an in-place operation leaves of the facts of its target."""
         new: Tensor = w.write(key)
+        new.origin = None
         new.loaded = new.loaded and all(self._tensors.is_data(value, w) for value in used)
         if how in ("copy_", "[]=", "[:]=", "index_copy_", "masked_scatter_") and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
@@ -322,7 +323,9 @@ class Changes:
         if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
             return Unknown(("attribute", owner, name), name)
         if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS and name != "apply":
-            return self._tensors.view(owner, w, site, name)
+            part = self._tensors.view(owner, w, site, name)
+            self._tensors.traced(part, ("attribute", name), [owner], w)
+            return part
         return Bound(owner, name)
 
     def _is_tensor(self, owner: Ref, tensor: Tensor, w: World) -> bool:
