@@ -90,6 +90,7 @@ from gradlint.events.written import (
     DeprecatedUsed,
     Loaded,
     LogTaken,
+    ModuleLoaded,
     Saved,
     SoftmaxCalled,
 )
@@ -136,6 +137,7 @@ __all__ = [
     "LossCalled",
     "ModelStepped",
     "ModuleBuilt",
+    "ModuleLoaded",
     "ModuleRequiresGradSet",
     "MovedToCuda",
     "NeverReached",

@@ -127,8 +127,9 @@ class Session:
 
 def _check_names(params: object) -> None:
     """Raise TypeError where a message names another, or a progress, by what is no name."""
-    for key in _NAMES if isinstance(params, dict) else ():
-        if isinstance(params.get(key), (list, dict)):
+    given = params if isinstance(params, dict) else {}
+    for key in _NAMES:
+        if isinstance(given.get(key), (list, dict)):
             raise TypeError(f"{key} is a number or a string")
 
 

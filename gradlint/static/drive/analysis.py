@@ -445,7 +445,7 @@ def _tells(finding: Finding, other: Finding) -> bool:
     if other.fix and not finding.fix and other.location.filename != finding.location.filename:
         return False
     places = [finding.location, *([finding.cause] if finding.cause else [])]
-    return any(_within(other.location, place) for place in places)
+    return other.location in places
 
 
 def _within(inner: Location, outer: Location) -> bool:

@@ -176,6 +176,7 @@ class Interpreter:
     def _follow_tensors(self) -> None:
         """Tensors: their graphs, their storage, and what becomes of them."""
         self.tensors = self._make(Tensors)
+        self.serialization = self._make(Serialization)
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)
         self.breaks = self._make(GraphBreaks)
@@ -188,7 +189,6 @@ class Interpreter:
         self.plain = self._make(PlainTensors)
         self.uses = self._make(Uses)
         self.shapes = self._make(Shapes)
-        self.serialization = self._make(Serialization)
         self.placement = self._make(Placement)
         self.operations = self._make(Operations)
         self.hooks = self._make(Hooks)

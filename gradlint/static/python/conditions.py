@@ -161,7 +161,8 @@ class Conditions:
             known = left == right
         elif isinstance(left, Const) or isinstance(right, Const):
             other = right if isinstance(left, Const) else left
-            known = None if isinstance(other, (Unknown, Choice)) or not _is_definition(other) else False
+            undecided = isinstance(other, (Unknown, Choice)) or self._domain.branches.may_be_none(other, w)
+            known = None if undecided or not _is_definition(other) else False
         elif isinstance(left, Ref) and isinstance(right, Ref):
             known = left == right
         else:

@@ -380,6 +380,10 @@ class DomainBranches(Protocol):
         """The branches of a condition on the mode have met again."""
         ...
 
+    def may_be_none(self, value: Value, w: World) -> bool:
+        """Whether an object of the domain stands for something that may be missing."""
+        ...
+
     def asks_device(self, node: cst.CSTNode) -> bool:
         """Whether a condition asks where objects are, or may be."""
         ...

@@ -172,6 +172,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.DeprecatedUsed: (Feature.VARIABLE | Feature.OLD_INIT | Feature.DATA,),
     events.Saved: (Feature.PICKLE,),
     events.Loaded: (Feature.PICKLE,),
+    events.ModuleLoaded: (Feature.PICKLE,),
 }
 """For an event, features each of which must be there; of those joined by ``|``, one.  Other events need nothing."""
 

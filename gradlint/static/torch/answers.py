@@ -425,6 +425,7 @@ class TorchBranches:
         self.combined = self._modes.combined
         self.returned = self._modes.returned
         self.branched = self._modes.branched
+        self.may_be_none = self._stepping.may_be_none
         self.asks_device = asks_device
         self.is_periodic = self._stepping.is_periodic
         self.is_periodic_alone = self._stepping.is_periodic_alone

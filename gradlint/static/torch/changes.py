@@ -403,8 +403,11 @@ class Changes:
                     self._cleared(tensor, groups, w, ctx, site)
                 else:
                     self._stepping.assigned(groups, w, ctx, site)
-                    for key in self._tensors.gradient_of([value], w) - groups:  # they are applied with those of others
+                    given = self._tensors.gradient_of([value], w) - groups
+                    for key in given:  # they are applied with those of others
                         w.write(key).prepared = False
+                    if given:
+                        self._ownership.lent(groups, w)
                     self._witness.cleared(groups, "grad", w, ctx, site, certain=False)
                     self._escapes.doubt(groups, [], w)
         elif name == "data":

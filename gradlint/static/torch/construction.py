@@ -300,6 +300,8 @@ class Construction:
                 return frozenset()
             if isinstance(obj, Tensor) and obj.is_parameter:
                 found |= obj.groups
+            elif isinstance(obj, Tensor) and obj.requires_grad and not obj.open and min(obj.deps, default=0) > owner.id:
+                found |= obj.deps  # of a parameter that was moved, or another type: what is kept is not even a leaf
             elif isinstance(obj, Instance) and obj.kind in _LAYERS and not obj.opaque:
                 found |= self._modules.groups(each, w)
             else:

@@ -152,6 +152,7 @@ class Externals:
                 Unknown(("grad enabled", fresh())) if w.grad is None else Const(w.grad)
             ),
             "torch.cuda.is_available": lambda a, w, c, s: Unknown("torch.cuda.is_available()"),
+            "torch.load": self._serialization.load,
             "torch.set_grad_enabled": self._grad_modes.set,
             "torch.nn.utils.parameters_to_vector": self._vector,
             "torch.nn.utils.rnn.pack_padded_sequence": self._pack,
@@ -246,7 +247,7 @@ class Externals:
         loss = LOSSES.get(name)
         if loss is not None:
             if name.rpartition(".")[2][0].isupper():
-                attrs = {k: v for k, v in args.keywords.items() if k == "reduction"}
+                attrs = {k: v for k, v in args.keywords.items() if k in ("reduction", "log_target")}
                 criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
                 return w.new(criterion, (site, ctx.key, name))
             return self._module_calls.loss(loss.name, loss, None, args, w, ctx, site)

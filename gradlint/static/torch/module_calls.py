@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.facts import known
+from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.ops import Layer, Loss, Op
 from gradlint.static.knowledge.torch_libraries import heads
 from gradlint.static.knowledge.torch_training import PACKED_FIELDS
@@ -225,6 +225,7 @@ class ModuleCalls:
             loss=name,
             input=tensors.nearly(prediction, w) if prediction is not None else events.Tensor(),
             target=tensors.view_of(target, w) if target is not None else events.Tensor(),
+            log_target=_flag("log_target", obj, args, w),
         )
         idle = prediction is not None and self._tensors.is_constant(prediction, w)
         self._witness.send(event, w, ctx, alternative=name, variant=variant(w, ctx), idle=idle)
@@ -244,3 +245,10 @@ class ModuleCalls:
         value = self._operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self._breaks.loss(value, prediction, target, w)
         return value
+
+
+def _flag(name: str, obj: Instance | None, args: Arguments, w: World) -> Fact[bool]:
+    """Whether a flag is set that a loss is given, or was built with; it is not where nothing says so."""
+    given = args.keywords.get(name) if obj is None else obj.attrs.get(name)
+    value = w.resolve(given) if given is not None else Const(False)
+    return known(bool(value.value)) if isinstance(value, Const) and not args.open else unknown()

@@ -57,6 +57,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.scalers import Scalers
+from gradlint.static.torch.serialization import Serialization
 from gradlint.static.torch.tensors import Tensors
 
 _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
@@ -87,6 +88,7 @@ class UnknownMethods:
     _passes: Passes
     _optimizers: Optimizers
     _scalers: Scalers
+    _serialization: Serialization
     _library_models: LibraryModels
     _module_methods: ModuleMethods
 
@@ -112,6 +114,8 @@ class UnknownMethods:
             return receiver
         if w.grad is not True:
             self._progress.unrecorded_names.add(name)
+        if name in MODULE_METHODS or name in ("train", "eval"):
+            self._serialization.is_module(receiver, w)
         value = self._of_known_kind(receiver, name, args, w, ctx, site)
         if value is None and name in self._named:
             value = self._named[name](receiver, name, args, w, ctx, site)
