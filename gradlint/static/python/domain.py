@@ -292,10 +292,6 @@ class DomainOperators(Protocol):
         """``sum(values)``, of which one stands for all unless they are known."""
         ...
 
-    def spelled(self, node: cst.BinaryOperation, ctx: Context) -> None:
-        """An operator stands in the text like this."""
-        ...
-
 
 class DomainMutations(Protocol):
     """Statements that change objects, or add to them."""

@@ -335,14 +335,12 @@ class TorchOperators:
     _modules: Modules
     _breaks: GraphBreaks
     _graphs: Graphs
-    _legacy: Legacy
     _operations: Operations
     _repetition: Repetition
 
     def __init__(self) -> None:
         self.arithmetic = self._operations.arithmetic
         self.compare = self._operations.compare
-        self.spelled = self._legacy.multiplied
 
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
         if symbol == "*":

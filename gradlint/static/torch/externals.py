@@ -362,6 +362,7 @@ class Externals:
         self._shapes.applied(name.rpartition(".")[2], op, given, value, w)
         self._plain.made(name, given, value, w)
         self._breaks.rounded(name.rpartition(".")[2], value, w, site)
+        self._legacy.computed(name.rpartition(".")[2], given.positional, value, w, site)
         if overwrites:
             self._memory.alias(value, args.positional[0], w)
         if name == "torch.from_numpy" and given.positional:

@@ -432,8 +432,7 @@ class Operations:
             w.write(result.id).size = "samples"
         if symbol == "@":
             self._shapes.applied("matmul", op, Arguments([left, right]), result, w)
-        if symbol == "+":
-            self._legacy.added(result, left, right, w)
+        self._legacy.computed(symbol, [left, right], result, w, site)
         return result
 
     def _residual(self, symbol: str, left: Value, right: Value, w: World) -> bool:
