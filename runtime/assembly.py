@@ -26,6 +26,7 @@ from gradlint.events import (
     NeverReached,
     OptimizerChecked,
     OutputMeasured,
+    ParametersDrawn,
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
@@ -51,6 +52,7 @@ from .witnesses.compiled import CompiledLosses
 from .witnesses.compiled_dropouts import CompiledDropouts
 from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
+from .witnesses.drawing import DrawnParameters
 from .witnesses.dropouts import Dropouts
 from .witnesses.evaluations import TrainingModeEvaluations, UnwalkedOutputs
 from .witnesses.exact import SavedTensors
@@ -121,6 +123,7 @@ def needed(
         (judge.listens(LayersHeld), lambda: RepeatedLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
+        (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),

@@ -136,6 +136,15 @@ class ClipCall:
 
 
 @dataclass(slots=True, eq=False)
+class DrawCall:
+    """A function of torch is about to go through parameters."""
+
+    site: FrameSite
+    by: str  #: its name
+    given: Any  #: an iterator is not touched
+
+
+@dataclass(slots=True, eq=False)
 class BuildCall:
     """An optimizer was built."""
 

@@ -28,6 +28,7 @@ EVENTS = (
     "scaler_returned",
     "gradients_clipped",
     "optimizer_built",
+    "parameters_drawn",
     "part_placed",
     "flag_set",
     "tensors_swapped",

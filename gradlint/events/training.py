@@ -41,6 +41,16 @@ class Step(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParametersDrawn(Event):
+    """Something went through all parameters that an iterator or a list gives."""
+
+    by: str  #: what did: ``clip_grad_norm_``, ``SGD``, ``list``, ``this loop``
+    used_up: Fact[bool] = field(default_factory=unknown)  #: it is an iterator, and had come to its end before
+    used_up_at: Site | None = None  #: where it had
+    opened_at: Site | None = None  #: the call that makes the iterator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FirstStep(Event):
     """An optimizer stepped for the first time, or for the first time since it has a scheduler."""
 

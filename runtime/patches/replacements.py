@@ -16,7 +16,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_
 from torch.optim import Optimizer
 
-from ..calls import BuildCall, ClipCall, FlagCall, HooksCall, ScalerCall, SwapCall, Watcher
+from ..calls import BuildCall, ClipCall, DrawCall, FlagCall, HooksCall, ScalerCall, SwapCall, Watcher
 from ..frames import FrameSite, is_foreign, site_of, user_site
 
 if TYPE_CHECKING:
@@ -86,6 +86,9 @@ def _clipping(watching: Watching) -> Build:
             parameters = named.get("parameters")
             if not guards or parameters is None or limit is None:
                 return before(*args, **kwargs)
+            draw = DrawCall(user_site(2), before.__name__.lstrip("_"), parameters)
+            for guard in guards:
+                guard.tell("parameters_drawn", draw)
             given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
             if given and isinstance(parameters, Iterator):  # it is used up; of one that is empty torch warns
                 args, kwargs = ((given, *args[1:]), kwargs) if args else (args, {**kwargs, "parameters": given})
@@ -102,8 +105,13 @@ def _clipping(watching: Watching) -> Build:
 def _builder(watching: Watching) -> Build:
     def build(before: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:  # noqa: N807  of another class
-            before(self, *args, **kwargs)
             guards = () if torch.compiler.is_compiling() else watching()
+            if guards:
+                given = args[0] if args else kwargs.get("params")
+                draw = DrawCall(_built_at(self, sys._getframe(1)), type(self).__name__, given)
+                for guard in guards:
+                    guard.tell("parameters_drawn", draw)
+            before(self, *args, **kwargs)
             if guards:
                 call = BuildCall(_built_at(self, sys._getframe(1)), self)
                 for guard in guards:

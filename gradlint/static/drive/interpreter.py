@@ -40,6 +40,7 @@ from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.python.records import Records
 from gradlint.static.python.reflection import Reflection
+from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
 from gradlint.static.state.ledger import Ledgers
@@ -149,6 +150,7 @@ class Interpreter:
         self.choices = self._make(Choices)
         self.decisions = self._make(Decisions)
         self.dicts = self._make(DictObjects)
+        self.streams = self._make(Streams)
         self.binding = self._make(Binding)
         self.calls = self._make(Calls)
         self.late = self._make(LateAttributes)

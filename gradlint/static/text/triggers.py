@@ -129,6 +129,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.WeightsUpdated: (Feature.STEP | Feature.GRADIENT, Feature.OPTIMIZER | Feature.GRADIENT),
     events.PeriodicStep: (Feature.STEP, Feature.OPTIMIZER),
     events.StepBehindLoop: (Feature.STEP, Feature.OPTIMIZER),
+    events.ParametersDrawn: (Feature.PARAMETERS,),
     events.FirstStep: (Feature.STEP, Feature.OPTIMIZER),
     events.OptimizerChecked: (Feature.STEP, Feature.OPTIMIZER),
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),

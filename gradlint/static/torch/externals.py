@@ -44,6 +44,7 @@ from gradlint.static.knowledge.torch_table import (
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.collections import Collections
+from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.provenance import NUMPYS, mode_of
@@ -108,6 +109,7 @@ class Externals:
     _witness: Witness
     _calls: Calls
     _collections: Collections
+    _streams: Streams
     _builtins: BuiltinCalls
     _tensors: Tensors
     _modules: Modules
@@ -290,6 +292,7 @@ class Externals:
 
     def _optimizer(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         given = args.get(0, "params") or NONE
+        self._streams.used(given, name, w, ctx, site, grouped_by="params")
         self._grouping.apart(given, w)
         self._grouping.divided(given, w, (site, ctx.key))
         groups = self._modules.groups_in(given, w)
@@ -321,7 +324,9 @@ class Externals:
         return args.get(0, "tensor") or NONE
 
     def _clipped(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        norm = self._stepping.clipped(args.get(0, "parameters") or NONE, w, ctx, site)
+        given = args.get(0, "parameters") or NONE
+        self._streams.used(given, name, w, ctx, site)
+        norm = self._stepping.clipped(given, w, ctx, site)
         return norm if name in NORM_CLIPS else Unknown(("clipped", fresh()))
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
@@ -449,7 +454,9 @@ class Externals:
         return self._escapes.call(External("torch.utils.checkpoint.checkpoint"), args, w, ctx, site)
 
     def _vector(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        groups = self._modules.groups_in(args.get(0, "parameters") or NONE, w)
+        asked = args.get(0, "parameters") or NONE
+        self._streams.used(asked, "parameters_to_vector", w, ctx, site)
+        groups = self._modules.groups_in(asked, w)
         given = Arguments([self._tensors.parameter(groups, w, site)] if groups else [])
         return self._operations.apply(Op(), given, w, ctx, site, parameters=groups)
 

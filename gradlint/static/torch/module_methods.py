@@ -11,6 +11,7 @@ from gradlint.static.knowledge.torch_table import METHODS_OF_MODULES
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.containers import Containers
+from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (
@@ -58,6 +59,7 @@ class ModuleMethods:
     _choices: Choices
     _calls: Calls
     _containers: Containers
+    _streams: Streams
     _modules: Modules
     _ownership: Ownership
     _evaluation: Evaluation
@@ -84,7 +86,8 @@ class ModuleMethods:
                 modules.presume_parts(receiver, w, site)
             groups, device = modules.groups(receiver, w), self._device(receiver, w)
             whole = () if args.positional or args.keywords or args.open else (receiver,)
-            return w.new(Instance(kind="parameters", groups=groups, attrs=dict(named), device=device, args=whole))
+            given = Instance(kind="parameters", groups=groups, attrs=dict(named), device=device, args=whole)
+            return self._streams.opened(w.new(given), w, site=site)
         if name in ("train", "eval"):
             mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))
             self._evaluation.switched(receiver, mode, w, ctx, site)
