@@ -30,6 +30,7 @@ from gradlint.events import (
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
+    StateDictReused,
     Step,
     TensorKept,
     ValueKept,
@@ -72,6 +73,7 @@ from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
+from .witnesses.states import KeptStates
 
 if TYPE_CHECKING:
     import torch
@@ -124,6 +126,7 @@ def needed(
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
         (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
+        (judge.listens(StateDictReused), lambda: KeptStates(judge)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),

@@ -153,6 +153,15 @@ class BuildCall:
 
 
 @dataclass(slots=True, eq=False)
+class StateCall:
+    """A module gave its state dict, or is about to be given one; or something is about to be written to a file."""
+
+    site: FrameSite
+    module: torch.nn.Module | None  #: None for a file
+    state: Any
+
+
+@dataclass(slots=True, eq=False)
 class SwapCall:
     """Tensors are about to exchange all they are: what is known of them will not hold, nor may they be referred to."""
 

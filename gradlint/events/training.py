@@ -51,6 +51,17 @@ class ParametersDrawn(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateDictReused(Event):
+    """A state dict, given here, is used after the parameters whose memory it shares were changed."""
+
+    by: str  #: "load" or "save"
+    used_at: Site
+    own: Fact[bool] = field(default_factory=unknown)  #: it is loaded into the very module that gave it
+    chosen: Fact[bool] = field(default_factory=unknown)  #: it was taken on a condition: as that of the best model
+    changed_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FirstStep(Event):
     """An optimizer stepped for the first time, or for the first time since it has a scheduler."""
 

@@ -98,6 +98,7 @@ from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.serialization import Serialization
 from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
@@ -190,6 +191,7 @@ class Interpreter:
         self.plain = self._make(PlainTensors)
         self.uses = self._make(Uses)
         self.shapes = self._make(Shapes)
+        self.state_dicts = self._make(StateDicts)
         self.serialization = self._make(Serialization)
         self.placement = self._make(Placement)
         self.operations = self._make(Operations)

@@ -96,6 +96,7 @@ class Filling:
     def put(self, ref: Ref, key: Value | None, value: Value, w: World) -> None:
         """Put a value into a dict; if the key is not known, or there are very many, to what stands for the others."""
         new: Mapping = w.write(ref.id)
+        new.views = frozenset()
         if key is not None and (len(new.items) < MAX_KNOWN or key in new.items):
             new.items[key] = value
         else:

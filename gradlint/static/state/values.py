@@ -459,6 +459,11 @@ class Mapping(Object):
     tail: Value | None = fact(None, join=VALUE, same=ONE_VALUE, points=OWN_VALUE)
     factory: Value | None = fact(None, points=GIVEN_VALUE, same=SETTLED)
     """What makes the value of a key that is not there yet."""
+    views: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET, points=IDS, reset=True)
+    """Of a state dict as a module gave it: the parameter groups whose memory its tensors share."""
+    taken_at: Site | None = story(TOLD)  #: where the module gave it
+    outdated_at: Site | None = fact(None, join=FIRST, same=WHETHER, reset=True)
+    """Where these parameters were changed since, on one of the ways that led here."""
     owner: object = None
 
     def parts(self) -> list[Value]:

@@ -64,6 +64,7 @@ class Feature(IntFlag):
     IN_PLACE = auto()
     AUGMENTED = auto()  #: an augmented assignment, or one to what stands in brackets
     PARAMETERS = auto()
+    SNAPSHOT = auto()  #: a state dict
     TRAINABLE = auto()  #: something that has parameters, or a graph
     CUDA = auto()
     REQUIRES_GRAD = auto()
@@ -130,6 +131,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.PeriodicStep: (Feature.STEP, Feature.OPTIMIZER),
     events.StepBehindLoop: (Feature.STEP, Feature.OPTIMIZER),
     events.ParametersDrawn: (Feature.PARAMETERS,),
+    events.StateDictReused: (Feature.SNAPSHOT,),
     events.FirstStep: (Feature.STEP, Feature.OPTIMIZER),
     events.OptimizerChecked: (Feature.STEP, Feature.OPTIMIZER),
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),
@@ -286,6 +288,7 @@ _mentions(Feature.GRAD_MODE, _last(GRAD_MODES))
 _mentions(Feature.LOSS, _last(LOSSES))
 _mentions(Feature.DATA, ["data"], OF_ANOTHER)
 _mentions(Feature.PARAMETERS, ["Parameter", "parameters", "named_parameters"])
+_mentions(Feature.SNAPSHOT, ["state_dict"], BEHIND_A_DOT)
 _mentions(Feature.PARAMETERS, ["weight", "bias"], BEHIND_A_DOT)
 _mentions(Feature.TRAINABLE, ["Module", *_last(CALLBACK_BASES)])
 _mentions(Feature.TRAINABLE, _last(name for name, layer in LAYERS.items() if layer.parameters))

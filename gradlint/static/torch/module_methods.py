@@ -20,7 +20,6 @@ from gradlint.static.state.values import (
     Const,
     Group,
     Instance,
-    Mapping,
     Ref,
     Sequence,
     Tensor,
@@ -42,6 +41,7 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.tensors import device_of
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class ModuleMethods:
     _calls: Calls
     _containers: Containers
     _streams: Streams
+    _state_dicts: StateDicts
     _modules: Modules
     _ownership: Ownership
     _evaluation: Evaluation
@@ -153,13 +154,15 @@ class ModuleMethods:
             return self._hooks.registered(receiver, args, w, site)
         if name == "state_dict":
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
-            return w.new(Mapping({}, w.new(tensor)))
+            return self._state_dicts.taken(receiver, tensor, w, site)
         if name == "manual_backward":
             loss = args.get(0, "loss") or Unknown(("loss", fresh()))
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name == "optimizers":
             return self._optimizers.configured(receiver, obj, w, ctx, site)
+        if name == "load_state_dict":
+            self._state_dicts.loaded(receiver, args, w, ctx, site)
         if name in METHODS_OF_MODULES:
             return Unknown(("module method", fresh()))
         if obj.opaque or obj.cls is not None:

@@ -23,6 +23,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.state_dicts import StateDicts
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -36,10 +37,12 @@ class Serialization:
     """Watches ``torch.save`` and ``torch.load``."""
 
     _witness: Witness
+    _state_dicts: StateDicts
 
     def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``name(...)``, by canonical name."""
         if name == "torch.save":
+            self._state_dicts.saved(args.get(0, "obj") or NONE, w, ctx, site)
             module = self._holds_module(args.get(0, "obj") or NONE, w)
             w.assumed[_OWN, key_of(w.resolve(args.get(1, "f") or NONE))] = True
             self._witness.send(events.Saved(site=site, module=known(True) if module else unknown()), w, ctx)
