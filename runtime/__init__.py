@@ -57,6 +57,7 @@ from gradlint.events import (
     TensorKept,
     TrainMode,
     ValueKept,
+    WeightsTaken,
     WeightsUpdated,
 )
 
@@ -113,6 +114,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         TensorKept,
         TrainMode,
         ValueKept,
+        WeightsTaken,
         WeightsUpdated,
     }
 )

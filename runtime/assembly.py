@@ -34,6 +34,7 @@ from gradlint.events import (
     Step,
     TensorKept,
     ValueKept,
+    WeightsTaken,
 )
 
 from .gradients.history import EVENTS as GRADIENT_EVENTS
@@ -126,7 +127,7 @@ def needed(
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
         (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
-        (judge.listens(StateDictReused), lambda: KeptStates(judge)),
+        (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),

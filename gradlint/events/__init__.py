@@ -86,6 +86,7 @@ from gradlint.events.training import (
     TrainMode,
     Unfollowed,
     ValueKept,
+    WeightsTaken,
     WeightsUpdated,
 )
 from gradlint.events.written import (
@@ -169,5 +170,6 @@ __all__ = [
     "TrainMode",
     "Unfollowed",
     "ValueKept",
+    "WeightsTaken",
     "WeightsUpdated",
 ]

@@ -62,6 +62,15 @@ class StateDictReused(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsTaken(Event):
+    """A module is given the weights of another one: as a whole, or one by one beside them."""
+
+    by: str  #: "load" for a state dict, "pairs" for parameters in pairs
+    own: Fact[bool] = field(default_factory=unknown)  #: that other one is the module itself
+    built_at: Site | None = None  #: where the module was built
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FirstStep(Event):
     """An optimizer stepped for the first time, or for the first time since it has a scheduler."""
 

@@ -68,6 +68,7 @@ from gradlint.events import (
     TrainMode,
     Unfollowed,
     ValueKept,
+    WeightsTaken,
     WeightsUpdated,
 )
 
@@ -137,6 +138,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         TrainMode,
         Unfollowed,
         ValueKept,
+        WeightsTaken,
         WeightsUpdated,
     }
 )

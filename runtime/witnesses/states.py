@@ -5,6 +5,7 @@ A tensor of a state dict shares the version counter of its parameter: it tells w
 
 from __future__ import annotations
 
+import ast
 import linecache
 import weakref
 from collections.abc import Iterator
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from gradlint.events import StateDictReused
+from gradlint.events import StateDictReused, WeightsTaken
 from gradlint.facts import known as fact
 from gradlint.surroundings import is_chosen
 
+from ..spelling import call_at
+
 if TYPE_CHECKING:
-    from ..calls import StateCall
+    from ..calls import StateCall, StepCall
     from ..frames import FrameSite
     from ..judging import Judge
 
@@ -30,6 +33,7 @@ class _Taken(NamedTuple):
     first: weakref.ref[torch.Tensor]
     site: FrameSite
     versions: dict[str, tuple[int, int]]  #: by name, of each parameter: the id of its tensor, and the version of that
+    changes: int  #: those that were made before
 
 
 class KeptStates:
@@ -38,6 +42,7 @@ class KeptStates:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._taken: dict[int, _Taken] = {}
+        self._changes = 0  #: steps, and state dicts that modules were given
 
     def state_taken(self, call: StateCall) -> None:
         """A module gave its state dict."""
@@ -48,38 +53,50 @@ class KeptStates:
         if versions:
             first = call.state[next(iter(versions))]
             self._taken = {key: taken for key, taken in self._taken.items() if taken.first() is not None}
-            self._taken[id(first)] = _Taken(weakref.ref(first), call.site, versions)
+            self._taken[id(first)] = _Taken(weakref.ref(first), call.site, versions, self._changes)
 
     def state_loaded(self, call: StateCall) -> None:
         """A module is about to be given a state dict."""
-        taken = self._outdated(call.state)
-        if taken is None or call.module is None:
-            return
-        own = {name: value.data_ptr() for name, value in call.module.named_parameters() if _counts(value)}
-        same = [name for name in taken.versions if own.get(name) == call.state[name].data_ptr()]
-        self._tell(taken, "load", call.site, own=bool(same))
+        taken = self._of(call.state)
+        if taken is not None and call.module is not None:
+            own = {name: value.data_ptr() for name, value in call.module.named_parameters() if _counts(value)}
+            same = [name for name in taken.versions if own.get(name) == call.state[name].data_ptr()]
+            if self._is_outdated(taken, call.state):
+                self._tell(taken, "load", call.site, own=bool(same))
+            elif len(same) == len(taken.versions) and _is_argument(call.site):
+                self._judge.send(WeightsTaken(site=call.site, by="load", own=fact(True)))
+        self._changes += 1
+
+    def step_ended(self, call: StepCall) -> None:
+        """An optimizer has changed parameters."""
+        self._changes += 1
 
     def state_saved(self, call: StateCall) -> None:
         """Something is about to be written to a file."""
         for state in _dicts(call.state, _DEEP) if self._taken else ():
-            taken = self._outdated(state)
-            if taken is not None:
+            taken = self._of(state)
+            if taken is not None and self._is_outdated(taken, state):
                 self._tell(taken, "save", call.site, own=False)
 
     def finish(self, call: object) -> None:
         """The guard ends."""
         self._taken = {}
 
-    def _outdated(self, state: Any) -> _Taken | None:
-        """What is known of a state dict, if its parameters have changed since and it holds them still."""
+    def _of(self, state: Any) -> _Taken | None:
+        """What is known of a state dict, if it holds what it was given with."""
         values = state.values() if self._taken and isinstance(state, dict) else ()
         found = next(((value, self._taken[id(value)]) for value in values if id(value) in self._taken), None)
         if found is None or found[1].first() is not found[0]:
             return None
-        taken = found[1]
-        now = {name: _mark(state[name]) for name in taken.versions if name in state and _counts(state[name])}
-        held = now.keys() == taken.versions.keys() and all(now[name][0] == taken.versions[name][0] for name in now)
-        return taken if held and now != taken.versions else None
+        names = found[1].versions
+        whole = all(name in state and id(state[name]) == names[name][0] for name in names)
+        return found[1] if whole else None
+
+    def _is_outdated(self, taken: _Taken, state: dict[str, torch.Tensor]) -> bool:
+        """Whether the parameters have changed since; the program itself may change those in a state dict."""
+        return taken.changes < self._changes and any(
+            state[name]._version != version for name, (_, version) in taken.versions.items()
+        )
 
     def _tell(self, taken: _Taken, by: str, used_at: FrameSite, *, own: bool) -> None:
         place = taken.site.locate()
@@ -95,6 +112,17 @@ def _counts(value: Any) -> bool:
 
 def _mark(value: torch.Tensor) -> tuple[int, int]:
     return id(value), value._version
+
+
+def _is_argument(site: FrameSite) -> bool:
+    """Whether the call there takes the state dict itself, of what bears another name."""
+    call = call_at(site)
+    if call is None or not call.args or not isinstance(call.func, ast.Attribute):
+        return False
+    taken = call.args[0]
+    if not isinstance(taken, ast.Call) or not isinstance(taken.func, ast.Attribute):
+        return False
+    return ast.unparse(taken.func.value) != ast.unparse(call.func.value)
 
 
 def _dicts(value: Any, depth: int) -> Iterator[dict[Any, Any]]:

@@ -205,6 +205,7 @@ class BuiltinCalls:
         return w.new(Sequence(list(kept), [None] * len(kept))) if kept else None
 
     def _zip(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        self._domain.items.paired(args.positional, w, ctx, site)
         return self._streams.over(self._zipped(args, w, ctx, site), tuple(args.positional), w)
 
     def _zipped(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

@@ -132,6 +132,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.StepBehindLoop: (Feature.STEP, Feature.OPTIMIZER),
     events.ParametersDrawn: (Feature.PARAMETERS,),
     events.StateDictReused: (Feature.SNAPSHOT,),
+    events.WeightsTaken: (Feature.SNAPSHOT | Feature.PARAMETERS,),
     events.FirstStep: (Feature.STEP, Feature.OPTIMIZER),
     events.OptimizerChecked: (Feature.STEP, Feature.OPTIMIZER),
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),
