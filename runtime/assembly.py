@@ -16,6 +16,7 @@ from gradlint.events import (
     GradientsMeasured,
     GradOfTensorRead,
     GraphRetained,
+    HookRegistered,
     LayerBuilt,
     LayersHeld,
     LogTaken,
@@ -61,6 +62,7 @@ from .witnesses.exact import SavedTensors
 from .witnesses.flags import ModuleFlags
 from .witnesses.functions import Follower, WatchedFunctions
 from .witnesses.gradreads import GradientReads
+from .witnesses.hooking import PiledHooks
 from .witnesses.inputs import EVENTS as INPUT_EVENTS
 from .witnesses.inputs import InputGradients
 from .witnesses.keeping import KeptGraphs
@@ -126,6 +128,7 @@ def needed(
         (judge.listens(LayersHeld), lambda: RepeatedLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
+        (judge.listens(HookRegistered), lambda: PiledHooks(judge)),
         (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
         (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
         (norms, lambda: GradientNorms(judge, modules, recording)),

@@ -162,6 +162,16 @@ class StateCall:
 
 
 @dataclass(slots=True, eq=False)
+class HookCall:
+    """A hook was registered on a module."""
+
+    site: FrameSite
+    module: torch.nn.Module
+    method: str
+    handle: torch.utils.hooks.RemovableHandle
+
+
+@dataclass(slots=True, eq=False)
 class SwapCall:
     """Tensors are about to exchange all they are: what is known of them will not hold, nor may they be referred to."""
 

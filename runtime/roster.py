@@ -32,6 +32,7 @@ EVENTS = (
     "state_taken",
     "state_loaded",
     "state_saved",
+    "hook_registered",
     "part_placed",
     "flag_set",
     "tensors_swapped",

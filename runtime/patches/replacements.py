@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from ..calls import BuildCall, ClipCall, DrawCall, FlagCall, HooksCall, ScalerCall, SwapCall, Watcher
 from ..frames import FrameSite, is_foreign, site_of, user_site
+from .hooking import of_hooks
 from .states import of_states
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def replacements(watching: Watching, every: Watching) -> Iterator[tuple[Any, str
     yield Optimizer, "__init__", _builder(watching)
     yield torch.nn.Module, "__setattr__", _setter(watching)
     yield from of_states(watching)
+    yield from of_hooks(watching)
     yield torch.utils, "swap_tensors", _swapping(every)
     yield torch._C._autograd, "_saved_tensors_hooks_disable", _disabling(watching)
     yield torch._C._autograd, "_saved_tensors_hooks_enable", _enabling(watching)

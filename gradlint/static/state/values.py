@@ -397,6 +397,8 @@ class Instance(Object):
     born: int = fact(0, join=GREATEST, same=SETTLED)  #: of an optimizer: the number at which it was built
     hooks: tuple[Hook, ...] = fact((), join=SHARED, same=HOOKS, points=OWN_HOOKS)
     """Of a module its forward hooks, of an optimizer those after a step, in order."""
+    hooked_at: frozenset[Site] = fact(frozenset(), join=COMMON, same=WHETHER_ANY)
+    """Of a module: where hooks were registered that it has still."""
     streams: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET, points=IDS)
     """What it draws from, if it is known to be an iterator."""
     owner: object = None

@@ -7,7 +7,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import MODE_METHOD_NAME
-from gradlint.static.knowledge.torch_table import METHODS_OF_MODULES
+from gradlint.static.knowledge.torch_table import HOOKING, METHODS_OF_MODULES
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.containers import Containers
@@ -151,7 +151,9 @@ class ModuleMethods:
         if name == "_conv_forward" and obj.layer is not None:  # with weights that it is given
             return self._operations.apply(obj.layer.op, args, w, ctx, site)
         if name == "register_forward_hook":
-            return self._hooks.registered(receiver, args, w, site)
+            return self._hooks.registered(receiver, args, w, ctx, site)
+        if name in HOOKING:
+            return self._hooks.watched(receiver, name, args, w, ctx, site)
         if name == "state_dict":
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
             return self._state_dicts.taken(receiver, tensor, w, site)

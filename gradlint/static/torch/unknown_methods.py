@@ -99,6 +99,7 @@ class UnknownMethods:
             "backward": self._backward,
             "register_forward_hook": self._register_hook,
             "register_step_post_hook": self._optimizer,
+            "remove": self._remove,
             "requires_grad_": self._require_grad,
             "retain_grad": self._retain_grad,
             "step": self._step,
@@ -196,7 +197,11 @@ class UnknownMethods:
     def _register_hook(
         self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
-        return self._hooks.registered(receiver, args, w, site)
+        return self._hooks.registered(receiver, args, w, ctx, site)
+
+    def _remove(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        if not list(args):
+            self._hooks.may_be_removed(w)
 
     def _optimizer(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         optimizer = self._optimizers.opaque_optimizer(receiver, w, site)
