@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ def of_hooks(watching: Watching) -> Iterator[tuple[Any, str, Build]]:
 
 def _registering(name: str, watching: Watching) -> Build:
     def build(before: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(before)
         def register(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             handle = before(self, *args, **kwargs)
             for guard in () if torch.compiler.is_compiling() else watching():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ def of_states(watching: Watching) -> Iterator[tuple[Any, str, Build]]:
 
 def _taking(watching: Watching) -> Build:
     def build(before: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(before)
         def state_dict(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             state = before(self, *args, **kwargs)
             if not args and kwargs.get("destination") is None and not torch.compiler.is_compiling():
@@ -37,6 +39,7 @@ def _taking(watching: Watching) -> Build:
 
 def _loading(watching: Watching) -> Build:
     def build(before: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(before)
         def load_state_dict(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             state = args[0] if args else kwargs.get("state_dict")
             for guard in () if torch.compiler.is_compiling() else watching():
@@ -50,6 +53,7 @@ def _loading(watching: Watching) -> Build:
 
 def _saving(watching: Watching) -> Build:
     def build(before: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(before)
         def save(*args: Any, **kwargs: Any) -> None:
             written = args[0] if args else kwargs.get("obj")
             for guard in () if torch.compiler.is_compiling() else watching():

@@ -178,7 +178,7 @@ class Optimizers:
         self._evaluation.stepped(obj.groups, w)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
         self._tensors.outdate(obj.groups, w, site)
-        self._state_dicts.changed(self._witness.presumed(obj.groups, w), w, site)
+        self._state_dicts.stepped(obj.groups, w, site)
         for hook in obj.hooks:
             given = Arguments([optimizer, Unknown(("args", fresh())), Unknown(("kwargs", fresh()))])
             joined(self._calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)

@@ -35,10 +35,13 @@ class StateDicts:
         views = self._modules.groups(module, w) if listened else frozenset[int]()
         return w.new(Mapping({}, w.new(tensor), views=views, taken_at=site))
 
-    def changed(self, groups: Container[object], w: World, site: Site) -> None:
+    def stepped(self, groups: frozenset[int], w: World, site: Site) -> None:
+        """An optimizer of these parameters made a step; one of which nothing is known is presumed to have others."""
+        if self._witness.listened(events.StateDictReused):
+            self._changed(self._witness.presumed(groups, w), w, site)
+
+    def _changed(self, groups: Container[object], w: World, site: Site) -> None:
         """Parameters were changed."""
-        if not self._witness.listened(events.StateDictReused):
-            return
         for key, obj in list(w.heap.items()):
             if isinstance(obj, Mapping) and obj.outdated_at is None and any(view in groups for view in obj.views):
                 w.write(key).outdated_at = site
@@ -53,7 +56,7 @@ class StateDicts:
             if state is not None:
                 self._used("load", state, bool(groups) and groups == state.views, w, ctx, site)
         if not any(self._views(each, w) & groups for each in each_of(given)):
-            self.changed(groups, w, site)
+            self._changed(groups, w, site)
 
     def _given(self, module: Ref, groups: frozenset[int], given: Value, w: World, ctx: Context, site: Site) -> None:
         """``module.load_state_dict(other.state_dict())``."""
