@@ -16,6 +16,7 @@ from gradlint.events import (
     GradientsMeasured,
     GradOfTensorRead,
     GraphRetained,
+    HookRegistered,
     LayerBuilt,
     LayersHeld,
     LogTaken,
@@ -26,12 +27,15 @@ from gradlint.events import (
     NeverReached,
     OptimizerChecked,
     OutputMeasured,
+    ParametersDrawn,
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
+    StateDictReused,
     Step,
     TensorKept,
     ValueKept,
+    WeightsTaken,
 )
 
 from .gradients.history import EVENTS as GRADIENT_EVENTS
@@ -51,12 +55,14 @@ from .witnesses.compiled import CompiledLosses
 from .witnesses.compiled_dropouts import CompiledDropouts
 from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
+from .witnesses.drawing import DrawnParameters
 from .witnesses.dropouts import Dropouts
 from .witnesses.evaluations import TrainingModeEvaluations, UnwalkedOutputs
 from .witnesses.exact import SavedTensors
 from .witnesses.flags import ModuleFlags
 from .witnesses.functions import Follower, WatchedFunctions
 from .witnesses.gradreads import GradientReads
+from .witnesses.hooking import PiledHooks
 from .witnesses.inputs import EVENTS as INPUT_EVENTS
 from .witnesses.inputs import InputGradients
 from .witnesses.keeping import KeptGraphs
@@ -70,6 +76,7 @@ from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
+from .witnesses.states import KeptStates
 
 if TYPE_CHECKING:
     import torch
@@ -121,6 +128,9 @@ def needed(
         (judge.listens(LayersHeld), lambda: RepeatedLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
+        (judge.listens(HookRegistered), lambda: PiledHooks(judge)),
+        (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
+        (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),

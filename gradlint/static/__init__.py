@@ -32,6 +32,7 @@ from gradlint.events import (
     GradOfTensorRead,
     GraphKept,
     GraphRetained,
+    HookRegistered,
     InputDone,
     InputFed,
     KeptOnContext,
@@ -47,6 +48,7 @@ from gradlint.events import (
     NumberTaken,
     OptimizerChecked,
     OutputMeasured,
+    ParametersDrawn,
     PeriodicClearing,
     PeriodicStep,
     PlainTensorUsed,
@@ -59,6 +61,7 @@ from gradlint.events import (
     SetsLayer,
     SharedMemoryChanged,
     SoftmaxCalled,
+    StateDictReused,
     Step,
     StepBehindLoop,
     SuperCalled,
@@ -67,6 +70,7 @@ from gradlint.events import (
     TrainMode,
     Unfollowed,
     ValueKept,
+    WeightsTaken,
     WeightsUpdated,
 )
 
@@ -103,6 +107,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         InputDone,
         InputFed,
         KeptOnContext,
+        HookRegistered,
         LayerBuilt,
         LayersHeld,
         Loaded,
@@ -115,6 +120,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         NumberTaken,
         OptimizerChecked,
         OutputMeasured,
+        ParametersDrawn,
         PeriodicClearing,
         PeriodicStep,
         PlainTensorUsed,
@@ -127,6 +133,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         SetsLayer,
         SharedMemoryChanged,
         SoftmaxCalled,
+        StateDictReused,
         Step,
         StepBehindLoop,
         SuperCalled,
@@ -135,6 +142,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         TrainMode,
         Unfollowed,
         ValueKept,
+        WeightsTaken,
         WeightsUpdated,
     }
 )

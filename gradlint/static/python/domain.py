@@ -176,6 +176,10 @@ class DomainItems(Protocol):
         """One of the values that a loop has put into a list, some of whose graphs are its own."""
         ...
 
+    def paired(self, values: list[Value], w: World, ctx: Context, site: Site) -> None:
+        """``zip(*values)``."""
+        ...
+
     def another(self, value: Unknown) -> Unknown | None:
         """Another item like this one; None if the domain knows nothing of it."""
         ...

@@ -61,6 +61,7 @@ from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.placement import asks_device
 from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
@@ -195,6 +196,7 @@ class TorchItems:
     _module_attributes: ModuleAttributes
     _changes: Changes
     _conversions: Conversions
+    _state_dicts: StateDicts
 
     def __init__(self) -> None:
         self.iterate = self._module_attributes.iterate
@@ -205,6 +207,7 @@ class TorchItems:
         self.several = self._tensors.several
         self.picked = self._tensors.picked
         self.another = self._batches.another
+        self.paired = self._state_dicts.paired
         self.made_since = self._graphs.made_since
         self.one_of = self._graphs.one_of
 

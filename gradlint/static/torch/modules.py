@@ -28,7 +28,7 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
 from gradlint.static.torch.library_objects import part_of
-from gradlint.static.torch.serialization import Serialization
+from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Modules:
     _ledgers: Ledgers
     _definitions: Definitions
     _tensors: Tensors
-    _serialization: Serialization
+    _loading: Loading
 
     def __init__(self) -> None:
         self._taken: Ledger[int, Unknown] = self._ledgers.open()
@@ -112,7 +112,7 @@ class Modules:
         w.new(module, key=ref.id)
         before = self._taken.get(ref.id)
         if before is not None:
-            self._serialization.is_module(before, w)
+            self._loading.is_module(before, w)
         if before is not None and isinstance(w.resolve(before), Unknown) and looks_like_module(before):
             w.bound[before.key] = ref
 
@@ -128,7 +128,7 @@ class Modules:
     def called_for(self, callee: Value, w: World, site: Site) -> Value:
         """What is called: what was taken for a tensor, or was moved to a device, is a module then."""
         if isinstance(callee, Unknown):
-            self._serialization.is_module(callee, w)
+            self._loading.is_module(callee, w)
         moved = w.bound.get((MOVED, callee.key)) if isinstance(callee, Unknown) else callee
         if not isinstance(moved, Ref):
             return callee

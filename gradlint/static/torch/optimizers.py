@@ -36,6 +36,7 @@ from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 
@@ -64,6 +65,7 @@ class Optimizers:
     _construction: Construction
     _escapes: Escapes
     _passes: Passes
+    _state_dicts: StateDicts
 
     def __init__(self) -> None:
         self._keys: Ledger[int, Hashable] = self._ledgers.open()  #: those of the unknown values taken for optimizers
@@ -176,6 +178,7 @@ class Optimizers:
         self._evaluation.stepped(obj.groups, w)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
         self._tensors.outdate(obj.groups, w, site)
+        self._state_dicts.stepped(obj.groups, w, site)
         for hook in obj.hooks:
             given = Arguments([optimizer, Unknown(("args", fresh())), Unknown(("kwargs", fresh()))])
             joined(self._calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)

@@ -1,4 +1,4 @@
-"""Saving and loading: what is pickled, and where a file that is unpickled comes from."""
+"""Loading: where a file that is unpickled comes from, and what it turns out to hold."""
 
 from __future__ import annotations
 
@@ -15,27 +15,16 @@ from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledger, Ledgers
 from gradlint.static.state.provenance import key_of
-from gradlint.static.state.values import (
-    NONE,
-    Choice,
-    Const,
-    External,
-    Instance,
-    Mapping,
-    Object,
-    Ref,
-    Sequence,
-    Unknown,
-    Value,
-)
+from gradlint.static.state.values import NONE, Const, External, Ref, Unknown, Value
 from gradlint.static.state.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
 FOREIGN = "foreign path"  #: the start of the key of an unknown path that comes from elsewhere
-_OWN = "own path"
-_SAVED = "saved"
+OWN = "own path"
+"""With the key of a path: what a world has assumed once the program saved something there."""
+SAVED = "saved"
 """With the key of a path: what a world is bound to once a module was saved there."""
 _ARGUMENTS = "sys.argv"
 
@@ -49,8 +38,8 @@ class _Load:
     ctx: Context
 
 
-class Serialization:
-    """Watches ``torch.save`` and ``torch.load``."""
+class Loading:
+    """Watches ``torch.load``, and what becomes of what it gives."""
 
     _ledgers: Ledgers
     _witness: Witness
@@ -59,15 +48,9 @@ class Serialization:
         self._loads: Ledger[Hashable, _Load] = self._ledgers.open()
         """By the key of what they gave."""
 
-    def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        """``name(...)``, by canonical name."""
-        if name == "torch.save":
-            saved, path = args.get(0, "obj") or NONE, key_of(w.resolve(args.get(1, "f") or NONE))
-            module = self._holds_module(saved, w)
-            w.assumed[_OWN, path] = True
-            w.bound[_SAVED, path] = w.resolve(saved) if module else NONE
-            self._witness.send(events.Saved(site=site, module=known(True) if module else unknown()), w, ctx)
-        elif name in DOWNLOADS and DOWNLOADS[name] < len(args.positional):
+    def downloaded(self, name: str, args: Arguments, w: World) -> None:
+        """``name(...)``, by canonical name: it may write a file that comes from elsewhere."""
+        if name in DOWNLOADS and DOWNLOADS[name] < len(args.positional):
             w.assumed[FOREIGN, key_of(w.resolve(args.positional[DOWNLOADS[name]]))] = True
 
     def load(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -77,7 +60,7 @@ class Serialization:
         flag: Fact[bool] = known(bool(asked.value)) if isinstance(asked, Const) and asked != NONE else unknown()
         foreign = known(True) if self._is_foreign(path, w) else unknown()
         self._witness.send(events.Loaded(site=site, weights_only=flag, foreign=foreign), w, ctx)
-        saved = w.bound.get((_SAVED, key_of(w.resolve(path))), NONE)
+        saved = w.bound.get((SAVED, key_of(w.resolve(path))), NONE)
         if isinstance(saved, Ref):
             return clone(saved, w)
         loaded = Unknown(("call", fresh()))
@@ -93,25 +76,9 @@ class Serialization:
         if load is not None:
             self._witness.send(events.ModuleLoaded(site=load.site, weights_only=load.weights_only), w, load.ctx)
 
-    def _holds_module(self, value: Value, w: World) -> bool:
-        value = w.resolve(value)
-        if isinstance(value, Choice):
-            return all(self._holds_module(alternative, w) for alternative in value.alternatives)
-        obj = w.get(value, Object)
-        if isinstance(obj, Instance):
-            return obj.kind in ("module", "lightning")
-        parts: list[Value] = []
-        if isinstance(obj, Mapping):
-            parts = list(obj.items.values())
-        elif isinstance(obj, Sequence):
-            parts = list(obj.items)
-        return any(
-            (i := w.get(w.resolve(p), Instance)) is not None and i.kind in ("module", "lightning") for p in parts
-        )
-
     def _is_foreign(self, path: Value, w: World) -> bool:
         path = w.resolve(path)
-        if (_OWN, key_of(path)) in w.assumed:
+        if (OWN, key_of(path)) in w.assumed:
             return False
         if (FOREIGN, key_of(path)) in w.assumed or path == External(_ARGUMENTS):
             return True
