@@ -30,6 +30,7 @@ from gradlint.events import (
     RequiresGradSet,
     SavedTensorChanged,
     Step,
+    TargetWalked,
     TensorKept,
     ValueKept,
 )
@@ -70,6 +71,7 @@ from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
+from .witnesses.targets import Targets
 
 if TYPE_CHECKING:
     import torch
@@ -128,11 +130,19 @@ def needed(
         (judge.listens(DropoutCalled), lambda: CompiledDropouts(judge)),
     )
     witnesses += [build() for is_needed, build in made if is_needed]
-    return witnesses + _of_functions(judge, writes, lost, by_hand, failed)
+    targets: list[Follower] = []
+    if judge.listens(TargetWalked):
+        targets.append(Targets(judge, walks, [thing for thing in things if isinstance(thing, Optimizer)]))
+    return witnesses + _of_functions(judge, writes, lost, by_hand, targets, failed)
 
 
 def _of_functions(
-    judge: Judge, writes: Writes, lost: LostGraphs, by_hand: list[UpdatesByHand], failed: Failed
+    judge: Judge,
+    writes: Writes,
+    lost: LostGraphs,
+    by_hand: list[UpdatesByHand],
+    others: list[Follower],
+    failed: Failed,
 ) -> list[object]:
     """Those that watch functions of torch."""
     evaluations = [TrainingModeEvaluations(judge)] if judge.listens(OutputMeasured) else []
@@ -144,7 +154,7 @@ def _of_functions(
         (judge.listens(DropoutCalled), lambda: Dropouts(judge)),
         (judge.listens(DataWritten, SavedTensorChanged) or bool(by_hand), lambda: DataWrites(judge, writes)),
     )
-    witnesses: list[Follower] = [*evaluations, *accumulations, *activations]
+    witnesses: list[Follower] = [*evaluations, *accumulations, *activations, *others]
     followers = [*witnesses, *by_hand] + [build() for is_needed, build in made if is_needed]
     if not followers:
         return []

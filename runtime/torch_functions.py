@@ -51,6 +51,19 @@ LOSSES: dict[Any, str] = {
     F.kl_div: "kl_div",
 }
 
+REGRESSIONS: dict[Any, str] = {
+    F.mse_loss: "mse_loss",
+    F.l1_loss: "l1_loss",
+    F.smooth_l1_loss: "smooth_l1_loss",
+    F.huber_loss: "huber_loss",
+}
+
+SQUARES = (
+    *(torch.square, torch.Tensor.square, torch.abs, torch.Tensor.abs, torch.Tensor.__abs__),
+    *(torch.pow, torch.Tensor.pow, torch.Tensor.__pow__, *MULTIPLIES[:2], torch.Tensor.__mul__),
+)
+"""Functions that square what they are given, if the exponent says so or both factors are the same, or take its size."""
+
 OTHER_LOSSES = (
     *(F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.ctc_loss),
     *(F.gaussian_nll_loss, F.poisson_nll_loss, F.cosine_embedding_loss, F.hinge_embedding_loss),

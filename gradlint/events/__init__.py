@@ -22,6 +22,7 @@ from gradlint.events.calls import (
     InputDone,
     InputFed,
     LossCalled,
+    TargetWalked,
 )
 from gradlint.events.definitions import (
     ForwardInvoked,
@@ -159,6 +160,7 @@ __all__ = [
     "StepBehindLoop",
     "SuperCalled",
     "SuperInit",
+    "TargetWalked",
     "Tensor",
     "TensorKept",
     "Touches",

@@ -65,6 +65,7 @@ from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
@@ -190,6 +191,7 @@ class Interpreter:
         self.shapes = self._make(Shapes)
         self.serialization = self._make(Serialization)
         self.placement = self._make(Placement)
+        self.estimates = self._make(Estimates)
         self.operations = self._make(Operations)
         self.hooks = self._make(Hooks)
         self.grouping = self._make(Grouping)

@@ -138,6 +138,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.InputFed: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.InputDone: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.LossCalled: (Feature.LOSS,),
+    events.TargetWalked: (_WALKED,),
     events.DropoutCalled: (Feature.MODULE, Feature.DROPOUT | Feature.BUILT),
     events.LayersHeld: (Feature.HOLDS, Feature.REPEATED),
     events.LayerBuilt: (Feature.MODULE, Feature.BUILT),

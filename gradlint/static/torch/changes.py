@@ -20,6 +20,7 @@ from gradlint.static.state.provenance import from_module, is_any, is_loaded, loo
 from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.library_models import LibraryModels
@@ -60,6 +61,7 @@ class Changes:
     _memory: Memory
     _plain: PlainTensors
     _operations: Operations
+    _estimates: Estimates
     _stepping: Stepping
     _escapes: Escapes
     _optimizers: Optimizers
@@ -244,12 +246,14 @@ class Changes:
         elif None in grads and new.requires_grad is False:
             new.requires_grad = None
             new.sources = tuple(v.id for v in used if isinstance(v, Ref) and self._tensors.requires_grad(v, w) is None)
+        self._estimates.changed(how, key, used, tensor.estimate, w)
         for value in used:
             other = w.get(value, Tensor)
             new.deps |= self._tensors.deps(value, w)
             new.calls |= self._graphs.outputs_behind(value, w)
             if other is not None:
                 new.segments |= other.segments
+                new.regressions = tuple(dict.fromkeys((*new.regressions, *other.regressions)))
                 new.reaches |= other.reaches
                 new.doubtful |= other.doubtful if new.requires_grad else other.segments
                 new.open = new.open or other.open

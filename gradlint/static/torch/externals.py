@@ -70,6 +70,7 @@ from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graph_breaks import GraphBreaks
@@ -119,6 +120,7 @@ class Externals:
     _plain: PlainTensors
     _uses: Uses
     _shapes: Shapes
+    _estimates: Estimates
     _serialization: Serialization
     _placement: Placement
     _operations: Operations
@@ -359,6 +361,7 @@ class Externals:
         value = self._operations.apply(op, given, w, ctx, site)
         self._placement.proven(value, w)
         self._shapes.applied(name.rpartition(".")[2], op, given, value, w)
+        self._estimates.applied(name.rpartition(".")[2], op, given, value, w, site)
         self._plain.made(name, given, value, w)
         self._breaks.rounded(name.rpartition(".")[2], value, w, site)
         if overwrites:

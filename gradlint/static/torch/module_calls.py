@@ -34,6 +34,7 @@ from gradlint.static.state.variants import variant
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
@@ -73,11 +74,13 @@ class ModuleCalls:
     _layers: LayerContainers
     _library_models: LibraryModels
     _changes: Changes
+    _estimates: Estimates
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``module(...)``, ``criterion(...)``."""
         grad, passes = w.grad, self._evaluation.passes
         results = self._hooks.called(callee, args, self._call(callee, args, w, ctx, site), ctx, site)
+        self._estimates.returned(callee, results)
         if passes == self._evaluation.passes:  # a model that adapts itself needs gradients in evaluation, too
             self._evaluation.called(callee, args, results, grad, ctx, site)
         return results
@@ -243,4 +246,5 @@ class ModuleCalls:
             args = args.behind(Unknown(("args", fresh())))
         value = self._operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self._breaks.loss(value, prediction, target, w)
+        self._estimates.judged(loss, args, value, w, site)
         return value

@@ -27,6 +27,7 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
@@ -57,6 +58,7 @@ class Passes:
     _memory: Memory
     _stepping: Stepping
     _escapes: Escapes
+    _estimates: Estimates
 
     def jointly(self, roots: Iterable[Value], args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """One backward pass from several roots: what their graphs share is walked once, and freed at its end."""
@@ -118,6 +120,7 @@ class Passes:
         if tensor.open and certain:
             w.bound[WALKED, "open"] = Const(site)
         self._memory.walked(tensor, w, ctx, site)
+        self._estimates.walked(tensor, w, ctx)
         self._stepping.fed(touches, tensor.scaled, w, ctx, site)
         self._evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
