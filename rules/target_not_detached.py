@@ -23,9 +23,8 @@ class TargetNotDetached(Rule):
 
     ## Example
     ```python
-    state, later = torch.randn(8, 16), torch.randn(8, 16)
-    reward, action = torch.randn(8), torch.randint(3, (8, 1))
-    prediction = model(state).gather(1, action).squeeze(1)
+    later, reward, action = torch.randn(4, 8), torch.randn(4), torch.randint(3, (4, 1))
+    prediction = model(x).gather(1, action).squeeze(1)
     target = reward + 0.99 * model(later).max(1).values
     loss = nn.functional.mse_loss(prediction, target)
     optimizer.zero_grad()
@@ -35,9 +34,8 @@ class TargetNotDetached(Rule):
 
     ## Use instead
     ```python
-    state, later = torch.randn(8, 16), torch.randn(8, 16)
-    reward, action = torch.randn(8), torch.randint(3, (8, 1))
-    prediction = model(state).gather(1, action).squeeze(1)
+    later, reward, action = torch.randn(4, 8), torch.randn(4), torch.randint(3, (4, 1))
+    prediction = model(x).gather(1, action).squeeze(1)
     with torch.no_grad():
         target = reward + 0.99 * model(later).max(1).values
     loss = nn.functional.mse_loss(prediction, target)
