@@ -55,6 +55,7 @@ from gradlint.events import (
     TargetWalked,
     TensorKept,
     TrainMode,
+    UnownedTrained,
     ValueKept,
     WeightsUpdated,
 )
@@ -110,6 +111,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         TargetWalked,
         TensorKept,
         TrainMode,
+        UnownedTrained,
         ValueKept,
         WeightsUpdated,
     }

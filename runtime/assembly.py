@@ -32,6 +32,7 @@ from gradlint.events import (
     Step,
     TargetWalked,
     TensorKept,
+    UnownedTrained,
     ValueKept,
 )
 
@@ -72,6 +73,7 @@ from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
 from .witnesses.targets import Targets
+from .witnesses.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     import torch
@@ -98,10 +100,11 @@ def needed(
     lost = LostGraphs(judge, cuts)
     witnesses: list[object] = [recording, ages]
     recording.graphs_alive = ages.alive
+    optimizers = [thing for thing in things if isinstance(thing, Optimizer)]
     ownership = None
     by_hand: list[UpdatesByHand] = []
     if judge.listens(OptimizerChecked):
-        ownership = Ownership(judge, modules, recording, [thing for thing in things if isinstance(thing, Optimizer)])
+        ownership = Ownership(judge, modules, recording, optimizers)
         witnesses.append(ownership)
     if judge.listens(*GRADIENT_EVENTS, *OF_PASSES, OptimizerChecked):
         history = GradientHistory(judge, modules, ownership)
@@ -130,10 +133,12 @@ def needed(
         (judge.listens(DropoutCalled), lambda: CompiledDropouts(judge)),
     )
     witnesses += [build() for is_needed, build in made if is_needed]
-    targets: list[Follower] = []
+    others: list[Follower] = []
     if judge.listens(TargetWalked):
-        targets.append(Targets(judge, walks, [thing for thing in things if isinstance(thing, Optimizer)]))
-    return witnesses + _of_functions(judge, writes, lost, by_hand, targets, failed)
+        others.append(Targets(judge, walks, optimizers))
+    if judge.listens(UnownedTrained):
+        others.append(UnownedParameters(judge, modules, optimizers))
+    return witnesses + _of_functions(judge, writes, lost, by_hand, others, failed)
 
 
 def _of_functions(

@@ -84,6 +84,7 @@ from gradlint.events.training import (
     StepBehindLoop,
     TrainMode,
     Unfollowed,
+    UnownedTrained,
     ValueKept,
     WeightsUpdated,
 )
@@ -166,6 +167,7 @@ __all__ = [
     "Touches",
     "TrainMode",
     "Unfollowed",
+    "UnownedTrained",
     "ValueKept",
     "WeightsUpdated",
 ]

@@ -66,6 +66,7 @@ from gradlint.events import (
     TensorKept,
     TrainMode,
     Unfollowed,
+    UnownedTrained,
     ValueKept,
     WeightsUpdated,
 )
@@ -134,6 +135,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
         TensorKept,
         TrainMode,
         Unfollowed,
+        UnownedTrained,
         ValueKept,
         WeightsUpdated,
     }

@@ -102,6 +102,7 @@ from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.unknown_methods import UnknownMethods
+from gradlint.static.torch.unowned import UnownedParameters
 from gradlint.static.torch.uses import Inputs, Uses
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ class Interpreter:
         self.tensors = self._make(Tensors)
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)
+        self.unowned = self._make(UnownedParameters)
         self.breaks = self._make(GraphBreaks)
         self.graphs = self._make(Graphs)
         self.proofs = self._make(Proofs)

@@ -304,6 +304,9 @@ class Group(Object):
     copied: bool = fact(False, join=where_same("beside", False, EITHER))
     requires_grad_set: bool = fact(False, join=EITHER)
     """Whether they require grad, or some of them, was set since they were made."""
+    thawed: int = fact(0, join=GREATEST, same=SETTLED)
+    """The number at which they were last told to require grad, having been frozen."""
+    thawed_at: Site | None = story(TOLD)
     gradients_used: bool = fact(False, join=EITHER, reset=True, same=SETTLED)
     """Its gradients were added to, applied, set or cleared, or may have been."""
     fed: int = fact(0, join=GREATEST, same=SETTLED)

@@ -32,6 +32,7 @@ from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.unowned import told_to_train
 from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:
@@ -476,8 +477,8 @@ class Changes:
             w.write(owner.id).pending = ()
             for key in tensor.groups:
                 group = w.write(key)
+                told_to_train(group, flag, site)
                 group.requires_grad = None if tensor.some_of_groups and group.requires_grad is not flag else flag
-                group.requires_grad_set = True
             return
         frozen = self._tensors.is_frozen(tensor.deps, w)
         new: Tensor = w.write(owner.id)

@@ -42,6 +42,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.tensors import device_of
+from gradlint.static.torch.unowned import told_to_train
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -106,8 +107,9 @@ class ModuleMethods:
             flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
             for key in modules.groups(receiver, w):
                 group: Group = w.write(key)
-                group.requires_grad = bool(flag_value.value) if isinstance(flag_value, Const) else None
-                group.requires_grad_set = True
+                flag = bool(flag_value.value) if isinstance(flag_value, Const) else None
+                told_to_train(group, flag, site)
+                group.requires_grad = flag
             return receiver
         return self._module_rest(receiver, obj, name, args, w, ctx, site)
 

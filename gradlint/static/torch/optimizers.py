@@ -38,6 +38,7 @@ from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -59,6 +60,7 @@ class Optimizers:
     _tensors: Tensors
     _modules: Modules
     _ownership: Ownership
+    _unowned: UnownedParameters
     _grouping: Grouping
     _stepping: Stepping
     _construction: Construction
@@ -172,6 +174,7 @@ class Optimizers:
 
     def _apply(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         self._ownership.stepping(obj, w, ctx, site)
+        self._unowned.stepping(obj, w, ctx, site)
         self._stepping.before_step(obj.groups, w, ctx, site)
         self._evaluation.stepped(obj.groups, w)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
