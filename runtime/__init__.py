@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gradlint.events import (
     Backward,
     BackwardAsked,
+    BothSpread,
     ChangedInPlace,
     Cleared,
     ConvertedToNumpy,
@@ -69,6 +70,7 @@ EVENTS: frozenset[type[Event]] = frozenset(
     {
         Backward,
         BackwardAsked,
+        BothSpread,
         ChangedInPlace,
         Cleared,
         ConvertedToNumpy,

@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 
 from gradlint.events import (
     BackwardAsked,
+    BothSpread,
     DataWritten,
     DropoutCalled,
     EvalMode,
@@ -72,6 +73,7 @@ from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
+from .witnesses.spreading import SpreadComparisons
 from .witnesses.targets import Targets
 from .witnesses.unowned import UnownedParameters
 
@@ -136,6 +138,8 @@ def needed(
     others: list[Follower] = []
     if judge.listens(TargetWalked):
         others.append(Targets(judge, walks, optimizers))
+    if judge.listens(BothSpread):
+        others.append(SpreadComparisons(judge, walks))
     if judge.listens(UnownedTrained):
         others.append(UnownedParameters(judge, modules, optimizers))
     return witnesses + _of_functions(judge, writes, lost, by_hand, others, failed)

@@ -64,6 +64,8 @@ SQUARES = (
 )
 """Functions that square what they are given, if the exponent says so or both factors are the same, or take its size."""
 
+SUBTRACTS = (torch.sub, torch.Tensor.sub, torch.Tensor.__sub__, torch.Tensor.__rsub__, torch.subtract)
+
 OTHER_LOSSES = (
     *(F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.ctc_loss),
     *(F.gaussian_nll_loss, F.poisson_nll_loss, F.cosine_embedding_loss, F.hinge_embedding_loss),

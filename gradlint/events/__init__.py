@@ -17,6 +17,7 @@ from gradlint.events.base import (
     Touches,
 )
 from gradlint.events.calls import (
+    BothSpread,
     DropoutCalled,
     GradientRead,
     InputDone,
@@ -101,6 +102,7 @@ __all__ = [
     "AttributeMisspelt",
     "Backward",
     "BackwardAsked",
+    "BothSpread",
     "ChangedInPlace",
     "Cleared",
     "ConvertedToNumpy",

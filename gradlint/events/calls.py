@@ -52,6 +52,16 @@ class TargetWalked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BothSpread(Event):
+    """Two tensors are compared by a loss, or by a difference from which a backward pass is made."""
+
+    loss: str = ""  #: the functional name; empty for a difference
+    shapes: tuple[tuple[int | None, ...], ...] = ()
+    """Their shapes, where these are a column ``(n, 1)`` and a row ``(n,)``; None for a length that is not known."""
+    role: str = ""  #: what the column is to the call of the loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DropoutCalled(Event):
     """A functional dropout, or a dropout layer built on the spot, was applied."""
 

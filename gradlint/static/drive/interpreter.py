@@ -56,6 +56,7 @@ from gradlint.static.torch.answers import (
 )
 from gradlint.static.torch.autograd import Derivatives, GradModes
 from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.building import TorchBuilding
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
@@ -194,6 +195,7 @@ class Interpreter:
         self.serialization = self._make(Serialization)
         self.placement = self._make(Placement)
         self.estimates = self._make(Estimates)
+        self.broadcasts = self._make(Broadcasts)
         self.operations = self._make(Operations)
         self.hooks = self._make(Hooks)
         self.grouping = self._make(Grouping)

@@ -83,6 +83,9 @@ class Regression:
     groups: frozenset[int]  #: the parameters that give both
     target_at: Site | None = None  #: where the target was put together
     role: str = ""  #: what the target is to the call
+    shapes: tuple[
+        tuple[int | None, ...], ...
+    ] = ()  #: of the two, where they were compared each with each, for that alone
 
 
 @dataclass(slots=True, eq=False)

@@ -206,7 +206,7 @@ class Estimates:
     def walked(self, root: Tensor, w: World, ctx: Context) -> None:
         """A backward pass begins: it walks the targets of these regressions."""
         held = self._ownership.held(w) if root.regressions else frozenset[int]()
-        for regression in root.regressions:
+        for regression in [each for each in root.regressions if not each.shapes]:
             event = events.TargetWalked(
                 site=regression.at,
                 loss=regression.loss,

@@ -32,6 +32,7 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.variants import variant
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.estimates import Estimates
@@ -75,6 +76,7 @@ class ModuleCalls:
     _library_models: LibraryModels
     _changes: Changes
     _estimates: Estimates
+    _broadcasts: Broadcasts
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``module(...)``, ``criterion(...)``."""
@@ -232,6 +234,7 @@ class ModuleCalls:
         idle = prediction is not None and self._tensors.is_constant(prediction, w)
         self._witness.send(event, w, ctx, alternative=name, variant=variant(w, ctx), idle=idle)
         self._uses.judged(name, prediction, target, w, site)
+        self._broadcasts.judged(loss, args, w, ctx, site)
         if target is not None and prediction is not None and self._is_output(prediction, w):
             self._fed(name, [target], w, ctx, site)
         if w.grad is False and prediction is not None:

@@ -24,6 +24,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
@@ -48,6 +49,7 @@ _ARITHMETIC = {
     "@": Op(saves="input", activation="mixes"),
     "neg": Op(saves="", size="keeps", activation="combines"),
 }
+_ELEMENTWISE = ("+", "-", "*", "/", "**")
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
 
 
@@ -76,6 +78,7 @@ class Operations:
     _shapes: Shapes
     _placement: Placement
     _estimates: Estimates
+    _broadcasts: Broadcasts
 
     def apply(
         self,
@@ -434,6 +437,10 @@ class Operations:
         ):
             w.write(result.id).size = "samples"
         self._estimates.combined(symbol, left, right, result, w, site)
+        if symbol in _ELEMENTWISE:
+            self._shapes.combined(left, right, result, w)
+        if symbol == "-":
+            self._broadcasts.subtracted(left, right, result, w, site)
         if symbol == "@":
             self._shapes.applied("matmul", op, Arguments([left, right]), result, w)
         if symbol == "+":

@@ -26,6 +26,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
@@ -59,6 +60,7 @@ class Passes:
     _stepping: Stepping
     _escapes: Escapes
     _estimates: Estimates
+    _broadcasts: Broadcasts
 
     def jointly(self, roots: Iterable[Value], args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """One backward pass from several roots: what their graphs share is walked once, and freed at its end."""
@@ -121,6 +123,7 @@ class Passes:
             w.bound[WALKED, "open"] = Const(site)
         self._memory.walked(tensor, w, ctx, site)
         self._estimates.walked(tensor, w, ctx)
+        self._broadcasts.walked(tensor, w, ctx)
         self._stepping.fed(touches, tensor.scaled, w, ctx, site)
         self._evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
