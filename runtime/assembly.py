@@ -25,6 +25,7 @@ from gradlint.events import (
     ModuleBuilt,
     ModuleRequiresGradSet,
     NeverReached,
+    NormDrifts,
     OptimizerChecked,
     OutputMeasured,
     PeriodicStep,
@@ -58,6 +59,7 @@ from .witnesses.dropouts import Dropouts
 from .witnesses.evaluations import TrainingModeEvaluations, UnwalkedOutputs
 from .witnesses.exact import SavedTensors
 from .witnesses.flags import ModuleFlags
+from .witnesses.frozen_norms import FrozenNorms
 from .witnesses.functions import Follower, WatchedFunctions
 from .witnesses.gradreads import GradientReads
 from .witnesses.inputs import EVENTS as INPUT_EVENTS
@@ -128,6 +130,7 @@ def needed(
         (judge.listens(LayersHeld), lambda: RepeatedLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
+        (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),

@@ -197,6 +197,16 @@ class UnownedTrained(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NormDrifts(Event):
+    """A call of a module, in training mode, moved statistics of a layer in it that is frozen; a step was made then.
+
+    Taken back where the layer is thawed.
+    """
+
+    layer: str = ""  #: the class
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRetained(Event):
     """A backward pass kept its graph.  Taken back where a later one walks part of it, or where it leaves the code."""
 

@@ -87,6 +87,7 @@ from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
@@ -181,6 +182,7 @@ class Interpreter:
         self.tensors = self._make(Tensors)
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)
+        self.norms = self._make(FrozenNorms)
         self.unowned = self._make(UnownedParameters)
         self.breaks = self._make(GraphBreaks)
         self.graphs = self._make(Graphs)

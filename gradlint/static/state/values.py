@@ -388,6 +388,8 @@ class Instance(Object):
     scheduled_at: Site | None = fact(None, join=FIRST, same=SETTLED)
     """Of an optimizer: where a scheduler of it was stepped."""
     born: int = fact(0, join=GREATEST, same=SETTLED)  #: of an optimizer: the number at which it was built
+    drifts_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=SETTLED)
+    """Of a frozen module: where the outermost module was called that moved its statistics."""
     hooks: tuple[Hook, ...] = fact((), join=SHARED, same=HOOKS, points=OWN_HOOKS)
     """Of a module its forward hooks, of an optimizer those after a step, in order."""
     owner: object = None

@@ -132,6 +132,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.FirstStep: (Feature.STEP, Feature.OPTIMIZER),
     events.OptimizerChecked: (Feature.STEP, Feature.OPTIMIZER),
     events.UnownedTrained: (Feature.STEP, Feature.OPTIMIZER),
+    events.NormDrifts: (Feature.STEP, Feature.OPTIMIZER),
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),
     events.TrainMode: (Feature.MODE,),
     events.EvalMode: (Feature.MODE,),

@@ -32,7 +32,7 @@ from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.unowned import told_to_train
+from gradlint.static.torch.unowned import UnownedParameters
 from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Changes:
     _plain: PlainTensors
     _operations: Operations
     _estimates: Estimates
+    _unowned: UnownedParameters
     _stepping: Stepping
     _escapes: Escapes
     _optimizers: Optimizers
@@ -476,8 +477,7 @@ class Changes:
         if tensor.groups:
             w.write(owner.id).pending = ()
             for key in tensor.groups:
-                group = w.write(key)
-                told_to_train(group, flag, site)
+                group = self._unowned.told_to_train(key, flag, w, site)
                 group.requires_grad = None if tensor.some_of_groups and group.requires_grad is not flag else flag
             return
         frozen = self._tensors.is_frozen(tensor.deps, w)

@@ -43,6 +43,7 @@ from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory, overwriting
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.shapes import Shapes, is_wide
@@ -76,6 +77,7 @@ class ModuleCalls:
     _library_models: LibraryModels
     _changes: Changes
     _estimates: Estimates
+    _norms: FrozenNorms
     _broadcasts: Broadcasts
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -83,6 +85,7 @@ class ModuleCalls:
         grad, passes = w.grad, self._evaluation.passes
         results = self._hooks.called(callee, args, self._call(callee, args, w, ctx, site), ctx, site)
         self._estimates.returned(callee, results)
+        self._norms.called(callee, results, ctx, site)
         if passes == self._evaluation.passes:  # a model that adapts itself needs gradients in evaluation, too
             self._evaluation.called(callee, args, results, grad, ctx, site)
         return results

@@ -17,7 +17,6 @@ from gradlint.static.state.values import (
     CHOSEN,
     NONE,
     Const,
-    Group,
     Instance,
     Mapping,
     Ref,
@@ -42,7 +41,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.tensors import device_of
-from gradlint.static.torch.unowned import told_to_train
+from gradlint.static.torch.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -61,6 +60,7 @@ class ModuleMethods:
     _containers: Containers
     _modules: Modules
     _ownership: Ownership
+    _unowned: UnownedParameters
     _evaluation: Evaluation
     _operations: Operations
     _hooks: Hooks
@@ -106,10 +106,8 @@ class ModuleMethods:
         if name in ("requires_grad_", "freeze", "unfreeze"):
             flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
             for key in modules.groups(receiver, w):
-                group: Group = w.write(key)
                 flag = bool(flag_value.value) if isinstance(flag_value, Const) else None
-                told_to_train(group, flag, site)
-                group.requires_grad = flag
+                self._unowned.told_to_train(key, flag, w, site).requires_grad = flag
             return receiver
         return self._module_rest(receiver, obj, name, args, w, ctx, site)
 

@@ -122,8 +122,7 @@ class Passes:
         if tensor.open and certain:
             w.bound[WALKED, "open"] = Const(site)
         self._memory.walked(tensor, w, ctx, site)
-        self._estimates.walked(tensor, w, ctx)
-        self._broadcasts.walked(tensor, w, ctx)
+        self._compared(tensor, w, ctx)
         self._stepping.fed(touches, tensor.scaled, w, ctx, site)
         self._evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
@@ -134,6 +133,11 @@ class Passes:
             w.write(root.id).size = "one"  # or it has raised
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
             w.grad = True  # so it has when the graph was not recorded
+
+    def _compared(self, root: Tensor, w: World, ctx: Context) -> None:
+        """A backward pass walks the comparisons of predictions and targets in its graph."""
+        self._estimates.walked(root, w, ctx)
+        self._broadcasts.walked(root, w, ctx)
 
     def _touched(self, root: Ref, tensor: Tensor, certain: bool, w: World) -> dict[Hashable, Literal[True] | None]:
         """The parameters that get gradients; where the graph is cut, perhaps all that there are."""

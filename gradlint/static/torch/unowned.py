@@ -15,6 +15,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.values import Group, Instance, Ref, Tensor
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.ownership import Ownership
 
 if TYPE_CHECKING:
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 
 _MODULES: Final = ("module", "lightning")
 _SEVERAL: Final = 2  #: parts of a module that tell that its optimizer is not that of one part alone
-
-
-def told_to_train(group: Group, flag: bool | None, site: Site) -> None:
-    """Parameters are told to require grad, or not to: they thaw where they were frozen."""
-    if flag and (group.requires_grad is False or (group.requires_grad is None and group.requires_grad_set)):
-        group.thawed, group.thawed_at = fresh(), site
-    group.requires_grad_set = True
 
 
 class _Part(NamedTuple):
@@ -46,6 +40,17 @@ class UnownedParameters:
     _witness: Witness
     _modules: Modules
     _ownership: Ownership
+    _norms: FrozenNorms
+
+    def told_to_train(self, key: int, flag: bool | None, w: World, site: Site) -> Group:
+        """Parameters are about to be told to require grad, or not to: they thaw where they were frozen."""
+        group: Group = w.write(key)
+        if flag is not False:
+            self._norms.thawed([key], w)
+        if flag and (group.requires_grad is False or (group.requires_grad is None and group.requires_grad_set)):
+            group.thawed, group.thawed_at = fresh(), site
+        group.requires_grad_set = True
+        return group
 
     def stepping(self, optimizer: Instance, w: World, ctx: Context, site: Site) -> None:
         """An optimizer is about to step."""
