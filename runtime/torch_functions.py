@@ -58,11 +58,10 @@ REGRESSIONS: dict[Any, str] = {
     F.huber_loss: "huber_loss",
 }
 
-SQUARES = (
-    *(torch.square, torch.Tensor.square, torch.abs, torch.Tensor.abs, torch.Tensor.__abs__),
-    *(torch.pow, torch.Tensor.pow, torch.Tensor.__pow__, *MULTIPLIES[:2], torch.Tensor.__mul__),
-)
-"""Functions that square what they are given, if the exponent says so or both factors are the same, or take its size."""
+SIZES = (torch.square, torch.Tensor.square, torch.abs, torch.Tensor.abs, torch.Tensor.__abs__)
+"""Functions that square what they are given, or take its size."""
+POWERS = (torch.pow, torch.Tensor.pow, torch.Tensor.__pow__)
+PRODUCTS = (*MULTIPLIES[:2], torch.Tensor.__mul__)
 
 SUBTRACTS = (torch.sub, torch.Tensor.sub, torch.Tensor.__sub__, torch.Tensor.__rsub__, torch.subtract)
 

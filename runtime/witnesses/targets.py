@@ -14,14 +14,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-import torch
-
 from gradlint.events import TargetWalked
 from gradlint.facts import known
 
 from ..frames import FrameSite, user_site
 from ..records.walks import Mark, Walks, nodes_below
-from ..torch_functions import REGRESSIONS, SQUARES
+from ..torch_functions import POWERS, PRODUCTS, REGRESSIONS, SIZES
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -107,7 +105,8 @@ class Targets:
     def after(self) -> dict[Any, Callable[..., None]]:
         """What to do where two values are compared, or a difference is squared."""
         compared = {function: self._compared(loss) for function, loss in REGRESSIONS.items()}
-        return compared | dict.fromkeys(SQUARES, self._squared)
+        compared |= dict.fromkeys(SIZES, self._squared)
+        return compared | dict.fromkeys(POWERS, self._raised) | dict.fromkeys(PRODUCTS, self._multiplied)
 
     def _compared(self, loss: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -122,10 +121,22 @@ class Targets:
 
         return handle
 
+    def _raised(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        exponent = args[1] if len(args) > 1 else kwargs.get("exponent")
+        if isinstance(exponent, (int, float)) and exponent == 2:
+            self._square(args, result, user_site(3))
+
+    def _multiplied(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if len(args) > 1 and args[0] is args[1]:
+            self._square(args, result, user_site(3))
+
     def _squared(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        self._square(args, result, user_site(3))
+
+    def _square(self, args: tuple[Any, ...], result: Any, site: FrameSite) -> None:
+        """Something is squared at a place: it may be an error."""
         node = getattr(args[0], "grad_fn", None) if args else None
-        exponent = args[1] if len(args) > 1 else kwargs.get("exponent", 2)
-        if node is None or (exponent is not args[0] and (isinstance(exponent, torch.Tensor) or exponent != 2)):
+        if node is None:
             return
         while _name(node) in ("Mul", "Div", "Neg", *_PICKS):
             children = [child for child, _ in node.next_functions if child is not None]
@@ -133,7 +144,7 @@ class Targets:
                 return
             node = children[0]
         if _name(node) == "Sub" and _role(node, self._key) == ERROR:
-            self._meet(user_site(3), "", [child for child, _ in node.next_functions], result)
+            self._meet(site, "", [child for child, _ in node.next_functions], result)
 
     def _meet(self, site: FrameSite, loss: str, sides: list[Any], result: Any) -> None:
         node = getattr(result, "grad_fn", None)

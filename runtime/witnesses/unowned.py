@@ -114,7 +114,7 @@ class UnownedParameters:
             parameters = list(module.parameters())
             if any(id(parameter) in mine for parameter in parameters):
                 missed.update((id(p), p) for p in parameters if id(p) not in mine and self._is_missed(p))
-        if not missed:
+        if not missed or gc.get_freeze_count():  # what is frozen is not to be found
             return
         owned = _ids(_living())
         missed = {key: p for key, p in missed.items() if key not in owned}
