@@ -57,9 +57,9 @@ class Estimates:
 
     # --- what they become
 
-    def returned(self, module: Ref, results: Results) -> None:
-        """A module of the project, or of torch, was called."""
-        if not self._witness.listened(events.TargetWalked):
+    def returned(self, module: Ref, results: Results, ctx: Context) -> None:
+        """A module of the project, or of torch, was called, which is no part of another one that is being called."""
+        if ctx.in_forward or not self._witness.listened(events.TargetWalked):
             return
         for w, value in results:
             obj = w.get(module, Instance)

@@ -84,7 +84,7 @@ class ModuleCalls:
         """``module(...)``, ``criterion(...)``."""
         grad, passes = w.grad, self._evaluation.passes
         results = self._hooks.called(callee, args, self._call(callee, args, w, ctx, site), ctx, site)
-        self._estimates.returned(callee, results)
+        self._estimates.returned(callee, results, ctx)
         self._norms.called(callee, results, ctx, site)
         if passes == self._evaluation.passes:  # a model that adapts itself needs gradients in evaluation, too
             self._evaluation.called(callee, args, results, grad, ctx, site)
