@@ -486,11 +486,11 @@ class Changes:
         if flag is False:
             new.requires_grad, new.deps, new.segments, new.reaches = False, frozenset(), frozenset(), frozenset()
         elif tensor.requires_grad is not True:
-            group = w.new(Group(flag, made_at=site)).id
+            own = w.new(Group(flag, made_at=site)).id
             if tensor.is_leaf is not False:
-                new.groups = frozenset([group])
+                new.groups = frozenset([own])
                 new.is_leaf = True
-            new.deps |= {group}
+            new.deps |= {own}
             new.requires_grad = flag
             if tensor.cut is not None or tensor.open or frozen:
                 new.asked_at = site

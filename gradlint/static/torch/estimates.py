@@ -175,7 +175,7 @@ class Estimates:
         roles = [self._role(side, w) for side in sides]
         if TARGET not in roles or not {*roles} - {TARGET} <= {*_PREDICTIONS} or roles[0] == roles[1]:
             return
-        groups = self._shared(*sides, w)
+        groups = self._shared(sides[0], sides[1], w)
         at = roles.index(TARGET)
         tensor = w.get(sides[at], Tensor)
         if groups and tensor is not None:
