@@ -156,6 +156,9 @@ _OTHERS: Final = merged(
 LAYERS: Final[dict[str, Layer]] = merged(within("torch.nn", _NN), _WRAPPERS, _GRAPHS, _OTHERS)
 """What building and calling a layer gives, by the canonical name of its class.  Losses are in ``LOSSES``."""
 
+REGRESSIONS: Final = frozenset(["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"])
+"""Losses that compare two values, and take them for the same kind of thing."""
+
 #: ``function:Class`` where both take the prediction first and the target second.
 _PLAIN_LOSSES: Final = """
     binary_cross_entropy:BCELoss  binary_cross_entropy_with_logits:BCEWithLogitsLoss  cross_entropy:CrossEntropyLoss

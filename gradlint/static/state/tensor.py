@@ -75,6 +75,20 @@ class Cut:
     at: Site
 
 
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """The place where a prediction was compared with a target that the same parameters give, graph and all."""
+
+    at: Site
+    loss: str
+    groups: frozenset[int]  #: the parameters that give both
+    target_at: Site | None = None  #: where the target was put together
+    role: str = ""  #: what the target is to the call
+    shapes: tuple[
+        tuple[int | None, ...], ...
+    ] = ()  #: of the two, where they were compared each with each, for that alone
+
+
 @dataclass(slots=True, eq=False)
 class Described(Object):
     """What a tensor is made of, and what it is known to hold."""
@@ -90,6 +104,8 @@ class Described(Object):
     random: bool = fact(False, join=BOTH, same=SETTLED)  #: made of random numbers
     constant: bool = fact(False, join=BOTH, same=SETTLED)  #: made of nothing that came from outside
     loaded: bool = fact(False, join=BOTH)  #: made of nothing but what a loop over data gave
+    estimate: str = fact("", join=agreed(""), same=SETTLED)
+    """What it is to a regression, made of what a module returned: see :mod:`gradlint.static.torch.estimates`."""
     nudged: str = fact("", join=agreed(""), same=SETTLED)  #: the activation of what a small number was added to
     structured: bool = fact(
         False, join=EITHER, same=SETTLED
@@ -181,6 +197,8 @@ class Tensor(Recorded):
     asked_at: Site | None = fact(None, same=WHETHER)  #: where its own computation was told to require grad
     pending: tuple[ConvertedToNumpy | DataWritten, ...] = fact((), join=SHARED, same=WHETHER_ANY)
     """What was done with it that is wrong if it requires grad."""
+    regressions: tuple[Regression, ...] = fact((), join=SHARED, same=SETTLED)
+    """Those that it was computed from, of those whose target is walked as well."""
     calls: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """The calls of modules from whose outputs it was computed, of those that are watched."""
     owner: object = None

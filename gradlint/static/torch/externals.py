@@ -71,6 +71,7 @@ from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graph_breaks import GraphBreaks
@@ -124,6 +125,7 @@ class Externals:
     _shapes: Shapes
     _loading: Loading
     _saving: Saving
+    _estimates: Estimates
     _placement: Placement
     _operations: Operations
     _grouping: Grouping
@@ -368,6 +370,7 @@ class Externals:
         value = self._operations.apply(op, given, w, ctx, site)
         self._placement.proven(value, w)
         self._shapes.applied(name.rpartition(".")[2], op, given, value, w)
+        self._estimates.applied(name.rpartition(".")[2], op, given, value, w, site)
         self._plain.made(name, given, value, w)
         self._breaks.rounded(name.rpartition(".")[2], value, w, site)
         self._legacy.computed(name.rpartition(".")[2], given.positional, value, w, site)

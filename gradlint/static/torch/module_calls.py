@@ -32,8 +32,10 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.variants import variant
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
@@ -41,6 +43,7 @@ from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory, overwriting
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.shapes import Shapes, is_wide
@@ -73,11 +76,16 @@ class ModuleCalls:
     _layers: LayerContainers
     _library_models: LibraryModels
     _changes: Changes
+    _estimates: Estimates
+    _norms: FrozenNorms
+    _broadcasts: Broadcasts
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``module(...)``, ``criterion(...)``."""
         grad, passes = w.grad, self._evaluation.passes
         results = self._hooks.called(callee, args, self._call(callee, args, w, ctx, site), ctx, site)
+        self._estimates.returned(callee, results, ctx)
+        self._norms.called(callee, results, ctx, site)
         if passes == self._evaluation.passes:  # a model that adapts itself needs gradients in evaluation, too
             self._evaluation.called(callee, args, results, grad, ctx, site)
         return results
@@ -230,6 +238,7 @@ class ModuleCalls:
         idle = prediction is not None and self._tensors.is_constant(prediction, w)
         self._witness.send(event, w, ctx, alternative=name, variant=variant(w, ctx), idle=idle)
         self._uses.judged(name, prediction, target, w, site)
+        self._broadcasts.judged(loss, args, w, ctx, site)
         if target is not None and prediction is not None and self._is_output(prediction, w):
             self._fed(name, [target], w, ctx, site)
         if w.grad is False and prediction is not None:
@@ -244,6 +253,7 @@ class ModuleCalls:
             args = args.behind(Unknown(("args", fresh())))
         value = self._operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self._breaks.loss(value, prediction, target, w)
+        self._estimates.judged(loss, args, value, w, site)
         return value
 
 
