@@ -81,8 +81,8 @@ from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
-from .witnesses.states import KeptStates
 from .witnesses.spreading import SpreadComparisons
+from .witnesses.states import KeptStates
 from .witnesses.targets import Targets
 from .witnesses.unowned import UnownedParameters
 

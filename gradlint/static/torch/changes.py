@@ -330,8 +330,7 @@ class Changes:
             return Unknown(("attribute", owner, name), name)
         if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS and name != "apply":
             part = self._tensors.view(owner, w, site, name)
-            self._tensors.traced(part, ("attribute", name), [owner], w)
-            return part
+            return self._tensors.traced(part, ("attribute", name), [owner], w)
         return Bound(owner, name)
 
     def _is_tensor(self, owner: Ref, tensor: Tensor, w: World) -> bool:
@@ -401,21 +400,15 @@ class Changes:
         if name == "requires_grad":
             self.asked(owner, value, True, w, ctx, site)
             self.require_grad(owner, bool(value.value) if isinstance(value, Const) else None, w, site)
-        elif name in ("grad", "_grad"):
-            tensor = w.get(owner, Tensor)
-            if tensor is not None:
-                groups = tensor.groups
-                if value == NONE:
-                    self._cleared(tensor, groups, w, ctx, site)
-                else:
-                    self._stepping.assigned(groups, w, ctx, site)
-                    given = self._tensors.gradient_of([value], w) - groups
-                    for key in given:  # they are applied with those of others
-                        w.write(key).prepared = False
-                    if given:
-                        self._ownership.lent(groups, w)
-                    self._witness.cleared(groups, "grad", w, ctx, site, certain=False)
-                    self._escapes.doubt(groups, [], w)
+        elif name in ("grad", "_grad") and (tensor := w.get(owner, Tensor)) is not None:
+            groups = tensor.groups
+            if value == NONE:
+                self._cleared(tensor, groups, w, ctx, site)
+            else:
+                self._stepping.assigned(groups, w, ctx, site)
+                self._ownership.lent(self._tensors.gradient_of([value], w) - groups, groups, w)
+                self._witness.cleared(groups, "grad", w, ctx, site, certain=False)
+                self._escapes.doubt(groups, [], w)
         elif name == "data":
             tensor = w.get(owner, Tensor)
             if tensor is None:

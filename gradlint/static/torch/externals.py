@@ -194,7 +194,7 @@ class Externals:
             self._read_all(rest, w, ctx, site)
             return self._calls.call(args.positional[0], rest, w, ctx, site)
         if name == "torch.nn.parallel.data_parallel" and args.positional:
-            given = Arguments(self._replicated(args, w), {}, args.open)
+            given = Arguments(self._module_calls.replicated(args, w), {}, args.open)
             return self._calls.call(args.positional[0], given, w, ctx, site)
         if name in RUN_APART:
             self._run_apart(name, args, w, ctx, site)
@@ -225,14 +225,6 @@ class Externals:
         if isinstance(function, (Function, Lambda, Partial)) or (isinstance(function, Bound) and function.function):
             given = Arguments([Unknown(("tried", fresh()), "trial") for _ in range(count)])
             self._calls.call(function, given, w.copy(), ctx.at("tried", site), site)
-
-    def _replicated(self, args: Arguments, w: World) -> list[Value]:
-        """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
-        inputs = w.resolve(args.get(1, "inputs") or Unknown(("inputs", fresh())))
-        several = w.get(inputs, Sequence)
-        if several is None or several.mutable or several.tail is not None:
-            return [inputs]
-        return list(several.items)
 
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         self._legacy.called(name, args, w, ctx, site)

@@ -128,8 +128,8 @@ class Legacy:
         elif name in ("neg", "negative"):
             self._negated(result, operands[0], w)
         elif name == "+" and len(operands) == 2:
-            self._added(result, *operands, w)
-            self._added(result, *reversed(operands), w)
+            self._added(result, operands[0], operands[1], w)
+            self._added(result, operands[1], operands[0], w)
         elif name in ("*", "mul", "multiply") and len(operands) == 2:
             self._multiplied(*operands)
             self._multiplied(*reversed(operands))

@@ -90,6 +90,14 @@ class ModuleCalls:
             self._evaluation.called(callee, args, results, grad, ctx, site)
         return results
 
+    def replicated(self, args: Arguments, w: World) -> list[Value]:
+        """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
+        inputs = w.resolve(args.get(1, "inputs") or Unknown(("inputs", fresh())))
+        several = w.get(inputs, Sequence)
+        if several is None or several.mutable or several.tail is not None:
+            return [inputs]
+        return list(several.items)
+
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         assert obj is not None

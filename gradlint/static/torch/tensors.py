@@ -22,7 +22,7 @@ from gradlint.static.state.provenance import (
     is_figure,
     is_loaded,
     is_number,
-    key_of,
+    origin_of,
 )
 from gradlint.static.state.values import (
     CHOSEN,
@@ -200,18 +200,12 @@ class Tensors:
             if isinstance(value, Ref) and w.get(value, Tensor) is not None:
                 w.write(value.id).supposed = True
 
-    def traced(self, result: Value, key: tuple[Hashable, ...], operands: Iterable[Value], w: World) -> None:
+    def traced(self, result: Value, key: tuple[Hashable, ...], operands: Iterable[Value], w: World) -> Value:
         """``result`` is what ``key`` says of the operands: known to be the same again where they may be no tensors."""
-        tensor = w.get(result, Tensor)
-        origins = [self._origin(w.resolve(value), w) for value in operands]
-        if tensor is not None and isinstance(result, Ref) and None not in origins:
+        origins = [origin_of(w.resolve(value), w) for value in operands]
+        if isinstance(result, Ref) and w.get(result, Tensor) is not None and None not in origins:
             w.write(result.id).origin = computed(*key, *origins)
-
-    def _origin(self, value: Value, w: World) -> Hashable:
-        tensor = w.get(value, Tensor)
-        if tensor is None:
-            return key_of(value) if isinstance(value, (Const, Unknown)) else None
-        return tensor.origin if tensor.origin is not None else value if tensor.structured else None
+        return result
 
     def _is_operand(self, value: Value, w: World) -> bool:
         tensor = w.get(value, Tensor)
