@@ -50,6 +50,7 @@ class DeprecatedVariable(Rule):
     effect = Effect.STYLE
     fix = "safe"
     supersedes = ("GL102",)
+    supersedes_within = False
     remedy = "use tensors as they are, torch.no_grad() for evaluation, and .item() for numbers"
 
     @on(DeprecatedUsed)

@@ -17,6 +17,7 @@ from gradlint.events import (
     GradientsMeasured,
     GradOfTensorRead,
     GraphRetained,
+    HookRegistered,
     LayerBuilt,
     LayersHeld,
     LogTaken,
@@ -28,14 +29,17 @@ from gradlint.events import (
     NormDrifts,
     OptimizerChecked,
     OutputMeasured,
+    ParametersDrawn,
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
+    StateDictReused,
     Step,
     TargetWalked,
     TensorKept,
     UnownedTrained,
     ValueKept,
+    WeightsTaken,
 )
 
 from .gradients.history import EVENTS as GRADIENT_EVENTS
@@ -55,6 +59,7 @@ from .witnesses.compiled import CompiledLosses
 from .witnesses.compiled_dropouts import CompiledDropouts
 from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
+from .witnesses.drawing import DrawnParameters
 from .witnesses.dropouts import Dropouts
 from .witnesses.evaluations import TrainingModeEvaluations, UnwalkedOutputs
 from .witnesses.exact import SavedTensors
@@ -62,6 +67,7 @@ from .witnesses.flags import ModuleFlags
 from .witnesses.frozen_norms import FrozenNorms
 from .witnesses.functions import Follower, WatchedFunctions
 from .witnesses.gradreads import GradientReads
+from .witnesses.hooking import PiledHooks
 from .witnesses.inputs import EVENTS as INPUT_EVENTS
 from .witnesses.inputs import InputGradients
 from .witnesses.keeping import KeptGraphs
@@ -76,6 +82,7 @@ from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
 from .witnesses.spreading import SpreadComparisons
+from .witnesses.states import KeptStates
 from .witnesses.targets import Targets
 from .witnesses.unowned import UnownedParameters
 
@@ -130,6 +137,9 @@ def needed(
         (judge.listens(LayersHeld), lambda: RepeatedLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
+        (judge.listens(HookRegistered), lambda: PiledHooks(judge)),
+        (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
+        (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
         (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),

@@ -35,6 +35,7 @@ class LossCalled(Event):
     loss: str  #: the functional name: "cross_entropy", "nll_loss", "binary_cross_entropy", …
     input: Tensor
     target: Tensor
+    log_target: Fact[bool] = field(default_factory=unknown)  #: the target holds logarithms, as ``kl_div`` was told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

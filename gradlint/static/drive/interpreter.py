@@ -40,6 +40,7 @@ from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.python.records import Records
 from gradlint.static.python.reflection import Reflection
+from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
 from gradlint.static.state.ledger import Ledgers
@@ -79,6 +80,7 @@ from gradlint.static.torch.kinds import Kinds
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
+from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.modes import Modes
@@ -97,9 +99,10 @@ from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.repetition import Repetition
+from gradlint.static.torch.saving import Saving
 from gradlint.static.torch.scalers import Scalers
-from gradlint.static.torch.serialization import Serialization
 from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
@@ -153,6 +156,7 @@ class Interpreter:
         self.choices = self._make(Choices)
         self.decisions = self._make(Decisions)
         self.dicts = self._make(DictObjects)
+        self.streams = self._make(Streams)
         self.binding = self._make(Binding)
         self.calls = self._make(Calls)
         self.late = self._make(LateAttributes)
@@ -180,6 +184,7 @@ class Interpreter:
     def _follow_tensors(self) -> None:
         """Tensors: their graphs, their storage, and what becomes of them."""
         self.tensors = self._make(Tensors)
+        self.loading = self._make(Loading)
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)
         self.norms = self._make(FrozenNorms)
@@ -194,7 +199,8 @@ class Interpreter:
         self.plain = self._make(PlainTensors)
         self.uses = self._make(Uses)
         self.shapes = self._make(Shapes)
-        self.serialization = self._make(Serialization)
+        self.state_dicts = self._make(StateDicts)
+        self.saving = self._make(Saving)
         self.placement = self._make(Placement)
         self.estimates = self._make(Estimates)
         self.broadcasts = self._make(Broadcasts)

@@ -126,7 +126,8 @@ _GRAPHS: Final = within(
         layers("BatchNorm", _NORMS, parameters=True, mode_dependent=True),
         layers("GraphNorm LayerNorm", _NORMS, parameters=True),
         layers("PairNorm", _NORMS),
-        layers("GAT GCN GIN GraphSAGE MLP PNA", _HIDDEN, parameters=True, mode_dependent=True),
+        layers("GAT GCN GIN GraphSAGE PNA", _HIDDEN, parameters=True, drops=(4, "dropout")),
+        layers("MLP", _HIDDEN, parameters=True, mode_dependent=True),
     ),
 )
 

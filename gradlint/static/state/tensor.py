@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,8 @@ class Described(Object):
     supposed: bool = fact(False, join=EITHER, same=SETTLED)
     """Made by operators or methods of what may be no tensor: it need be none either."""
     from_unknown: bool = fact(False, join=EITHER, same=SETTLED)  #: computed from something of which nothing is known
+    origin: Hashable = fact(None, same=SETTLED)
+    """How what may be no tensor came about: two of the same origin, read off one setting, are worth the same."""
     scaled: bool = fact(False, join=BOTH, same=SETTLED)  #: a loss multiplied by a gradient scaler, or computed from one
     total_since: int = fact(0, join=LEAST, same=SETTLED)
     """Of a running total: the iteration in which it was a mere number."""

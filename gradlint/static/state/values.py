@@ -25,6 +25,7 @@ from gradlint.static.state.declaring import (
     GREATEST,
     HOOKS,
     ID,
+    IDS,
     ONE_CLASS,
     ONE_VALUE,
     OPTIONAL,
@@ -341,6 +342,15 @@ class Segment(Object):
     owner: object = None
 
 
+@dataclass(slots=True, eq=False)
+class Stream(Object):
+    """What iterators draw from: each of its items is given once."""
+
+    used_up_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=WHETHER)  #: where it came to its end
+    opened_at: Site | None = story(TOLD)  #: where the source makes the iterator
+    owner: object = None
+
+
 class Hook(NamedTuple):
     """A forward hook of a module, or what an optimizer calls after a step."""
 
@@ -392,6 +402,10 @@ class Instance(Object):
     """Of a frozen module: where the outermost module was called that moved its statistics."""
     hooks: tuple[Hook, ...] = fact((), join=SHARED, same=HOOKS, points=OWN_HOOKS)
     """Of a module its forward hooks, of an optimizer those after a step, in order."""
+    hooked_at: frozenset[Site] = fact(frozenset(), join=COMMON, same=WHETHER_ANY)
+    """Of a module: where hooks were registered that it has still."""
+    streams: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET, points=IDS)
+    """What it draws from, if it is known to be an iterator."""
     owner: object = None
 
 
@@ -416,6 +430,8 @@ class Sequence(Object):
     clears: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """Of a generator: whose gradients are cleared on the way to the next value."""
     age: int = fact(0, join=GREATEST, same=SETTLED)  #: of what is one of two: the number of the younger one
+    streams: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET, points=IDS)
+    """What it draws from, if it is known to be an iterator."""
     owner: object = None
 
     def parts(self) -> list[Value]:
@@ -450,6 +466,11 @@ class Mapping(Object):
     tail: Value | None = fact(None, join=VALUE, same=ONE_VALUE, points=OWN_VALUE)
     factory: Value | None = fact(None, points=GIVEN_VALUE, same=SETTLED)
     """What makes the value of a key that is not there yet."""
+    views: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET, points=IDS, reset=True)
+    """Of a state dict as a module gave it: the parameter groups whose memory its tensors share."""
+    taken_at: Site | None = story(TOLD)  #: where the module gave it
+    outdated_at: Site | None = fact(None, join=FIRST, same=WHETHER, reset=True)
+    """Where these parameters were changed since, on one of the ways that led here."""
     owner: object = None
 
     def parts(self) -> list[Value]:

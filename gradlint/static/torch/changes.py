@@ -226,6 +226,7 @@ class Changes:
     def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
         """What an in-place operation leaves of the facts of its target."""
         new: Tensor = w.write(key)
+        new.origin = None
         new.loaded = new.loaded and all(self._tensors.is_data(value, w) for value in used)
         if how in ("copy_", "[]=", "[:]=", "index_copy_", "masked_scatter_") and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
@@ -328,7 +329,8 @@ class Changes:
         if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
             return Unknown(("attribute", owner, name), name)
         if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS and name != "apply":
-            return self._tensors.view(owner, w, site, name)
+            part = self._tensors.view(owner, w, site, name)
+            return self._tensors.traced(part, ("attribute", name), [owner], w)
         return Bound(owner, name)
 
     def _is_tensor(self, owner: Ref, tensor: Tensor, w: World) -> bool:
@@ -398,18 +400,15 @@ class Changes:
         if name == "requires_grad":
             self.asked(owner, value, True, w, ctx, site)
             self.require_grad(owner, bool(value.value) if isinstance(value, Const) else None, w, site)
-        elif name in ("grad", "_grad"):
-            tensor = w.get(owner, Tensor)
-            if tensor is not None:
-                groups = tensor.groups
-                if value == NONE:
-                    self._cleared(tensor, groups, w, ctx, site)
-                else:
-                    self._stepping.assigned(groups, w, ctx, site)
-                    for key in self._tensors.gradient_of([value], w) - groups:  # they are applied with those of others
-                        w.write(key).prepared = False
-                    self._witness.cleared(groups, "grad", w, ctx, site, certain=False)
-                    self._escapes.doubt(groups, [], w)
+        elif name in ("grad", "_grad") and (tensor := w.get(owner, Tensor)) is not None:
+            groups = tensor.groups
+            if value == NONE:
+                self._cleared(tensor, groups, w, ctx, site)
+            else:
+                self._stepping.assigned(groups, w, ctx, site)
+                self._ownership.lent(self._tensors.gradient_of([value], w) - groups, groups, w)
+                self._witness.cleared(groups, "grad", w, ctx, site, certain=False)
+                self._escapes.doubt(groups, [], w)
         elif name == "data":
             tensor = w.get(owner, Tensor)
             if tensor is None:

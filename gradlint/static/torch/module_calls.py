@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.facts import known
+from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.ops import Layer, Loss, Op
 from gradlint.static.knowledge.torch_libraries import heads
 from gradlint.static.knowledge.torch_training import PACKED_FIELDS
@@ -89,6 +89,14 @@ class ModuleCalls:
         if passes == self._evaluation.passes:  # a model that adapts itself needs gradients in evaluation, too
             self._evaluation.called(callee, args, results, grad, ctx, site)
         return results
+
+    def replicated(self, args: Arguments, w: World) -> list[Value]:
+        """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
+        inputs = w.resolve(args.get(1, "inputs") or Unknown(("inputs", fresh())))
+        several = w.get(inputs, Sequence)
+        if several is None or several.mutable or several.tail is not None:
+            return [inputs]
+        return list(several.items)
 
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
@@ -233,6 +241,7 @@ class ModuleCalls:
             loss=name,
             input=tensors.nearly(prediction, w) if prediction is not None else events.Tensor(),
             target=tensors.view_of(target, w) if target is not None else events.Tensor(),
+            log_target=_flag("log_target", obj, args, w),
         )
         idle = prediction is not None and self._tensors.is_constant(prediction, w)
         self._witness.send(event, w, ctx, alternative=name, variant=variant(w, ctx), idle=idle)
@@ -254,3 +263,10 @@ class ModuleCalls:
         self._breaks.loss(value, prediction, target, w)
         self._estimates.judged(loss, args, value, w, site)
         return value
+
+
+def _flag(name: str, obj: Instance | None, args: Arguments, w: World) -> Fact[bool]:
+    """Whether a flag is set that a loss is given, or was built with; it is not where nothing says so."""
+    given = args.keywords.get(name) if obj is None else obj.attrs.get(name)
+    value = w.resolve(given) if given is not None else Const(False)
+    return known(bool(value.value)) if isinstance(value, Const) and not args.open else unknown()

@@ -428,6 +428,7 @@ class Operations:
             op = replace(op, activation="clears")
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
         self._tensors.suppose(result, [left, right], w)
+        self._tensors.traced(result, ("binary", symbol), [left, right], w)
         tensor = w.get(result, Tensor)
         if (
             tensor is not None
@@ -443,8 +444,7 @@ class Operations:
             self._broadcasts.subtracted(left, right, result, w, site)
         if symbol == "@":
             self._shapes.applied("matmul", op, Arguments([left, right]), result, w)
-        if symbol == "+":
-            self._legacy.added(result, left, right, w)
+        self._legacy.computed(symbol, [left, right], result, w, site)
         return result
 
     def _residual(self, symbol: str, left: Value, right: Value, w: World) -> bool:
@@ -457,9 +457,11 @@ class Operations:
                 return not self._breaks.carries(data, w, presume_data=True)
         return False
 
-    def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
+    def compare(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
         """A comparison where one side is a tensor."""
-        return self.apply(_INTEGRAL, Arguments([left, right]), w, ctx, site)
+        result = self.apply(_INTEGRAL, Arguments([left, right]), w, ctx, site)
+        self._tensors.traced(result, (symbol,), [left, right], w)
+        return result
 
 
 def _is_probability(tensor: Tensor) -> bool:

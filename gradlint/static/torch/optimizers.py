@@ -37,6 +37,7 @@ from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.unowned import UnownedParameters
@@ -68,6 +69,7 @@ class Optimizers:
     _construction: Construction
     _escapes: Escapes
     _passes: Passes
+    _state_dicts: StateDicts
 
     def __init__(self) -> None:
         self._keys: Ledger[int, Hashable] = self._ledgers.open()  #: those of the unknown values taken for optimizers
@@ -182,6 +184,7 @@ class Optimizers:
         self._evaluation.stepped(obj.groups, w)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
         self._tensors.outdate(obj.groups, w, site)
+        self._state_dicts.stepped(obj.groups, w, site)
         for hook in obj.hooks:
             given = Arguments([optimizer, Unknown(("args", fresh())), Unknown(("kwargs", fresh()))])
             joined(self._calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)
