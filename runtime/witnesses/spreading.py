@@ -74,7 +74,8 @@ class SpreadComparisons:
         shapes = _spread(args[0] if args else None, other)
         if not shapes or result.grad_fn is None:
             return
-        column, row = (args[0], other) if len(shapes[0]) > len(shapes[1]) else (other, args[0])
+        pair: tuple[Any, Any] = (args[0], other)
+        column, row = pair if len(shapes[0]) > len(shapes[1]) else pair[::-1]
         made_so = column.grad_fn is None or column.grad_fn.name().startswith(_MADE_COLUMNS)
         if made_so or row.requires_grad:
             return

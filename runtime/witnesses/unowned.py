@@ -109,7 +109,7 @@ class UnownedParameters:
 
     def _look(self, one: _Stepped, optimizer: Optimizer) -> None:
         mine = _ids([optimizer])
-        missed = {}
+        missed: dict[int, torch.Tensor] = {}
         for module in self._modules:
             parameters = list(module.parameters())
             if any(id(parameter) in mine for parameter in parameters):
