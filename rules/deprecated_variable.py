@@ -69,7 +69,7 @@ class DeprecatedVariable(Rule):
 def _mend(event: DeprecatedUsed) -> Mend | None:
     if event.kind == "index":
         number = Replace("node", "{receiver of receiver}.item()", when="{receiver of receiver}.data[0]")
-        return safe("take the number", number)
+        return safe("use .item()", number)
     if event.kind == "variable":
         # Variable(x) is detached from the graph of x: where there may be one, more would change
         level = safe if event.detached.is_false else unsafe
