@@ -414,6 +414,11 @@ DOWNLOADS: Final[dict[str, int]] = {
 }
 """Functions that download to a path, with the position of the path."""
 
+UNPICKLES: Final = names(
+    "", "pickle.load pickle.loads dill.load dill.loads cloudpickle.load cloudpickle.loads joblib.load torch.jit.load"
+)
+"""Functions that give what some other program has made, as it was: a model may be frozen."""
+
 FOREIGN_PATHS: Final = names(
     "",
     "huggingface_hub.hf_hub_download huggingface_hub.snapshot_download urllib.request.urlretrieve wget.download "

@@ -107,10 +107,9 @@ class Evaluation:
         """An unknown value that is put into a mode is a module, unless its name or the call says otherwise."""
         if given > (name == "train") or not looks_like_module(receiver):
             return None
-        ref = self._modules.opaque(w, receiver.hint, site, None, receiver.deps)
+        ref = self._modules.taken_for_one(receiver, w, site)
         if receiver.deps and isinstance(receiver.key, tuple) and receiver.key[0] == "attribute":
             self._held.add(ref.id)
-        w.bound[receiver.key] = ref
         return ref
 
     def may_switch(self, ref: Ref, w: World, ctx: Context, site: Site) -> None:

@@ -27,6 +27,7 @@ OWN = "own path"
 SAVED = "saved"
 """With the key of a path: what a world is bound to once a module was saved there."""
 _ARGUMENTS = "sys.argv"
+_UNPICKLED = "unpickled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,17 @@ class Loading:
         loaded = Unknown(("call", fresh()))
         self._loads[loaded.key] = _Load(site, flag, ctx)
         return loaded
+
+    def unpickled(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``pickle.load(...)`` and its like."""
+        return Unknown((_UNPICKLED, fresh()))
+
+    def may_be_frozen(self, value: Unknown) -> bool:
+        """Whether something unknown was unpickled, by whoever and however it was made."""
+        key: Hashable = value.key
+        while isinstance(key, tuple) and len(key) == 3 and key[0] in ("item", "attribute"):
+            key = key[1]
+        return isinstance(key, tuple) and key[0] == _UNPICKLED
 
     def is_module(self, value: Unknown, w: World) -> None:
         """Something unknown turns out to be a module: where it came out of a file, that holds one."""

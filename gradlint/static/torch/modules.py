@@ -74,6 +74,9 @@ class Modules:
         part = part_of(value, w)
         name = value.hint if part is None else f"{part[0].name}.{part[1]}"
         opaque = self.opaque(w, name, site, None, value.deps, ("module", value.key))
+        obj = w.get(opaque, Instance)
+        for key in obj.groups if obj is not None and self._loading.may_be_frozen(value) else ():
+            w.write(key).requires_grad_set = True
         w.bound[value.key] = opaque
         return opaque
 
@@ -104,13 +107,14 @@ class Modules:
         tensor = w.get(ref, Tensor)
         if tensor is None or not self.may_be_one(ref, w):
             return
+        before = self._taken.get(ref.id)
         frozen = tensor.requires_grad is False and not tensor.structured
-        fresh_group = Group(False if frozen else None, opaque=True, made_at=site, requires_grad_set=frozen)
+        set_so = frozen or (before is not None and self._loading.may_be_frozen(before))
+        fresh_group = Group(False if frozen else None, opaque=True, made_at=site, requires_grad_set=set_so)
         groups = tensor.deps or [w.new(fresh_group).id]
         module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
         module.groups = frozenset(groups)
         w.new(module, key=ref.id)
-        before = self._taken.get(ref.id)
         if before is not None:
             self._loading.is_module(before, w)
         if before is not None and isinstance(w.resolve(before), Unknown) and looks_like_module(before):
