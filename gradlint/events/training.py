@@ -213,6 +213,30 @@ class OptimizerChecked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnownedTrained(Event):
+    """An optimizer steps; ``site`` is where it was built.
+
+    It, or another one, owns others of the module whose parameters get gradients that nothing applies.
+    """
+
+    optimizer: str = ""  #: the class name
+    parameters: tuple[str, ...] = ()  #: the names of those that nothing owns, or of the parts that hold them
+    thawed_at: Site | None = None  #: where they were told to require grad, after the optimizer was built
+    thawed: bool = False  #: they were
+    stepped_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormDrifts(Event):
+    """A call of a module, in training mode, moved statistics of a layer in it that is frozen; a step was made then.
+
+    Taken back where the layer is thawed.
+    """
+
+    layer: str = ""  #: the class
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRetained(Event):
     """A backward pass kept its graph.  Taken back where a later one walks part of it, or where it leaves the code."""
 

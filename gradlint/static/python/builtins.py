@@ -92,6 +92,7 @@ class BuiltinCalls:
             "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
             f"{PARSER}.add_argument": self._options.declared,
             f"{PARSER}.parse_args": self._options.parsed,
+            f"{PARSER}.parse_known_args": self._options.parsed_some,
             "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
             "builtins.sum": self._sum,
             "builtins.max": partial(self._extreme, max),

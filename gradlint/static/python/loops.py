@@ -57,6 +57,7 @@ class Loops:
         together: list[World] = []
         slot = _slot(node)
         untouched: dict[int, Group] = {}
+        counts: dict[int, int] = {}  # what stands for the number that is counted, by iteration
         for world in worlds:
             iterable = self._execution.evaluate(node.iter, world, ctx)
             items = self._collections.iterate(iterable, world, ctx, ctx.site(node.iter))
@@ -82,7 +83,7 @@ class Loops:
             frame = world.get(Ref(ctx.frame), Frame)
             iterable = frame.vars.get(slot) if frame is not None else None
             element = self._collections.element(iterable or Unknown(("iterable", fresh())), world, here)
-            element = self._collections.counted_on(element, world) if number else element
+            element = self._collections.counted(element, counts.setdefault(number, fresh()), number > 0, world)
             self._counting.given(element, untouched, world, number)
             self._flow.bind(node.target, element, world, here, node.target)
 

@@ -305,6 +305,9 @@ class Group(Object):
     copied: bool = fact(False, join=where_same("beside", False, EITHER))
     requires_grad_set: bool = fact(False, join=EITHER)
     """Whether they require grad, or some of them, was set since they were made."""
+    thawed: int = fact(0, join=GREATEST, same=SETTLED)
+    """The number at which they were last told to require grad, having been frozen."""
+    thawed_at: Site | None = story(TOLD)
     gradients_used: bool = fact(False, join=EITHER, reset=True, same=SETTLED)
     """Its gradients were added to, applied, set or cleared, or may have been."""
     fed: int = fact(0, join=GREATEST, same=SETTLED)
@@ -395,6 +398,8 @@ class Instance(Object):
     scheduled_at: Site | None = fact(None, join=FIRST, same=SETTLED)
     """Of an optimizer: where a scheduler of it was stepped."""
     born: int = fact(0, join=GREATEST, same=SETTLED)  #: of an optimizer: the number at which it was built
+    drifts_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=SETTLED)
+    """Of a frozen module: where the outermost module was called that moved its statistics."""
     hooks: tuple[Hook, ...] = fact((), join=SHARED, same=HOOKS, points=OWN_HOOKS)
     """Of a module its forward hooks, of an optimizer those after a step, in order."""
     hooked_at: frozenset[Site] = fact(frozenset(), join=COMMON, same=WHETHER_ANY)

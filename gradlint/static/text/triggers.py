@@ -137,6 +137,8 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.WeightsTaken: (Feature.SNAPSHOT | Feature.PARAMETERS,),
     events.FirstStep: (Feature.STEP, Feature.OPTIMIZER),
     events.OptimizerChecked: (Feature.STEP, Feature.OPTIMIZER),
+    events.UnownedTrained: (Feature.STEP, Feature.OPTIMIZER),
+    events.NormDrifts: (Feature.STEP, Feature.OPTIMIZER),
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),
     events.TrainMode: (Feature.MODE,),
     events.EvalMode: (Feature.MODE,),
@@ -144,6 +146,8 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.InputFed: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.InputDone: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.LossCalled: (Feature.LOSS,),
+    events.TargetWalked: (_WALKED,),
+    events.BothSpread: (Feature.LOSS | _WALKED,),
     events.DropoutCalled: (Feature.MODULE, Feature.DROPOUT | Feature.BUILT),
     events.LayersHeld: (Feature.HOLDS, Feature.REPEATED),
     events.LayerBuilt: (Feature.MODULE, Feature.BUILT),
@@ -179,6 +183,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.DeprecatedUsed: (Feature.VARIABLE | Feature.OLD_INIT | Feature.DATA,),
     events.Saved: (Feature.PICKLE,),
     events.Loaded: (Feature.PICKLE,),
+    events.ModuleLoaded: (Feature.PICKLE,),
 }
 """For an event, features each of which must be there; of those joined by ``|``, one.  Other events need nothing."""
 

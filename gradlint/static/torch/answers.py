@@ -338,14 +338,12 @@ class TorchOperators:
     _modules: Modules
     _breaks: GraphBreaks
     _graphs: Graphs
-    _legacy: Legacy
     _operations: Operations
     _repetition: Repetition
 
     def __init__(self) -> None:
         self.arithmetic = self._operations.arithmetic
         self.compare = self._operations.compare
-        self.spelled = self._legacy.multiplied
 
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
         if symbol == "*":
@@ -428,6 +426,7 @@ class TorchBranches:
         self.combined = self._modes.combined
         self.returned = self._modes.returned
         self.branched = self._modes.branched
+        self.may_be_none = self._stepping.may_be_none
         self.asks_device = asks_device
         self.is_periodic = self._stepping.is_periodic
         self.is_periodic_alone = self._stepping.is_periodic_alone

@@ -71,6 +71,7 @@ from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graph_breaks import GraphBreaks
@@ -79,6 +80,7 @@ from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import made_by
+from gradlint.static.torch.loading import FOREIGN, Loading
 from gradlint.static.torch.memory import Memory, overwriting
 from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
@@ -87,8 +89,8 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
+from gradlint.static.torch.saving import Saving
 from gradlint.static.torch.scalers import Scalers
-from gradlint.static.torch.serialization import FOREIGN, Serialization
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
@@ -121,7 +123,9 @@ class Externals:
     _plain: PlainTensors
     _uses: Uses
     _shapes: Shapes
-    _serialization: Serialization
+    _loading: Loading
+    _saving: Saving
+    _estimates: Estimates
     _placement: Placement
     _operations: Operations
     _grouping: Grouping
@@ -154,6 +158,7 @@ class Externals:
                 Unknown(("grad enabled", fresh())) if w.grad is None else Const(w.grad)
             ),
             "torch.cuda.is_available": lambda a, w, c, s: Unknown("torch.cuda.is_available()"),
+            "torch.load": self._loading.load,
             "torch.set_grad_enabled": self._grad_modes.set,
             "torch.nn.utils.parameters_to_vector": self._vector,
             "torch.nn.utils.rnn.pack_padded_sequence": self._pack,
@@ -189,7 +194,7 @@ class Externals:
             self._read_all(rest, w, ctx, site)
             return self._calls.call(args.positional[0], rest, w, ctx, site)
         if name == "torch.nn.parallel.data_parallel" and args.positional:
-            given = Arguments(self._replicated(args, w), {}, args.open)
+            given = Arguments(self._module_calls.replicated(args, w), {}, args.open)
             return self._calls.call(args.positional[0], given, w, ctx, site)
         if name in RUN_APART:
             self._run_apart(name, args, w, ctx, site)
@@ -221,17 +226,10 @@ class Externals:
             given = Arguments([Unknown(("tried", fresh()), "trial") for _ in range(count)])
             self._calls.call(function, given, w.copy(), ctx.at("tried", site), site)
 
-    def _replicated(self, args: Arguments, w: World) -> list[Value]:
-        """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
-        inputs = w.resolve(args.get(1, "inputs") or Unknown(("inputs", fresh())))
-        several = w.get(inputs, Sequence)
-        if several is None or several.mutable or several.tail is not None:
-            return [inputs]
-        return list(several.items)
-
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         self._legacy.called(name, args, w, ctx, site)
-        self._serialization.called(name, args, w, ctx, site)
+        self._saving.called(name, args, w, ctx, site)
+        self._loading.downloaded(name, args, w)
         if name in FOREIGN_PATHS:
             return Unknown((FOREIGN, fresh()))
         handler = self._torch.get(name) or self._builtins.handlers.get(name)
@@ -248,7 +246,7 @@ class Externals:
         loss = LOSSES.get(name)
         if loss is not None:
             if name.rpartition(".")[2][0].isupper():
-                attrs = {k: v for k, v in args.keywords.items() if k == "reduction"}
+                attrs = {k: v for k, v in args.keywords.items() if k in ("reduction", "log_target")}
                 criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
                 return w.new(criterion, (site, ctx.key, name))
             return self._module_calls.loss(loss.name, loss, None, args, w, ctx, site)
@@ -364,8 +362,10 @@ class Externals:
         value = self._operations.apply(op, given, w, ctx, site)
         self._placement.proven(value, w)
         self._shapes.applied(name.rpartition(".")[2], op, given, value, w)
+        self._estimates.applied(name.rpartition(".")[2], op, given, value, w, site)
         self._plain.made(name, given, value, w)
         self._breaks.rounded(name.rpartition(".")[2], value, w, site)
+        self._legacy.computed(name.rpartition(".")[2], given.positional, value, w, site)
         if overwrites:
             self._memory.alias(value, args.positional[0], w)
         if name == "torch.from_numpy" and given.positional:

@@ -18,7 +18,6 @@ from gradlint.static.state.values import (
     CHOSEN,
     NONE,
     Const,
-    Group,
     Instance,
     Ref,
     Sequence,
@@ -43,6 +42,7 @@ from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.tensors import device_of
+from gradlint.static.torch.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -63,6 +63,7 @@ class ModuleMethods:
     _state_dicts: StateDicts
     _modules: Modules
     _ownership: Ownership
+    _unowned: UnownedParameters
     _evaluation: Evaluation
     _operations: Operations
     _hooks: Hooks
@@ -109,9 +110,8 @@ class ModuleMethods:
         if name in ("requires_grad_", "freeze", "unfreeze"):
             flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
             for key in modules.groups(receiver, w):
-                group: Group = w.write(key)
-                group.requires_grad = bool(flag_value.value) if isinstance(flag_value, Const) else None
-                group.requires_grad_set = True
+                flag = bool(flag_value.value) if isinstance(flag_value, Const) else None
+                self._unowned.told_to_train(key, flag, w, site).requires_grad = flag
             return receiver
         return self._module_rest(receiver, obj, name, args, w, ctx, site)
 

@@ -34,11 +34,13 @@ from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -60,6 +62,8 @@ class Optimizers:
     _tensors: Tensors
     _modules: Modules
     _ownership: Ownership
+    _unowned: UnownedParameters
+    _norms: FrozenNorms
     _grouping: Grouping
     _stepping: Stepping
     _construction: Construction
@@ -174,6 +178,8 @@ class Optimizers:
 
     def _apply(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         self._ownership.stepping(obj, w, ctx, site)
+        self._unowned.stepping(obj, w, ctx, site)
+        self._norms.stepped(w, ctx)
         self._stepping.before_step(obj.groups, w, ctx, site)
         self._evaluation.stepped(obj.groups, w)
         self._witness.step(obj.groups, obj.name, w, ctx, site)

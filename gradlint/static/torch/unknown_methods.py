@@ -50,6 +50,7 @@ from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import class_of, is_itself
+from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
@@ -87,6 +88,7 @@ class UnknownMethods:
     _passes: Passes
     _optimizers: Optimizers
     _scalers: Scalers
+    _loading: Loading
     _library_models: LibraryModels
     _module_methods: ModuleMethods
 
@@ -113,6 +115,8 @@ class UnknownMethods:
             return receiver
         if w.grad is not True:
             self._progress.unrecorded_names.add(name)
+        if name in MODULE_METHODS or name in ("train", "eval"):
+            self._loading.is_module(receiver, w)
         value = self._of_known_kind(receiver, name, args, w, ctx, site)
         if value is None and name in self._named:
             value = self._named[name](receiver, name, args, w, ctx, site)
