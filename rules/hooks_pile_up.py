@@ -41,12 +41,12 @@ class HooksPileUp(Rule):
     ```
 
     ## At runtime
-    The guard tells of a place that registers the third hook on a module while the two before are there.
+    The guard tells of a place that registers the fourth hook on a module while the three before are there.
 
     ## Stays silent on
-    Hooks that are removed by their handle, at the end of a `with` block, or by clearing the dicts that hold them;
-    a hook registered once; one for each of several modules, also of a list whose length is not known; hooks of tensors,
-    which are gone with the graph.
+    Hooks that are removed by a handle, now or later, at the end of a `with` block, or by clearing the dicts that hold
+    them; a hook registered once; one for each of several modules, also of a list whose length is not known; hooks of
+    tensors, which are gone with the graph.
 
     ## References
     - [torch.nn.Module.register_forward_hook](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..frames import FrameSite
     from ..judging import Judge
 
-_FEW = 2  #: hooks that are no pile yet: a place may well be come to twice
+_FEW = 3  #: hooks that are no pile yet: they may be removed together
 
 
 class PiledHooks:

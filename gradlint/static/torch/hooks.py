@@ -100,6 +100,8 @@ class Hooks:
         """Something is removed that may be a hook of any module."""
         for key, obj in list(w.heap.items()):
             if isinstance(obj, Instance) and obj.hooked_at:
+                for site in obj.hooked_at:
+                    self._witness.withdraw(events.HookRegistered, site)
                 w.write(key).hooked_at = frozenset()
 
     def _is_callable(self, function: Value, w: World) -> bool:
