@@ -74,6 +74,7 @@ class Rule:
     fix: ClassVar[str | None] = None  #: "safe", "unsafe" or None
     remedy: ClassVar[str] = ""  #: what to do, in one line
     supersedes: ClassVar[tuple[str, ...]] = ()  #: codes that stay silent where this rule reports the same cause
+    supersedes_within: ClassVar[bool] = True  #: also what they report anywhere within the place of its findings
 
     concerns_values: ClassVar[bool] = False  #: the numbers of a training are wrong, whoever's code computes them
     once_for_a_cause: ClassVar[bool] = False  #: where one cause shows at several places, the first of them is reported

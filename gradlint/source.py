@@ -20,7 +20,7 @@ from gradlint.syntax import TextError
 
 _ROW = re.compile("\n")
 _BOM = b"\xef\xbb\xbf"
-_ASCII = bytes(range(128)) + b"?" * 128
+_ASCII = b"?" + bytes(range(1, 128)) + b"?" * 128  #: from Python 3.14 on, tokenize takes no NUL either
 
 
 class SourceError(Exception):

@@ -9,7 +9,7 @@ from gradlint.rule import Rule, Violation, on
 
 
 class DeprecatedInit(Rule):
-    """An initialiser is called by its old name, without the underscore.
+    """An initializer is called by its old name, without the underscore.
 
     ## What it does
     Finds `nn.init.xavier_uniform`, `nn.init.normal` and the others that have been renamed.

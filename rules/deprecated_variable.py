@@ -50,6 +50,7 @@ class DeprecatedVariable(Rule):
     effect = Effect.STYLE
     fix = "safe"
     supersedes = ("GL102",)
+    supersedes_within = False
     remedy = "use tensors as they are, torch.no_grad() for evaluation, and .item() for numbers"
 
     @on(DeprecatedUsed)
@@ -68,7 +69,7 @@ class DeprecatedVariable(Rule):
 def _mend(event: DeprecatedUsed) -> Mend | None:
     if event.kind == "index":
         number = Replace("node", "{receiver of receiver}.item()", when="{receiver of receiver}.data[0]")
-        return safe("take the number", number)
+        return safe("use .item()", number)
     if event.kind == "variable":
         # Variable(x) is detached from the graph of x: where there may be one, more would change
         level = safe if event.detached.is_false else unsafe

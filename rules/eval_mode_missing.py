@@ -8,7 +8,7 @@ from gradlint.rule import Rule, Violation, on, places
 
 
 class EvalModeMissing(Rule):
-    """A model with dropout or batch normalisation is evaluated in training mode.
+    """A model with dropout or batch normalization is evaluated in training mode.
 
     ## What it does
     Finds calls of a model that is known to be in training mode and to hold layers whose behaviour depends on it, where
@@ -16,7 +16,7 @@ class EvalModeMissing(Rule):
     `torch.no_grad()`, or no backward pass reaches the output and the model was trained before in the same program.
 
     ## Why is this bad
-    Dropout stays active, so that the result is random and too low. Batch normalisation uses the statistics of
+    Dropout stays active, so that the result is random and too low. Batch normalization uses the statistics of
     the batch, so that the result depends on what else is in it, and it takes test data into its running statistics.
 
     ## Example
@@ -63,7 +63,7 @@ class EvalModeMissing(Rule):
             return
         model = f"`{event.module}`" if event.module.isidentifier() else "the model"
         yield Violation(
-            f"{model} is evaluated in training mode: its dropout or batch normalisation acts as in training",
+            f"{model} is evaluated in training mode: its dropout or batch normalization acts as in training",
             at=event.site,
             related=places(
                 ("it was put into training mode here", event.set_at),

@@ -24,7 +24,7 @@ class EvalWithoutNoGrad(Rule):
 
     ## Why is this bad
     Every operation saves what a backward pass would need, and none comes. `eval()` does not prevent that: it only
-    changes what dropout and batch normalisation do. Evaluation takes more memory, and more time, than it needs.
+    changes what dropout and batch normalization do. Evaluation takes more memory, and more time, than it needs.
 
     ## Example
     ```python

@@ -16,7 +16,7 @@ class ForwardCalled(Rule):
 
     ## Why is this bad
     Calling the module runs `forward` and everything hung around it: forward and backward hooks, weight and spectral
-    normalisation as hooks, feature extraction, profilers, distributed wrappers. `forward()` skips them in silence.
+    normalization as hooks, feature extraction, profilers, distributed wrappers. `forward()` skips them in silence.
 
     ## Example
     ```python

@@ -58,7 +58,7 @@ class LogOfSoftmax(Rule):
             at=event.site,
             related=places(("softmax applied here", softmax)),
             mend=safe(
-                "take both at once",
+                "use log_softmax",
                 Rename("softmax", "log_softmax", at=softmax),
                 Unwrap("log", inner=softmax),
             )

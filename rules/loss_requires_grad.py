@@ -35,7 +35,7 @@ class LossRequiresGrad(Rule):
 
     ## Stays silent on
     Inputs that are made to require grad (adversarial examples, saliency maps, latent codes); losses that are known to
-    require grad anyway.
+    require grad anyway; backward passes that are given a gradient, of what was computed from such a leaf.
 
     ## References
     - [torch.Tensor.requires_grad](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.requires_grad.html)
@@ -53,6 +53,8 @@ class LossRequiresGrad(Rule):
         root = event.root
         if root.asked_at is None or not root.requires_grad.is_true:
             return
+        if event.gradient_given.is_true and root.is_leaf.is_false:
+            return  # no loss: the gradient of a function at what was made a leaf on purpose
         yield Violation(
             "requires_grad is set on a loss: this hides that no gradient reaches a parameter",
             at=root.asked_at,

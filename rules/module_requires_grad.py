@@ -62,7 +62,7 @@ class ModuleRequiresGrad(Rule):
             "setting requires_grad on a module only adds an attribute: its parameters are unchanged",
             at=event.site,
             mend=safe(
-                "ask its parameters",
+                "set it on its parameters",
                 Replace("statement", f"{owner}.requires_grad_({{value}})", when=f"{owner}.requires_grad = {{value}}"),
             ),
         )

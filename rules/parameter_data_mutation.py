@@ -12,9 +12,9 @@ class ParameterDataMutation(Rule):
     """A parameter is changed through `.data`.
 
     ## What it does
-    Finds initialisation, moving averages, copies into target networks, weight clipping and updates by hand that
+    Finds initialization, moving averages, copies into target networks, weight clipping and updates by hand that
     write to the `.data` of a parameter, or of a leaf that is trained by its gradient, or kept by a module, as
-    parameters are. Of all that a function initialises the first is reported, with the others as related places; what
+    parameters are. Of all that a function initializes the first is reported, with the others as related places; what
     gradients have reached, or a graph still needs, is reported by itself.
 
     ## Why is this bad
@@ -74,18 +74,18 @@ def _named(event: DataWritten) -> str:
     return f"the leaf tensor {event.tensor.named('')}" if event.tensor.text else "a leaf tensor"
 
 
-#: what changes a tensor in place, and the initialiser that does exactly the same with the same arguments
-_INITIALISERS = {"normal_": "normal_", "uniform_": "uniform_", "fill_": "constant_", "zero_": "zeros_"}
+#: what changes a tensor in place, and the initializer that does exactly the same with the same arguments
+_INITIALIZERS = {"normal_": "normal_", "uniform_": "uniform_", "fill_": "constant_", "zero_": "zeros_"}
 
 
 def _mend(event: DataWritten) -> Mend | None:
     owner = "{receiver of receiver}"
-    initialiser = _INITIALISERS.get(event.how)
-    if initialiser is not None:
-        arguments = "" if initialiser == "zeros_" else "{arguments}"
+    initializer = _INITIALIZERS.get(event.how)
+    if initializer is not None:
+        arguments = "" if initializer == "zeros_" else "{arguments}"
         comma = ", " if arguments else ""
-        call = f"{{torch.nn}}.init.{initialiser}({owner}{comma}{arguments})"
+        call = f"{{torch.nn}}.init.{initializer}({owner}{comma}{arguments})"
         written = Replace("node", call, when=f"{owner}.data.{event.how}({arguments})")
-        return safe("use the initialiser", written)
+        return safe("use the initializer", written)
     header = "" if event.grad_enabled.is_false else "with {torch}.no_grad():"
     return unsafe("change it where no gradients are recorded", ChangeItself(header))

@@ -15,7 +15,7 @@ class SoftmaxMissingDim(Rule):
 
     ## Why is this bad
     PyTorch then guesses from the number of dimensions: 0 for one or three, otherwise 1. For a batch of sequences that
-    normalises over the batch, so that every sample depends on the others.
+    normalizes over the batch, so that every sample depends on the others.
 
     ## Example
     ```python

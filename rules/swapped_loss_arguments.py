@@ -62,9 +62,11 @@ class SwappedLossArguments(Rule):
 
 def _swapped(event: LossCalled) -> bool:
     given, target = event.input, event.target
-    if event.loss == "kl_div":
-        return given.activation.equals("softmax") and target.activation.equals("log_softmax")
     is_data = given.loaded.is_true or given.requires_grad.is_false
+    if event.loss == "kl_div":
+        is_plain = given.activation.equals("none") and is_data and target.requires_grad.is_true
+        is_target = given.activation.equals("softmax") or (is_plain and event.log_target.is_false)
+        return is_target and target.activation.equals("log_softmax")
     if not target.requires_grad.is_true or not is_data:
         return False
     if event.loss in _CLASSES:

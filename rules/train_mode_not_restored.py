@@ -15,7 +15,7 @@ class TrainModeNotRestored(Rule):
     which the model is validated.
 
     ## Why is this bad
-    From the first validation on, dropout is off and batch normalisation no longer follows the data. Nothing raises;
+    From the first validation on, dropout is off and batch normalization no longer follows the data. Nothing raises;
     the model overfits, or its running statistics never become those of the data.
 
     ## Example
@@ -46,7 +46,7 @@ class TrainModeNotRestored(Rule):
 
     ## Stays silent on
     `train()` in a helper that trains; a mode that is saved and restored; models and layers put into evaluation mode
-    before they are trained, or layer by layer (frozen batch normalisation); models without layers that depend on it;
+    before they are trained, or layer by layer (frozen batch normalization); models without layers that depend on it;
     gradients in evaluation that no step applies.
 
     ## References

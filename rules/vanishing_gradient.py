@@ -55,7 +55,7 @@ class VanishingGradient(Rule):
     opt_in = True
     fix = None
     concerns_values = True
-    remedy = "look at initialisation, normalisation and learning rate; clip gradients that explode"
+    remedy = "look at initialization, normalization and learning rate; clip gradients that explode"
 
     @on(GradientsMeasured)
     def measured(self, event: GradientsMeasured) -> Iterator[Violation]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlint.events import Loaded, Saved
+from gradlint.events import Loaded, ModuleLoaded, Saved
 from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on
 
@@ -11,7 +11,8 @@ class WholeModelPickle(Rule):
     """A whole model is pickled, or a file from elsewhere is unpickled.
 
     ## What it does
-    Finds `torch.save` of a module, alone or in a dict, and `torch.load(…, weights_only=False)` of a path that comes
+    Finds `torch.save` of a module, alone or in a dict; `torch.load` of a file that holds one, as what it gives is
+    called, put into a mode or asked for its parameters; and `torch.load(…, weights_only=False)` of a path that comes
     from a download or from the command line.
 
     ## Why is this bad
@@ -56,3 +57,8 @@ class WholeModelPickle(Rule):
                 at=event.site,
                 remedy="leave weights_only at its default, True",
             )
+
+    @on(ModuleLoaded)
+    def module_loaded(self, event: ModuleLoaded) -> Iterator[Violation]:
+        if not event.weights_only.known:
+            yield Violation("the file holds a whole module: torch.load refuses it by default", at=event.site)

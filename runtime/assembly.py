@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 
 from gradlint.events import (
     BackwardAsked,
+    BothSpread,
     DataWritten,
     DropoutCalled,
     EvalMode,
@@ -16,6 +17,7 @@ from gradlint.events import (
     GradientsMeasured,
     GradOfTensorRead,
     GraphRetained,
+    HookRegistered,
     LayerBuilt,
     LayersHeld,
     LogTaken,
@@ -24,14 +26,20 @@ from gradlint.events import (
     ModuleBuilt,
     ModuleRequiresGradSet,
     NeverReached,
+    NormDrifts,
     OptimizerChecked,
     OutputMeasured,
+    ParametersDrawn,
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
+    StateDictReused,
     Step,
+    TargetWalked,
     TensorKept,
+    UnownedTrained,
     ValueKept,
+    WeightsTaken,
 )
 
 from .gradients.history import EVENTS as GRADIENT_EVENTS
@@ -51,12 +59,15 @@ from .witnesses.compiled import CompiledLosses
 from .witnesses.compiled_dropouts import CompiledDropouts
 from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
+from .witnesses.drawing import DrawnParameters
 from .witnesses.dropouts import Dropouts
 from .witnesses.evaluations import TrainingModeEvaluations, UnwalkedOutputs
 from .witnesses.exact import SavedTensors
 from .witnesses.flags import ModuleFlags
+from .witnesses.frozen_norms import FrozenNorms
 from .witnesses.functions import Follower, WatchedFunctions
 from .witnesses.gradreads import GradientReads
+from .witnesses.hooking import PiledHooks
 from .witnesses.inputs import EVENTS as INPUT_EVENTS
 from .witnesses.inputs import InputGradients
 from .witnesses.keeping import KeptGraphs
@@ -70,6 +81,10 @@ from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
+from .witnesses.spreading import SpreadComparisons
+from .witnesses.states import KeptStates
+from .witnesses.targets import Targets
+from .witnesses.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     import torch
@@ -96,10 +111,11 @@ def needed(
     lost = LostGraphs(judge, cuts)
     witnesses: list[object] = [recording, ages]
     recording.graphs_alive = ages.alive
+    optimizers = [thing for thing in things if isinstance(thing, Optimizer)]
     ownership = None
     by_hand: list[UpdatesByHand] = []
     if judge.listens(OptimizerChecked):
-        ownership = Ownership(judge, modules, recording, [thing for thing in things if isinstance(thing, Optimizer)])
+        ownership = Ownership(judge, modules, recording, optimizers)
         witnesses.append(ownership)
     if judge.listens(*GRADIENT_EVENTS, *OF_PASSES, OptimizerChecked):
         history = GradientHistory(judge, modules, ownership)
@@ -121,6 +137,10 @@ def needed(
         (judge.listens(LayersHeld), lambda: RepeatedLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
+        (judge.listens(HookRegistered), lambda: PiledHooks(judge)),
+        (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
+        (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
+        (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
@@ -128,11 +148,23 @@ def needed(
         (judge.listens(DropoutCalled), lambda: CompiledDropouts(judge)),
     )
     witnesses += [build() for is_needed, build in made if is_needed]
-    return witnesses + _of_functions(judge, writes, lost, by_hand, failed)
+    others: list[Follower] = []
+    if judge.listens(TargetWalked):
+        others.append(Targets(judge, walks, optimizers))
+    if judge.listens(BothSpread):
+        others.append(SpreadComparisons(judge, walks))
+    if judge.listens(UnownedTrained):
+        others.append(UnownedParameters(judge, modules, optimizers))
+    return witnesses + _of_functions(judge, writes, lost, by_hand, others, failed)
 
 
 def _of_functions(
-    judge: Judge, writes: Writes, lost: LostGraphs, by_hand: list[UpdatesByHand], failed: Failed
+    judge: Judge,
+    writes: Writes,
+    lost: LostGraphs,
+    by_hand: list[UpdatesByHand],
+    others: list[Follower],
+    failed: Failed,
 ) -> list[object]:
     """Those that watch functions of torch."""
     evaluations = [TrainingModeEvaluations(judge)] if judge.listens(OutputMeasured) else []
@@ -144,7 +176,7 @@ def _of_functions(
         (judge.listens(DropoutCalled), lambda: Dropouts(judge)),
         (judge.listens(DataWritten, SavedTensorChanged) or bool(by_hand), lambda: DataWrites(judge, writes)),
     )
-    witnesses: list[Follower] = [*evaluations, *accumulations, *activations]
+    witnesses: list[Follower] = [*evaluations, *accumulations, *activations, *others]
     followers = [*witnesses, *by_hand] + [build() for is_needed, build in made if is_needed]
     if not followers:
         return []

@@ -136,11 +136,39 @@ class ClipCall:
 
 
 @dataclass(slots=True, eq=False)
+class DrawCall:
+    """A function of torch is about to go through parameters."""
+
+    site: FrameSite
+    by: str  #: its name
+    given: Any  #: an iterator is not touched
+
+
+@dataclass(slots=True, eq=False)
 class BuildCall:
     """An optimizer was built."""
 
     site: FrameSite
     optimizer: Optimizer
+
+
+@dataclass(slots=True, eq=False)
+class StateCall:
+    """A module gave its state dict, or is about to be given one; or something is about to be written to a file."""
+
+    site: FrameSite
+    module: torch.nn.Module | None  #: None for a file
+    state: Any
+
+
+@dataclass(slots=True, eq=False)
+class HookCall:
+    """A hook was registered on a module."""
+
+    site: FrameSite
+    module: torch.nn.Module
+    method: str
+    handle: torch.utils.hooks.RemovableHandle
 
 
 @dataclass(slots=True, eq=False)

@@ -51,6 +51,20 @@ LOSSES: dict[Any, str] = {
     F.kl_div: "kl_div",
 }
 
+REGRESSIONS: dict[Any, str] = {
+    F.mse_loss: "mse_loss",
+    F.l1_loss: "l1_loss",
+    F.smooth_l1_loss: "smooth_l1_loss",
+    F.huber_loss: "huber_loss",
+}
+
+SIZES = (torch.square, torch.Tensor.square, torch.abs, torch.Tensor.abs, torch.Tensor.__abs__)
+"""Functions that square what they are given, or take its size."""
+POWERS = (torch.pow, torch.Tensor.pow, torch.Tensor.__pow__)
+PRODUCTS = (*MULTIPLIES[:2], torch.Tensor.__mul__)
+
+SUBTRACTS = (torch.sub, torch.Tensor.sub, torch.Tensor.__sub__, torch.Tensor.__rsub__, torch.subtract)
+
 OTHER_LOSSES = (
     *(F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.ctc_loss),
     *(F.gaussian_nll_loss, F.poisson_nll_loss, F.cosine_embedding_loss, F.hinge_embedding_loss),

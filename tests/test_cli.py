@@ -191,6 +191,14 @@ def test_a_crash_costs_no_findings_of_other_files(gradlint: Gradlint) -> None:
         (["rule"], "gradlint rule: name a rule, or use --all"),
         (["rule", "GL299"], "gradlint rule: no rule is called 'GL299'"),
         (["rule", "GL2"], "gradlint rule: 'GL2' means several rules"),
+        ([""], "gradlint check: Invalid value for '[PATH]…': its name is empty"),
+        (["clean", ""], "gradlint clean: Invalid value for '[PATH]': its name is empty"),
+        *(
+            ([option, ""], f"gradlint check: Invalid value for '{option}': its name is empty")
+            for option in ("--baseline", "--config", "--cache-dir", "--stdin-filename")
+        ),
+        (["--output-file", ""], "gradlint check: Invalid value for '--output-file' / '-o': its name is empty"),
+        (["run", "--html", "", "train.py"], "gradlint run: Invalid value for '--html': its name is empty"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(gradlint: Gradlint, arguments: list[str], told: str) -> None:

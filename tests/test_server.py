@@ -409,6 +409,7 @@ def test_what_is_wrong_with_a_message_is_answered_and_costs_no_other(tmp_path: P
         b"Content-Length: -5\r\n\r\n" + b"junk\r\n\r\n" + b"Content-Length: 99999999999999999999\r\n\r\n",
         INITIALIZE.replace(b"Content-Length", b"content-length").replace(b"\r\n", b"\n"),
         INITIALIZE,  # again
+        framed({"jsonrpc": "2.0", "method": "initialized", "params": {}}),
         framed(b"{nope"),
         framed(b"\xff\xfe"),
         framed(b"[" * 100_000),
@@ -420,12 +421,15 @@ def test_what_is_wrong_with_a_message_is_answered_and_costs_no_other(tmp_path: P
         framed({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": 7}}),
         framed({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 77}}),
         framed({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {}}),
+        framed({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": ["x", 7]}}),
+        framed({"jsonrpc": "2.0", "method": "window/workDoneProgress/cancel", "params": {"token": {}}}),
         request(6, "textDocument/hover", place),
         SHUTDOWN,
         request(7, "textDocument/hover", place),  # too late
         EXIT,
     ]
-    code, answers, _ = spoken(tmp_path, b"".join(sent))
+    code, answers, said = spoken(tmp_path, b"".join(sent))
+    assert "Traceback" not in said
     told = [(answer["id"], answer.get("error", {}).get("code")) for answer in answers if "id" in answer]
     assert told == [
         (2, -32002),

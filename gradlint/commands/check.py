@@ -9,6 +9,8 @@ import click
 
 from gradlint.cache import VARIABLE, location
 from gradlint.commands.options import (
+    FILE,
+    Named,
     cache_dir_option,
     configuration_options,
     list_option,
@@ -30,7 +32,7 @@ _file_options = together(
     list_option("--exclude", "PATTERNS", "Skip these paths instead of the usual ones."),
     list_option("--extend-exclude", "PATTERNS", "Skip these paths too."),
     click.option("--force-exclude", is_flag=True, help="Skip excluded files even when they are named."),
-    click.option("--stdin-filename", type=click.Path(path_type=Path), metavar="NAME", help="What - is called."),
+    click.option("--stdin-filename", type=FILE, metavar="NAME", help="What - is called."),
 )
 
 _fix_options = together(
@@ -48,7 +50,7 @@ _fix_options = together(
 _old_code_options = together(
     click.option(
         "--baseline",
-        type=click.Path(path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="Do not report the findings in this file; say which of them are gone.",
     ),
@@ -61,7 +63,7 @@ _output_options = together(
     click.option(
         "--output-file",
         "-o",
-        type=click.Path(path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="Write the report there, not to standard output.",
     ),
@@ -78,7 +80,7 @@ _output_options = together(
 
 
 @click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]…", type=click.Path(readable=False))
+@click.argument("paths", nargs=-1, metavar="[PATH]…", type=Named(readable=False))
 @rule_options
 @_file_options
 @_fix_options

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from gradlint.cache import VARIABLE, Cache, location
-from gradlint.commands.options import cache_dir_option
+from gradlint.commands.options import FILE, cache_dir_option
 from gradlint.exits import CLEAN
 from gradlint.refusal import Refusal
 
 
 @click.command()
-@click.argument("path", required=False, default=".", type=click.Path(path_type=Path))
+@click.argument("path", required=False, default=".", type=FILE)
 @cache_dir_option
 def clean(path: Path, cache_dir: str | None) -> int:
     """Remove the results that are kept for the project at PATH (the current folder without one)."""

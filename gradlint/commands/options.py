@@ -27,6 +27,19 @@ def _completed(_context: click.Context, _parameter: click.Parameter, incomplete:
     return selectors(incomplete)
 
 
+class Named(click.Path):
+    """A path that has a name: an empty one, as of a variable that is not set, would mean the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, as :class:`click.Path` makes it."""
+        if value == "":
+            self.fail("its name is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = Named(path_type=Path)
+
+
 def list_option(name: str, metavar: str, text: str) -> Callable[[F], F]:
     """An option that can be given several times, or several values with commas between."""
     complete = _completed if metavar == "RULES" else None
@@ -53,13 +66,13 @@ rule_options = together(
 )
 
 configuration_options = together(
-    click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Use only this configuration file."),
+    click.option("--config", type=FILE, metavar="FILE", help="Use only this configuration file."),
     click.option("--isolated", is_flag=True, help="Use no configuration file."),
 )
 
 cache_dir_option = click.option(
     "--cache-dir",
-    type=click.Path(),
+    type=Named(),
     metavar="FOLDER",
     help=f"Where results are kept. [default: ${VARIABLE}, or .gradlint_cache at the root of the project]",
 )

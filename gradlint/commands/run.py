@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from gradlint.commands.options import configuration_options, refuse_both, rule_options
+from gradlint.commands.options import FILE, configuration_options, refuse_both, rule_options
 from gradlint.output import OUTPUT_FORMATS
 
 
@@ -44,10 +43,8 @@ from gradlint.output import OUTPUT_FORMATS
     help="Report what is found in code of installed packages, too; else it is counted.",
 )
 @click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help="How to report. [default: text]")
-@click.option(
-    "--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Report there, not on standard error."
-)
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as a page, too.")
+@click.option("--output-file", type=FILE, metavar="FILE", help="Report there, not on standard error.")
+@click.option("--html", type=FILE, metavar="FILE", help="Write the report as a page, too.")
 @click.argument("target", metavar="SCRIPT|MODULE")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]…")
 @click.pass_context

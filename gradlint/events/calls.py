@@ -35,6 +35,31 @@ class LossCalled(Event):
     loss: str  #: the functional name: "cross_entropy", "nll_loss", "binary_cross_entropy", …
     input: Tensor
     target: Tensor
+    log_target: Fact[bool] = field(default_factory=unknown)  #: the target holds logarithms, as ``kl_div`` was told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetWalked(Event):
+    """A backward pass walks the target of a regression, which the parameters that it trains have given.
+
+    The target is the sum of what is given and of an output, discounted or the best of several, of the very parameters
+    whose output is to meet it.  ``site`` is where the two are compared.
+    """
+
+    loss: str = ""  #: the functional name; empty where their difference is squared
+    target_at: Site | None = None  #: where the target was put together
+    role: str = ""  #: what the target is to the call of the loss
+    owned: Fact[bool] = field(default_factory=unknown)  #: an optimizer holds those parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BothSpread(Event):
+    """Two tensors are compared by a loss, or by a difference from which a backward pass is made."""
+
+    loss: str = ""  #: the functional name; empty for a difference
+    shapes: tuple[tuple[int | None, ...], ...] = ()
+    """Their shapes, where these are a column ``(n, 1)`` and a row ``(n,)``; None for a length that is not known."""
+    role: str = ""  #: what the column is to the call of the loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,14 @@ class LayersHeld(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookRegistered(Event):
+    """A hook was registered on a module."""
+
+    method: str  #: ``register_forward_hook``
+    piled: Fact[bool] = field(default_factory=unknown)  #: the module has one still that was registered here before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerBuilt(Event):
     """A layer was applied that had been built in the same forward pass, at the place of this event."""
 

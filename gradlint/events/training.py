@@ -41,6 +41,36 @@ class Step(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParametersDrawn(Event):
+    """Something went through all parameters that an iterator or a list gives."""
+
+    by: str  #: what did: ``clip_grad_norm_``, ``SGD``, ``list``, ``this loop``
+    used_up: Fact[bool] = field(default_factory=unknown)  #: it is an iterator, and had come to its end before
+    used_up_at: Site | None = None  #: where it had
+    opened_at: Site | None = None  #: the call that makes the iterator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDictReused(Event):
+    """A state dict, given here, is used after the parameters whose memory it shares were changed."""
+
+    by: str  #: "load" or "save"
+    used_at: Site
+    own: Fact[bool] = field(default_factory=unknown)  #: it is loaded into the very module that gave it
+    chosen: Fact[bool] = field(default_factory=unknown)  #: it was taken on a condition: as that of the best model
+    changed_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsTaken(Event):
+    """A module is given the weights of another one: as a whole, or one by one beside them."""
+
+    by: str  #: "load" for a state dict, "pairs" for parameters in pairs
+    own: Fact[bool] = field(default_factory=unknown)  #: that other one is the module itself
+    built_at: Site | None = None  #: where the module was built
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FirstStep(Event):
     """An optimizer stepped for the first time, or for the first time since it has a scheduler."""
 
@@ -180,6 +210,30 @@ class OptimizerChecked(Event):
     misses_at: Site | None = None  #: where parameters that it should own took their place, after it was built
     trained_at: Site | None = None  #: the backward pass of parameters that took the place of those it owns, somewhere
     stepped_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnownedTrained(Event):
+    """An optimizer steps; ``site`` is where it was built.
+
+    It, or another one, owns others of the module whose parameters get gradients that nothing applies.
+    """
+
+    optimizer: str = ""  #: the class name
+    parameters: tuple[str, ...] = ()  #: the names of those that nothing owns, or of the parts that hold them
+    thawed_at: Site | None = None  #: where they were told to require grad, after the optimizer was built
+    thawed: bool = False  #: they were
+    stepped_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormDrifts(Event):
+    """A call of a module, in training mode, moved statistics of a layer in it that is frozen; a step was made then.
+
+    Taken back where the layer is thawed.
+    """
+
+    layer: str = ""  #: the class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,3 +51,10 @@ class Loaded(Event):
 
     weights_only: Fact[bool] = field(default_factory=unknown)
     foreign: Fact[bool] = field(default_factory=unknown)  #: the path comes from elsewhere: a download, the user
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleLoaded(Event):
+    """What ``torch.load`` gave, here, turned out to be a module, or to hold one: it was called, or put into a mode."""
+
+    weights_only: Fact[bool] = field(default_factory=unknown)

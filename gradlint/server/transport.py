@@ -24,6 +24,7 @@ _LENGTH = re.compile(rb"Content-Length[ \t]*:[ \t]*(\d{1,10})[ \t]*\r?\n\Z", re.
 _LONGEST_LINE, _LONGEST_BODY = 2**16, 2**28  #: bytes
 _PARSE, _REQUEST, _PARAMETERS = -32700, -32600, -32602  #: codes of errors, as JSON-RPC has them
 _NOT_INITIALIZED = types.ErrorCodes.ServerNotInitialized.value
+_NAMES = ("id", "token", "workDoneToken", "partialResultToken")  #: parameters that name a message or a progress
 _log = logging.getLogger(__name__)
 
 
@@ -103,6 +104,7 @@ class Session:
         if method is not None and self._protocol.get_message_type(method) is None:
             data.setdefault("params", None)  # answered as unknown, whatever else it lacks
         try:
+            _check_names(data.get("params"))
             message = self._protocol.structure_message(data)
         except Exception as error:  # noqa: BLE001 -- pygls raises several types on parameters of another shape
             why = error if isinstance(error, JsonRpcInvalidParams) else f"{type(error).__name__}: {error}"
@@ -121,6 +123,14 @@ class Session:
         error = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": why}}
         body = json.dumps(error).encode()
         self._writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+
+
+def _check_names(params: object) -> None:
+    """Raise TypeError where a message names another, or a progress, by what is no name."""
+    given = params if isinstance(params, dict) else {}
+    for key in _NAMES:
+        if isinstance(given.get(key), (list, dict)):
+            raise TypeError(f"{key} is a number or a string")
 
 
 def serve(server: LanguageServer) -> int:

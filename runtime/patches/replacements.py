@@ -16,8 +16,10 @@ import torch
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_
 from torch.optim import Optimizer
 
-from ..calls import BuildCall, ClipCall, FlagCall, HooksCall, ScalerCall, SwapCall, Watcher
+from ..calls import BuildCall, ClipCall, DrawCall, FlagCall, HooksCall, ScalerCall, SwapCall, Watcher
 from ..frames import FrameSite, is_foreign, site_of, user_site
+from .hooking import of_hooks
+from .states import of_states
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -40,6 +42,8 @@ def replacements(watching: Watching, every: Watching) -> Iterator[tuple[Any, str
             yield cell, "cell_contents", _clipping(watching)
     yield Optimizer, "__init__", _builder(watching)
     yield torch.nn.Module, "__setattr__", _setter(watching)
+    yield from of_states(watching)
+    yield from of_hooks(watching)
     yield torch.utils, "swap_tensors", _swapping(every)
     yield torch._C._autograd, "_saved_tensors_hooks_disable", _disabling(watching)
     yield torch._C._autograd, "_saved_tensors_hooks_enable", _enabling(watching)
@@ -86,6 +90,9 @@ def _clipping(watching: Watching) -> Build:
             parameters = named.get("parameters")
             if not guards or parameters is None or limit is None:
                 return before(*args, **kwargs)
+            draw = DrawCall(user_site(2), before.__name__.lstrip("_"), parameters)
+            for guard in guards:
+                guard.tell("parameters_drawn", draw)
             given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
             if given and isinstance(parameters, Iterator):  # it is used up; of one that is empty torch warns
                 args, kwargs = ((given, *args[1:]), kwargs) if args else (args, {**kwargs, "parameters": given})
@@ -102,8 +109,13 @@ def _clipping(watching: Watching) -> Build:
 def _builder(watching: Watching) -> Build:
     def build(before: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:  # noqa: N807  of another class
-            before(self, *args, **kwargs)
             guards = () if torch.compiler.is_compiling() else watching()
+            if guards:
+                given = args[0] if args else kwargs.get("params")
+                draw = DrawCall(_built_at(self, sys._getframe(1)), type(self).__name__, given)
+                for guard in guards:
+                    guard.tell("parameters_drawn", draw)
+            before(self, *args, **kwargs)
             if guards:
                 call = BuildCall(_built_at(self, sys._getframe(1)), self)
                 for guard in guards:

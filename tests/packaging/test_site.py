@@ -102,3 +102,8 @@ def test_the_search_finds_every_rule_by_its_code(site: Path) -> None:
 def test_nothing_that_only_builds_the_site_is_part_of_it(site: Path) -> None:
     assert not list(site.rglob("*.py"))
     assert not (site / "description.html").exists()
+
+
+def test_the_page_for_contributors_shows_a_rule(site: Path) -> None:
+    text = (site / "contributing.html").read_text(encoding="utf-8")
+    assert "SoftmaxMissingDim" in text, "a formatter may have taken the line that includes the file for Python"

@@ -21,6 +21,13 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 
 #: What running these programs does not show.
 OTHERWISE = {
+    "target_is_source-followed softly, by a function of another file": "the guard sees no pairs",
+    "target_is_source-handed on as both, to a class": "the guard sees no pairs",
+    "target_is_source-the inner model of a module that averages": "the guard sees no pairs",
+    "exhausted_parameters-a target network that follows in the first step only": "the guard sees no loops",
+    "exhausted_parameters-several models chained, clipped by a function": "the guard does not know what chains draw from",
+    "exhausted_parameters-named parameters that two loops go over": "the guard sees no loops",
+    "exhausted_parameters-an average of the weights in a comprehension, in every epoch": "the guard sees no loops",
     "softmax_before_cross_entropy-silent: the other arm gives logits": "the program takes the arm with the softmax",
     "unregistered_modules-layers that a function gives are told where a class keeps them": (
         "the guard reports each list where it is made"

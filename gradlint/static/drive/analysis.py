@@ -399,11 +399,11 @@ class _Analyzer:
         silenced: set[int] = set()
         safer: dict[int, Fix] = {}
         for finding in findings:
-            weaker = self.rules[finding.code].supersedes
-            if not weaker:
+            rule = self.rules[finding.code]
+            if not rule.supersedes:
                 continue
             for other in findings:
-                if other.code in weaker and _tells(finding, other):
+                if other.code in rule.supersedes and _tells(finding, other, rule.supersedes_within):
                     silenced.add(id(other))
                     if other.fix and finding.fix and other.fix.is_safe and other.fix.edits == finding.fix.edits:
                         safer[id(finding)] = other.fix
@@ -440,12 +440,12 @@ def _start(place: Location) -> tuple[str, int | None, int, int]:
     return place.filename, place.cell, place.row, place.column
 
 
-def _tells(finding: Finding, other: Finding) -> bool:
+def _tells(finding: Finding, other: Finding, within: bool) -> bool:
     """Whether a finding tells what another does, and the other is not the only one that can be mended where it is."""
     if other.fix and not finding.fix and other.location.filename != finding.location.filename:
         return False
     places = [finding.location, *([finding.cause] if finding.cause else [])]
-    return any(_within(other.location, place) for place in places)
+    return other.location in places or (within and any(_within(other.location, place) for place in places))
 
 
 def _within(inner: Location, outer: Location) -> bool:

@@ -40,6 +40,7 @@ from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.python.records import Records
 from gradlint.static.python.reflection import Reflection
+from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
 from gradlint.static.state.ledger import Ledgers
@@ -56,6 +57,7 @@ from gradlint.static.torch.answers import (
 )
 from gradlint.static.torch.autograd import Derivatives, GradModes
 from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.building import TorchBuilding
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
@@ -65,6 +67,7 @@ from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.functional import Functional
@@ -77,6 +80,7 @@ from gradlint.static.torch.kinds import Kinds
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
+from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.modes import Modes
@@ -85,6 +89,7 @@ from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
@@ -94,13 +99,15 @@ from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.repetition import Repetition
+from gradlint.static.torch.saving import Saving
 from gradlint.static.torch.scalers import Scalers
-from gradlint.static.torch.serialization import Serialization
 from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.unknown_methods import UnknownMethods
+from gradlint.static.torch.unowned import UnownedParameters
 from gradlint.static.torch.uses import Inputs, Uses
 
 if TYPE_CHECKING:
@@ -149,6 +156,7 @@ class Interpreter:
         self.choices = self._make(Choices)
         self.decisions = self._make(Decisions)
         self.dicts = self._make(DictObjects)
+        self.streams = self._make(Streams)
         self.binding = self._make(Binding)
         self.calls = self._make(Calls)
         self.late = self._make(LateAttributes)
@@ -176,8 +184,11 @@ class Interpreter:
     def _follow_tensors(self) -> None:
         """Tensors: their graphs, their storage, and what becomes of them."""
         self.tensors = self._make(Tensors)
+        self.loading = self._make(Loading)
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)
+        self.norms = self._make(FrozenNorms)
+        self.unowned = self._make(UnownedParameters)
         self.breaks = self._make(GraphBreaks)
         self.graphs = self._make(Graphs)
         self.proofs = self._make(Proofs)
@@ -188,8 +199,11 @@ class Interpreter:
         self.plain = self._make(PlainTensors)
         self.uses = self._make(Uses)
         self.shapes = self._make(Shapes)
-        self.serialization = self._make(Serialization)
+        self.state_dicts = self._make(StateDicts)
+        self.saving = self._make(Saving)
         self.placement = self._make(Placement)
+        self.estimates = self._make(Estimates)
+        self.broadcasts = self._make(Broadcasts)
         self.operations = self._make(Operations)
         self.hooks = self._make(Hooks)
         self.grouping = self._make(Grouping)

@@ -126,7 +126,8 @@ _GRAPHS: Final = within(
         layers("BatchNorm", _NORMS, parameters=True, mode_dependent=True),
         layers("GraphNorm LayerNorm", _NORMS, parameters=True),
         layers("PairNorm", _NORMS),
-        layers("GAT GCN GIN GraphSAGE MLP PNA", _HIDDEN, parameters=True, mode_dependent=True),
+        layers("GAT GCN GIN GraphSAGE PNA", _HIDDEN, parameters=True, drops=(4, "dropout")),
+        layers("MLP", _HIDDEN, parameters=True, mode_dependent=True),
     ),
 )
 
@@ -154,6 +155,9 @@ _OTHERS: Final = merged(
 
 LAYERS: Final[dict[str, Layer]] = merged(within("torch.nn", _NN), _WRAPPERS, _GRAPHS, _OTHERS)
 """What building and calling a layer gives, by the canonical name of its class.  Losses are in ``LOSSES``."""
+
+REGRESSIONS: Final = frozenset(["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"])
+"""Losses that compare two values, and take them for the same kind of thing."""
 
 #: ``function:Class`` where both take the prediction first and the target second.
 _PLAIN_LOSSES: Final = """

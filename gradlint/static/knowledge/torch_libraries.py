@@ -179,6 +179,14 @@ def depends_on_mode(name: str, options: Iterable[str]) -> bool:
     )
 
 
+def keeps_statistics(name: str) -> bool:
+    """Whether a layer or model called ``name`` (canonical) has batch norm, whose statistics move in training mode."""
+    last = name.rpartition(".")[2]
+    if name.startswith("torchvision.models."):
+        return not name.startswith(_OTHER_LAYERS) and last.startswith(_BATCH_NORM)
+    return name.startswith("torch.nn.") and last.removeprefix("Lazy").startswith(("BatchNorm", "SyncBatchNorm"))
+
+
 HARMLESS: Final = (
     names(
         "builtins",

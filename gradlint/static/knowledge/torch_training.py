@@ -437,6 +437,9 @@ BACKWARD_HOOKS: Final = frozenset(
 )
 """Methods of modules that register what is called with gradients."""
 
+HOOKING: Final = BACKWARD_HOOKS | {"register_forward_hook", "register_forward_pre_hook"}
+"""Methods of modules that register a hook, and return what removes it."""
+
 METHODS_OF_MODULES: Final = BACKWARD_HOOKS | names(
     "",
     "parameters named_parameters modules named_modules children named_children buffers named_buffers state_dict",

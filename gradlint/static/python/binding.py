@@ -9,6 +9,7 @@ import libcst as cst
 from gradlint.static.knowledge.torch_layers import LOSSES
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
+from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.provenance import from_module
 from gradlint.static.state.values import Const, External, Function, Instance, Mapping, Sequence, Unknown, Value
@@ -20,6 +21,7 @@ class Binding:
 
     _domain: Domain
     _execution: Execution
+    _streams: Streams
 
     def arguments(self, node: cst.Call, w: World, ctx: Context) -> Arguments:
         """Evaluate the arguments of a call, unpacking known ``*args`` and ``**kwargs``."""
@@ -27,6 +29,7 @@ class Binding:
         for arg in node.args:
             value = w.resolve(self._execution.evaluate(arg.value, w, ctx))
             if arg.star == "*":
+                self._streams.used(value, "this call", w, ctx, ctx.site(arg.value))
                 items = self._execution.iterate(value, w, ctx, ctx.site(arg.value))
                 if items.known is None:
                     sequence = w.get(value, Sequence)

@@ -16,6 +16,7 @@ from gradlint.static.python.filling import Filling
 from gradlint.static.python.options import PARSER, Options
 from gradlint.static.python.records import Records
 from gradlint.static.python.reflection import Handler, Reflection
+from gradlint.static.python.streams import Streams
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
@@ -40,6 +41,12 @@ from gradlint.static.state.world import World, fresh
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
+_DRAINING = [
+    *("builtins.list", "builtins.tuple", "builtins.set", "builtins.sorted", "builtins.sum", "builtins.max"),
+    *("builtins.min", "builtins.dict", "collections.OrderedDict", "collections.deque"),
+]
+"""Functions that go through all items of what they are given."""
+
 _NAMED_TUPLE = "collections.namedtuple()"  #: what collections.namedtuple returns
 
 
@@ -55,6 +62,7 @@ class BuiltinCalls:
     _records: Records
     _reflection: Reflection
     _filling: Filling
+    _streams: Streams
 
     def __init__(self) -> None:
         self.handlers: dict[str, Handler] = {
@@ -75,7 +83,7 @@ class BuiltinCalls:
             "functools.reduce": self._reduce,
             "itertools.chain": self._chain,
             "itertools.chain.from_iterable": self._chain_items,
-            "itertools.cycle": self._first,
+            "itertools.cycle": self._cycle,
             "itertools.islice": self._islice,
             "collections.deque": self._list,
             "builtins.dict": self._dict,
@@ -84,6 +92,7 @@ class BuiltinCalls:
             "argparse.Namespace": lambda a, w, c, s: w.new(Instance(name="argparse.Namespace", attrs=dict(a.keywords))),
             f"{PARSER}.add_argument": self._options.declared,
             f"{PARSER}.parse_args": self._options.parsed,
+            f"{PARSER}.parse_known_args": self._options.parsed_some,
             "types.SimpleNamespace": lambda a, w, c, s: w.new(Instance(name="namespace", attrs=dict(a.keywords))),
             "builtins.sum": self._sum,
             "builtins.max": partial(self._extreme, max),
@@ -107,6 +116,26 @@ class BuiltinCalls:
             "builtins.object": self._unique,
             _NAMED_TUPLE: self._named,
         }
+        for name in _DRAINING:
+            self.handlers[name] = partial(self._draining, name, self.handlers[name])
+
+    def _draining(
+        self, name: str, handler: Handler, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value | None:
+        """What a function gives that goes through all items of its last argument, or of the only one."""
+        given = w.resolve(args.positional[-1]) if args.positional and not args.open else NONE
+        self._streams.used(given, name, w, ctx, site)
+        return handler(args, w, ctx, site)
+
+    def _cycle(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``cycle(iterable)``: what it is given, again and again."""
+        given = w.resolve(args.get(0) or NONE)
+        obj = w.get(given, Object)
+        if not isinstance(obj, (Instance, Sequence)) or not obj.streams:
+            return given
+        again: Instance | Sequence = obj.copy()
+        again.streams = frozenset()
+        return w.new(again)
 
     def _first(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         return w.resolve(args.get(0) or NONE)
@@ -153,11 +182,11 @@ class BuiltinCalls:
                 w.new(Sequence([n, v], [None, None], None, None, False))
                 for n, v in zip(numbers, known_items, strict=True)
             ]
-            return w.new(Sequence(pairs, [None] * len(pairs)))
+            return self._streams.over(w.new(Sequence(pairs, [None] * len(pairs))), tuple(args.positional), w)
         from_zero = w.resolve(args.get(1, "start") or Const(0)) == Const(0)
         index = Unknown((COUNTED if from_zero else "index", fresh()), "i")
         pair = w.new(Sequence([index, element], [None, None], None, None, False))
-        return w.new(Sequence([], [], pair))
+        return self._streams.over(w.new(Sequence([], [], pair)), tuple(args.positional), w)
 
     def _as_long(self, columns: list[list[Value]], w: World) -> list[list[Value]]:
         """Columns of a ``zip``: some of the parameters where they stand beside things that are counted."""
@@ -177,6 +206,10 @@ class BuiltinCalls:
         return w.new(Sequence(list(kept), [None] * len(kept))) if kept else None
 
     def _zip(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        self._domain.items.paired(args.positional, w, ctx, site)
+        return self._streams.over(self._zipped(args, w, ctx, site), tuple(args.positional), w)
+
+    def _zipped(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if args.unpacked:
             transposed = self._transposed([*args.positional, *args.unpacked], w)
             if transposed is not None:
@@ -213,7 +246,9 @@ class BuiltinCalls:
         value = w.resolve(args.positional[0])
         obj = w.get(value, Object)
         if isinstance(obj, Instance) and obj.kind == "parameters":
-            return value
+            listed: Instance = obj.copy()
+            listed.streams = frozenset()
+            return w.new(listed) if obj.streams else value
         if isinstance(obj, Sequence):
             return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, own=obj.own, loses=loses))
         known_items, element = self._items(value, w, ctx, site)
@@ -241,10 +276,14 @@ class BuiltinCalls:
         obj = w.get(value, Instance)
         if obj is not None and obj.kind == "parameters":
             kept = frozenset(g for g in obj.groups if getattr(w.find(g), "requires_grad", None) is not False)
-            return w.new(Instance(kind="parameters", device=None, groups=kept))
+            chosen = w.new(Instance(kind="parameters", device=None, groups=kept))
+            return self._streams.opened(chosen, w, (value,), site)
         return value
 
     def _map(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        return self._streams.over(self._mapped(args, w, ctx, site), tuple(args.positional[1:]), w)
+
+    def _mapped(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         function = args.get(0) or NONE
         known_items, element = self._items(args.get(1) or NONE, w, ctx, site)
         values = known_items if known_items is not None else [element]
@@ -277,7 +316,8 @@ class BuiltinCalls:
         instances = [w.get(w.resolve(a), Instance) for a in args.positional]
         if instances and all(i is not None and i.kind == "parameters" for i in instances):
             groups = frozenset().union(*(i.groups for i in instances if i is not None))
-            return w.new(Instance(kind="parameters", device=None, groups=groups))
+            chained = w.new(Instance(kind="parameters", device=None, groups=groups))
+            return self._streams.opened(chained, w, site=site)
         new = w.new(Sequence())
         for value in args.positional:
             self._filling.extend(new, value, w, ctx, site)

@@ -22,6 +22,7 @@ from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.nested import Nested
 from gradlint.static.python.progress import Progress, Wholeness
+from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import MAX_EXITS, Arguments, Context, Results
 from gradlint.static.state.joining import join_results, joined
@@ -80,6 +81,7 @@ class Calls:
     _decisions: Decisions
     _dicts: DictObjects
     _binding: Binding
+    _streams: Streams
 
     def __init__(self) -> None:
         self._trainable: set[Unit] = set()  #: classes of modules that turned out to have parameters
@@ -370,7 +372,7 @@ class Calls:
             for value in given.items:
                 given.tail = value if given.tail is None else self._choices.either(given.tail, value, world)
             given.items, given.sites, given.clears = [], [], frozenset(cleared)
-        return [(world, yields)]
+        return [(world, self._streams.opened(yields, world))]
 
     def _is_forward(self, fn: Function, receiver: Value | None, w: World) -> bool:
         obj = w.get(receiver, Instance) if receiver is not None else None

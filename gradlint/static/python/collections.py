@@ -183,15 +183,21 @@ class Collections:
             return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
         return value
 
-    def counted_on(self, value: Value, w: World) -> Value:
-        """What a loop is given after its first iteration: the numbers that it counts from zero are not zero."""
+    def counted(self, value: Value, number: int, is_later: bool, w: World) -> Value:
+        """What a loop is given in an iteration, of that ``number``: what it counts from zero is the same on all ways.
+
+        After its first iteration, it is not zero.
+        """
         value = w.resolve(value)
         if isinstance(value, Unknown):
-            return Unknown((LATER, fresh()), value.hint) if is_any(value, COUNTED) else value
+            if not is_any(value, COUNTED):
+                return value
+            key = (LATER, number) if is_later else computed("element", number, (COUNTED, number))
+            return Unknown(key, value.hint)
         obj = w.get(value, Sequence)
         if obj is None or obj.mutable or not obj.items:
             return value
-        items = [self.counted_on(item, w) for item in obj.items]
+        items = [self.counted(item, number, is_later, w) for item in obj.items]
         return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
 
     def unpack(self, value: Value, count: int, starred: list[bool], w: World, ctx: Context) -> list[Value]:

@@ -13,6 +13,7 @@ from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.filling import Filling
+from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Context
 from gradlint.static.state.values import Mapping, Ref, Sequence, Value
 from gradlint.static.state.world import World, fresh
@@ -29,6 +30,7 @@ class Comprehensions:
     _collections: Collections
     _conditions: Conditions
     _filling: Filling
+    _streams: Streams
 
     def __init__(self) -> None:
         self._clauses = 0  #: in one another
@@ -52,6 +54,9 @@ class Comprehensions:
     def _run_clause(self, node: Any, clause: cst.CompFor, ref: Ref, w: World, ctx: Context, exact: bool) -> None:
         iterable = self._execution.evaluate(clause.iter, w, ctx)
         items = self._collections.iterate(iterable, w, ctx, ctx.site(clause.iter))
+        lazy = isinstance(node, cst.GeneratorExp)
+        if not lazy:
+            self._streams.asked(iterable, "this comprehension", w, ctx, ctx.site(clause.iter))
         rounds: list[tuple[Value | None, Context]]
         if items.known is not None:
             rounds = [(value, ctx.at(id(clause), n)) for n, value in enumerate(items.known)]
@@ -80,6 +85,10 @@ class Comprehensions:
                 self._generate(node, clause.inner_for_in, ref, w, here, certain)
                 continue
             self._collect(node, ref, w, here, certain)
+        if not lazy:
+            self._streams.drained(iterable, w, ctx.site(clause.iter))
+        elif clause is node.for_in:
+            self._streams.opened(ref, w, (iterable,))
 
     def _collect(self, node: Any, ref: Ref, w: World, ctx: Context, certain: bool) -> None:
         within = replace(ctx, iteration=fresh())  # what is called there keeps things as it does in a loop

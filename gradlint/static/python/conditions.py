@@ -75,7 +75,9 @@ class Conditions:
         if isinstance(value, (Class, Function, Bound, Lambda, Partial)):
             return True, None, False
         if isinstance(value, Ref):
-            return self._collections.truth(value, w), ("truth", value), False
+            tensor = w.get(value, Tensor)
+            origin = None if tensor is None else tensor.origin
+            return self._collections.truth(value, w), ("truth", value if origin is None else origin), False
         if isinstance(value, Unknown):
             if is_later(value):
                 return True, None, False
@@ -120,7 +122,7 @@ class Conditions:
             except TypeError:
                 return Unknown(("comparison", fresh()))
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
-            return self._domain.operators.compare(left, right, w, ctx, ctx.site(node))
+            return self._domain.operators.compare(symbol, left, right, w, ctx, ctx.site(node))
         if symbol == "==":
             return self.equality(left, right, w)
         if symbol == "!=":
@@ -159,7 +161,8 @@ class Conditions:
             known = left == right
         elif isinstance(left, Const) or isinstance(right, Const):
             other = right if isinstance(left, Const) else left
-            known = None if isinstance(other, (Unknown, Choice)) or not _is_definition(other) else False
+            undecided = isinstance(other, (Unknown, Choice)) or self._domain.branches.may_be_none(other, w)
+            known = None if undecided or not _is_definition(other) else False
         elif isinstance(left, Ref) and isinstance(right, Ref):
             known = left == right
         else:

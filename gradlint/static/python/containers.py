@@ -138,7 +138,9 @@ class Containers:
                 self._filling.put(receiver, Const(key_name), value, w)
             return NONE
         if name == "copy":
-            return w.new(Mapping(dict(obj.items), obj.tail))
+            copied: Mapping = obj.copy()
+            copied.factory = None
+            return w.new(copied)
         if name == "clear":
             new = w.write(receiver.id)
             new.items, new.tail = {}, None

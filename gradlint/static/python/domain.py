@@ -176,6 +176,10 @@ class DomainItems(Protocol):
         """One of the values that a loop has put into a list, some of whose graphs are its own."""
         ...
 
+    def paired(self, values: list[Value], w: World, ctx: Context, site: Site) -> None:
+        """``zip(*values)``."""
+        ...
+
     def another(self, value: Unknown) -> Unknown | None:
         """Another item like this one; None if the domain knows nothing of it."""
         ...
@@ -280,8 +284,8 @@ class DomainOperators(Protocol):
         """``left symbol right``; ``neg`` for a sign."""
         ...
 
-    def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
-        """A comparison, element by element."""
+    def compare(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
+        """``left symbol right``, element by element."""
         ...
 
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
@@ -290,10 +294,6 @@ class DomainOperators(Protocol):
 
     def total(self, values: list[Value], known: bool, w: World, ctx: Context, site: Site) -> Value:
         """``sum(values)``, of which one stands for all unless they are known."""
-        ...
-
-    def spelled(self, node: cst.BinaryOperation, ctx: Context) -> None:
-        """An operator stands in the text like this."""
         ...
 
 
@@ -378,6 +378,10 @@ class DomainBranches(Protocol):
 
     def branched(self, node: cst.If, ends: list[World], ctx: Context) -> None:
         """The branches of a condition on the mode have met again."""
+        ...
+
+    def may_be_none(self, value: Value, w: World) -> bool:
+        """Whether an object of the domain stands for something that may be missing."""
         ...
 
     def asks_device(self, node: cst.CSTNode) -> bool:

@@ -239,8 +239,6 @@ class Expressions:
     # --- operators
 
     def _binary(self, node: cst.BinaryOperation, w: World, ctx: Context) -> Value:
-        if type(node.operator) is cst.Multiply:
-            self._domain.operators.spelled(node, ctx)
         left = self._execution.evaluate(node.left, w, ctx)
         right = self._execution.evaluate(node.right, w, ctx)
         symbol = _BINARY[type(node.operator)][0]

@@ -9,6 +9,7 @@ from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import MAX_KNOWN, Collections
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.domain import Domain, Index
+from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.provenance import dict_of
@@ -38,6 +39,7 @@ class Filling:
     _calls: Calls
     _attributes: Attributes
     _collections: Collections
+    _streams: Streams
 
     def set_item(
         self, owner: Value, index: Index, value: Value, w: World, ctx: Context, site: Site, place: Place | None = None
@@ -94,9 +96,11 @@ class Filling:
     def put(self, ref: Ref, key: Value | None, value: Value, w: World) -> None:
         """Put a value into a dict; if the key is not known, or there are very many, to what stands for the others."""
         new: Mapping = w.write(ref.id)
+        new.views = frozenset()
         if key is not None and (len(new.items) < MAX_KNOWN or key in new.items):
             new.items[key] = value
         else:
+            self._streams.lost(value, w)
             new.tail = value if new.tail is None else self._choices.either(new.tail, value, w)
 
     def update(self, ref: Ref, other: Value, w: World, ctx: Context) -> None:
@@ -129,6 +133,7 @@ class Filling:
             new.items.append(value)
             new.sites.append(site)
             return
+        self._streams.lost(value, w)
         new.own |= self._domain.items.made_since(value, ctx.iteration, w)
         if new.tail is None or not self.is_another(new.tail, value, w):
             new.tail = value if new.tail is None else self._choices.either(new.tail, value, w, repeated=True)

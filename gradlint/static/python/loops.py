@@ -18,6 +18,7 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.names import Names
 from gradlint.static.python.progress import Wholeness
+from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import MAX_EXITS, Context, Outcome
 from gradlint.static.state.liveness import Liveness
@@ -45,6 +46,7 @@ class Loops:
     _collections: Collections
     _conditions: Conditions
     _flow: Flow
+    _streams: Streams
 
     def __init__(self) -> None:
         self._outer: _Outer | None = None
@@ -53,15 +55,17 @@ class Loops:
         """``for``: item by item where the items are known, otherwise until nothing new can happen."""
         out = Outcome()
         together: list[World] = []
-        slot = f"<iterable {id(node)}>"
+        slot = _slot(node)
         untouched: dict[int, Group] = {}
+        counts: dict[int, int] = {}  # what stands for the number that is counted, by iteration
         for world in worlds:
             iterable = self._execution.evaluate(node.iter, world, ctx)
             items = self._collections.iterate(iterable, world, ctx, ctx.site(node.iter))
+            self._streams.asked(iterable, "this loop", world, ctx, ctx.site(node.iter))
             if items.known is not None:
                 known = self._domain.branches.apart(iterable, node, world) or items.known
                 with self._whole.partly(len(worlds) == 1):
-                    result = self._unrolled(node, known, world, ctx)
+                    result = self._unrolled(node, iterable, known, world, ctx)
                 out.normal += result.normal
                 out.absorb(result)
             else:
@@ -79,7 +83,7 @@ class Loops:
             frame = world.get(Ref(ctx.frame), Frame)
             iterable = frame.vars.get(slot) if frame is not None else None
             element = self._collections.element(iterable or Unknown(("iterable", fresh())), world, here)
-            element = self._collections.counted_on(element, world) if number else element
+            element = self._collections.counted(element, counts.setdefault(number, fresh()), number > 0, world)
             self._counting.given(element, untouched, world, number)
             self._flow.bind(node.target, element, world, here, node.target)
 
@@ -112,9 +116,11 @@ class Loops:
         result.normal += skipped
         return result
 
-    def _unrolled(self, node: cst.For, values: list[Value], w: World, ctx: Context) -> Outcome:
+    def _unrolled(self, node: cst.For, iterable: Value, values: list[Value], w: World, ctx: Context) -> Outcome:
         out = Outcome()
         worlds = self._each(node, values, w, ctx, out)
+        for world in worlds:
+            self._streams.drained(iterable, world, ctx.site(node.iter))
         if not out.breaks:
             self._domain.branches.left((id(node), ctx.key), worlds, ctx)
         return self._leave(node, worlds, out, ctx)
@@ -177,9 +183,19 @@ class Loops:
             ends = []  # those who take what a generator yields stop when they like
         out.breaks = self._under_way(out.breaks, at_once, ends, ctx)
         ends = reduce(ends, MAX_EXITS, self._liveness.again(node, ctx))
+        if isinstance(node, cst.For):
+            self._drained(node, ends, ctx)
         if not out.breaks:
             self._domain.branches.left((id(node), ctx.key), ends, ctx)
         return self._leave(node, ends, out, ctx)
+
+    def _drained(self, node: cst.For, ends: list[World], ctx: Context) -> None:
+        """A loop has come to the end of what it goes over."""
+        for world in ends:
+            frame = world.get(Ref(ctx.frame), Frame)
+            iterable = frame.vars.get(_slot(node)) if frame is not None else None
+            if iterable is not None:
+                self._streams.drained(iterable, world, ctx.site(node.iter))
 
     def _iterations(
         self,
@@ -276,6 +292,11 @@ class Loops:
             out.normal, left, out.breaks = ends, out.breaks, []
         out.normal = reduce(out.normal + left, MAX_EXITS, self._liveness.after(node, ctx))
         return out
+
+
+def _slot(node: cst.For) -> str:
+    """The variable that holds what a loop goes over."""
+    return f"<iterable {id(node)}>"
 
 
 def _ended(world: World, turns: set[Hashable]) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from gradlint.static.python.collections import Collections
 from gradlint.static.state.comparisons import among
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.values import NONE, Const, Unknown, Value
+from gradlint.static.state.values import NONE, Const, Sequence, Unknown, Value
 from gradlint.static.state.world import World, fresh
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
 PARSER = "argparse.ArgumentParser"
+OPTIONS = "options"  #: the kind of what holds those that were given: its attributes come from the command line
 _UNLIKE = frozenset(["action", "nargs"])  #: arguments with which an option is something else than one of its choices
 
 
@@ -43,12 +44,17 @@ class Options:
 
     def parsed(self, _args: Arguments, w: World, _ctx: Context, _site: Site) -> Value:
         """``parser.parse_args()``."""
-        options = Unknown(("options", fresh()), "options")
+        options = Unknown((OPTIONS, fresh()), "options")
         for condition in list(w.assumed):
             if isinstance(condition, tuple) and condition[0] == "option":
                 _, name, choices = condition
                 w.assumed[among(("attribute", options.key, name), choices)] = True
         return options
+
+    def parsed_some(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``parser.parse_known_args()``: the options, and what is left."""
+        rest = Unknown((OPTIONS, fresh()), "rest")
+        return w.new(Sequence([self.parsed(args, w, ctx, site), rest], [None] * 2, None, None, False))
 
 
 def _attribute(names: list[str], args: Arguments, w: World) -> str:
@@ -60,4 +66,4 @@ def _attribute(names: list[str], args: Arguments, w: World) -> str:
     return first.lstrip("-").replace("-", "_")
 
 
-__all__ = ["PARSER", "Options"]
+__all__ = ["OPTIONS", "PARSER", "Options"]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _REVOCABLE = (
     events.OutputMeasured,
+    events.NormDrifts,
     events.PlainTensorUsed,
     events.TensorKept,
     events.ModuleBuilt,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gradlint.static.knowledge.guesses import MODULE_NAME, NO_MODULE_NAME, OPTIMIZER_NAME, OPTIMIZERS_NAME
 from gradlint.static.knowledge.torch_table import names_parameter
-from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Unknown, Value
+from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
 
 COUNTED = "counted"  #: the kind of a number that a loop counts from zero
@@ -22,6 +22,14 @@ def key_of(value: Value) -> Hashable:
     if isinstance(value, (Unknown, Choice)):
         return value.key
     return value
+
+
+def origin_of(value: Value, w: World) -> Hashable:
+    """How a value came about that may be no tensor; None of a tensor, which may be changed in place."""
+    tensor = w.get(value, Tensor)
+    if tensor is None:
+        return key_of(value) if isinstance(value, (Const, Unknown)) else None
+    return value if tensor.origin is None and tensor.structured else tensor.origin
 
 
 def looks_like_module(value: Unknown) -> bool:

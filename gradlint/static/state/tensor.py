@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,20 @@ class Cut:
     at: Site
 
 
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """The place where a prediction was compared with a target that the same parameters give, graph and all."""
+
+    at: Site
+    loss: str
+    groups: frozenset[int]  #: the parameters that give both
+    target_at: Site | None = None  #: where the target was put together
+    role: str = ""  #: what the target is to the call
+    shapes: tuple[
+        tuple[int | None, ...], ...
+    ] = ()  #: of the two, where they were compared each with each, for that alone
+
+
 @dataclass(slots=True, eq=False)
 class Described(Object):
     """What a tensor is made of, and what it is known to hold."""
@@ -89,6 +104,8 @@ class Described(Object):
     random: bool = fact(False, join=BOTH, same=SETTLED)  #: made of random numbers
     constant: bool = fact(False, join=BOTH, same=SETTLED)  #: made of nothing that came from outside
     loaded: bool = fact(False, join=BOTH)  #: made of nothing but what a loop over data gave
+    estimate: str = fact("", join=agreed(""), same=SETTLED)
+    """What it is to a regression, made of what a module returned: see :mod:`gradlint.static.torch.estimates`."""
     nudged: str = fact("", join=agreed(""), same=SETTLED)  #: the activation of what a small number was added to
     structured: bool = fact(
         False, join=EITHER, same=SETTLED
@@ -96,6 +113,8 @@ class Described(Object):
     supposed: bool = fact(False, join=EITHER, same=SETTLED)
     """Made by operators or methods of what may be no tensor: it need be none either."""
     from_unknown: bool = fact(False, join=EITHER, same=SETTLED)  #: computed from something of which nothing is known
+    origin: Hashable = fact(None, same=SETTLED)
+    """How what may be no tensor came about: two of the same origin, read off one setting, are worth the same."""
     scaled: bool = fact(False, join=BOTH, same=SETTLED)  #: a loss multiplied by a gradient scaler, or computed from one
     total_since: int = fact(0, join=LEAST, same=SETTLED)
     """Of a running total: the iteration in which it was a mere number."""
@@ -178,6 +197,8 @@ class Tensor(Recorded):
     asked_at: Site | None = fact(None, same=WHETHER)  #: where its own computation was told to require grad
     pending: tuple[ConvertedToNumpy | DataWritten, ...] = fact((), join=SHARED, same=WHETHER_ANY)
     """What was done with it that is wrong if it requires grad."""
+    regressions: tuple[Regression, ...] = fact((), join=SHARED, same=SETTLED)
+    """Those that it was computed from, of those whose target is walked as well."""
     calls: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """The calls of modules from whose outputs it was computed, of those that are watched."""
     owner: object = None

@@ -25,6 +25,7 @@ from gradlint.static.state.declaring import (
     GREATEST,
     HOOKS,
     ID,
+    IDS,
     ONE_CLASS,
     ONE_VALUE,
     OPTIONAL,
@@ -304,6 +305,9 @@ class Group(Object):
     copied: bool = fact(False, join=where_same("beside", False, EITHER))
     requires_grad_set: bool = fact(False, join=EITHER)
     """Whether they require grad, or some of them, was set since they were made."""
+    thawed: int = fact(0, join=GREATEST, same=SETTLED)
+    """The number at which they were last told to require grad, having been frozen."""
+    thawed_at: Site | None = story(TOLD)
     gradients_used: bool = fact(False, join=EITHER, reset=True, same=SETTLED)
     """Its gradients were added to, applied, set or cleared, or may have been."""
     fed: int = fact(0, join=GREATEST, same=SETTLED)
@@ -335,6 +339,15 @@ class Segment(Object):
     idle: bool = fact(False, join=EITHER)  #: they were changed where a module is not in training mode
     retained_at: frozenset[Site] = fact(frozenset(), join=UNION, same=WHETHER_ANY)
     """All backward passes that may have retained it."""
+    owner: object = None
+
+
+@dataclass(slots=True, eq=False)
+class Stream(Object):
+    """What iterators draw from: each of its items is given once."""
+
+    used_up_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=WHETHER)  #: where it came to its end
+    opened_at: Site | None = story(TOLD)  #: where the source makes the iterator
     owner: object = None
 
 
@@ -385,8 +398,14 @@ class Instance(Object):
     scheduled_at: Site | None = fact(None, join=FIRST, same=SETTLED)
     """Of an optimizer: where a scheduler of it was stepped."""
     born: int = fact(0, join=GREATEST, same=SETTLED)  #: of an optimizer: the number at which it was built
+    drifts_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=SETTLED)
+    """Of a frozen module: where the outermost module was called that moved its statistics."""
     hooks: tuple[Hook, ...] = fact((), join=SHARED, same=HOOKS, points=OWN_HOOKS)
     """Of a module its forward hooks, of an optimizer those after a step, in order."""
+    hooked_at: frozenset[Site] = fact(frozenset(), join=COMMON, same=WHETHER_ANY)
+    """Of a module: where hooks were registered that it has still."""
+    streams: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET, points=IDS)
+    """What it draws from, if it is known to be an iterator."""
     owner: object = None
 
 
@@ -411,6 +430,8 @@ class Sequence(Object):
     clears: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """Of a generator: whose gradients are cleared on the way to the next value."""
     age: int = fact(0, join=GREATEST, same=SETTLED)  #: of what is one of two: the number of the younger one
+    streams: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET, points=IDS)
+    """What it draws from, if it is known to be an iterator."""
     owner: object = None
 
     def parts(self) -> list[Value]:
@@ -445,6 +466,11 @@ class Mapping(Object):
     tail: Value | None = fact(None, join=VALUE, same=ONE_VALUE, points=OWN_VALUE)
     factory: Value | None = fact(None, points=GIVEN_VALUE, same=SETTLED)
     """What makes the value of a key that is not there yet."""
+    views: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET, points=IDS, reset=True)
+    """Of a state dict as a module gave it: the parameter groups whose memory its tensors share."""
+    taken_at: Site | None = story(TOLD)  #: where the module gave it
+    outdated_at: Site | None = fact(None, join=FIRST, same=WHETHER, reset=True)
+    """Where these parameters were changed since, on one of the ways that led here."""
     owner: object = None
 
     def parts(self) -> list[Value]:

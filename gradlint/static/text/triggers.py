@@ -27,6 +27,7 @@ from gradlint.static.knowledge.torch_table import (
     FUNCTION_BASES,
     FUNCTIONS,
     GRAD_MODES,
+    HOOKING,
     INITS,
     LAYERS,
     LOSSES,
@@ -64,6 +65,7 @@ class Feature(IntFlag):
     IN_PLACE = auto()
     AUGMENTED = auto()  #: an augmented assignment, or one to what stands in brackets
     PARAMETERS = auto()
+    SNAPSHOT = auto()  #: a state dict
     TRAINABLE = auto()  #: something that has parameters, or a graph
     CUDA = auto()
     REQUIRES_GRAD = auto()
@@ -87,6 +89,7 @@ class Feature(IntFlag):
     PLAIN = auto()  #: a class that makes tensors while it is built
     MISSPELT = auto()  #: an assignment to an attribute that is nearly ``requires_grad``
     HOLDS = auto()  #: a container of layers that are given in order
+    HOOKS = auto()  #: a hook is registered on a module
     REPEATED = auto()  #: a list or tuple that is multiplied
     CONVERTED = auto()  #: a parameter that is converted where it is made
     BUILT = auto()  #: a class whose forward pass builds layers
@@ -129,8 +132,13 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.WeightsUpdated: (Feature.STEP | Feature.GRADIENT, Feature.OPTIMIZER | Feature.GRADIENT),
     events.PeriodicStep: (Feature.STEP, Feature.OPTIMIZER),
     events.StepBehindLoop: (Feature.STEP, Feature.OPTIMIZER),
+    events.ParametersDrawn: (Feature.PARAMETERS,),
+    events.StateDictReused: (Feature.SNAPSHOT,),
+    events.WeightsTaken: (Feature.SNAPSHOT | Feature.PARAMETERS,),
     events.FirstStep: (Feature.STEP, Feature.OPTIMIZER),
     events.OptimizerChecked: (Feature.STEP, Feature.OPTIMIZER),
+    events.UnownedTrained: (Feature.STEP, Feature.OPTIMIZER),
+    events.NormDrifts: (Feature.STEP, Feature.OPTIMIZER),
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),
     events.TrainMode: (Feature.MODE,),
     events.EvalMode: (Feature.MODE,),
@@ -138,9 +146,12 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.InputFed: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.InputDone: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.LossCalled: (Feature.LOSS,),
+    events.TargetWalked: (_WALKED,),
+    events.BothSpread: (Feature.LOSS | _WALKED,),
     events.DropoutCalled: (Feature.MODULE, Feature.DROPOUT | Feature.BUILT),
     events.LayersHeld: (Feature.HOLDS, Feature.REPEATED),
     events.LayerBuilt: (Feature.MODULE, Feature.BUILT),
+    events.HookRegistered: (Feature.HOOKS,),
     events.DataWritten: (Feature.DATA,),
     events.DataRead: (Feature.DATA,),
     events.ChangedInPlace: (Feature.IN_PLACE | Feature.AUGMENTED, Feature.PARAMETERS | Feature.REQUIRES_GRAD),
@@ -172,6 +183,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.DeprecatedUsed: (Feature.VARIABLE | Feature.OLD_INIT | Feature.DATA,),
     events.Saved: (Feature.PICKLE,),
     events.Loaded: (Feature.PICKLE,),
+    events.ModuleLoaded: (Feature.PICKLE,),
 }
 """For an event, features each of which must be there; of those joined by ``|``, one.  Other events need nothing."""
 
@@ -285,6 +297,8 @@ _mentions(Feature.GRAD_MODE, _last(GRAD_MODES))
 _mentions(Feature.LOSS, _last(LOSSES))
 _mentions(Feature.DATA, ["data"], OF_ANOTHER)
 _mentions(Feature.PARAMETERS, ["Parameter", "parameters", "named_parameters"])
+_mentions(Feature.HOOKS, HOOKING, BEHIND_A_DOT)
+_mentions(Feature.SNAPSHOT, ["state_dict"], BEHIND_A_DOT)
 _mentions(Feature.PARAMETERS, ["weight", "bias"], BEHIND_A_DOT)
 _mentions(Feature.TRAINABLE, ["Module", *_last(CALLBACK_BASES)])
 _mentions(Feature.TRAINABLE, _last(name for name, layer in LAYERS.items() if layer.parameters))

@@ -61,6 +61,7 @@ from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.placement import asks_device
 from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
@@ -195,6 +196,7 @@ class TorchItems:
     _module_attributes: ModuleAttributes
     _changes: Changes
     _conversions: Conversions
+    _state_dicts: StateDicts
 
     def __init__(self) -> None:
         self.iterate = self._module_attributes.iterate
@@ -205,6 +207,7 @@ class TorchItems:
         self.several = self._tensors.several
         self.picked = self._tensors.picked
         self.another = self._batches.another
+        self.paired = self._state_dicts.paired
         self.made_since = self._graphs.made_since
         self.one_of = self._graphs.one_of
 
@@ -335,14 +338,12 @@ class TorchOperators:
     _modules: Modules
     _breaks: GraphBreaks
     _graphs: Graphs
-    _legacy: Legacy
     _operations: Operations
     _repetition: Repetition
 
     def __init__(self) -> None:
         self.arithmetic = self._operations.arithmetic
         self.compare = self._operations.compare
-        self.spelled = self._legacy.multiplied
 
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
         if symbol == "*":
@@ -425,6 +426,7 @@ class TorchBranches:
         self.combined = self._modes.combined
         self.returned = self._modes.returned
         self.branched = self._modes.branched
+        self.may_be_none = self._stepping.may_be_none
         self.asks_device = asks_device
         self.is_periodic = self._stepping.is_periodic
         self.is_periodic_alone = self._stepping.is_periodic_alone

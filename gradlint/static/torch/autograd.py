@@ -105,9 +105,10 @@ class Derivatives:
                 new.reaches = frozenset()
                 new.cut = Cut("gradient", site)
             else:
-                new.requires_grad = True if self._graphs.passes_weights(inputs, outputs, w) else None
+                new.requires_grad = True if self._graphs.passes_weights(ends, outputs, w) else None
                 if not new.segments:  # the operations that computed the gradient made some
-                    new.segments = new.doubtful = frozenset([w.new(Segment()).id])
+                    new.segments = frozenset([w.new(Segment()).id])
+                    new.doubtful = frozenset() if new.requires_grad else new.segments
                 for value in outputs:  # the gradient depends on all that the derived value depends on
                     new.deps |= self._tensors.deps(value, w)
                     self._retention.derived(result, w.resolve(value), w)

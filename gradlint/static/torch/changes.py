@@ -20,6 +20,7 @@ from gradlint.static.state.provenance import from_module, is_any, is_loaded, loo
 from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.library_models import LibraryModels
@@ -31,6 +32,7 @@ from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.unowned import UnownedParameters
 from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Changes:
     _memory: Memory
     _plain: PlainTensors
     _operations: Operations
+    _estimates: Estimates
+    _unowned: UnownedParameters
     _stepping: Stepping
     _escapes: Escapes
     _optimizers: Optimizers
@@ -222,6 +226,7 @@ class Changes:
     def _changed(self, key: int, tensor: Tensor, used: list[Value], how: str, w: World) -> None:
         """What an in-place operation leaves of the facts of its target."""
         new: Tensor = w.write(key)
+        new.origin = None
         new.loaded = new.loaded and all(self._tensors.is_data(value, w) for value in used)
         if how in ("copy_", "[]=", "[:]=", "index_copy_", "masked_scatter_") and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
@@ -244,12 +249,14 @@ class Changes:
         elif None in grads and new.requires_grad is False:
             new.requires_grad = None
             new.sources = tuple(v.id for v in used if isinstance(v, Ref) and self._tensors.requires_grad(v, w) is None)
+        self._estimates.changed(how, key, used, tensor.estimate, w)
         for value in used:
             other = w.get(value, Tensor)
             new.deps |= self._tensors.deps(value, w)
             new.calls |= self._graphs.outputs_behind(value, w)
             if other is not None:
                 new.segments |= other.segments
+                new.regressions = tuple(dict.fromkeys((*new.regressions, *other.regressions)))
                 new.reaches |= other.reaches
                 new.doubtful |= other.doubtful if new.requires_grad else other.segments
                 new.open = new.open or other.open
@@ -322,7 +329,8 @@ class Changes:
         if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
             return Unknown(("attribute", owner, name), name)
         if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS and name != "apply":
-            return self._tensors.view(owner, w, site, name)
+            part = self._tensors.view(owner, w, site, name)
+            return self._tensors.traced(part, ("attribute", name), [owner], w)
         return Bound(owner, name)
 
     def _is_tensor(self, owner: Ref, tensor: Tensor, w: World) -> bool:
@@ -392,18 +400,15 @@ class Changes:
         if name == "requires_grad":
             self.asked(owner, value, True, w, ctx, site)
             self.require_grad(owner, bool(value.value) if isinstance(value, Const) else None, w, site)
-        elif name in ("grad", "_grad"):
-            tensor = w.get(owner, Tensor)
-            if tensor is not None:
-                groups = tensor.groups
-                if value == NONE:
-                    self._cleared(tensor, groups, w, ctx, site)
-                else:
-                    self._stepping.assigned(groups, w, ctx, site)
-                    for key in self._tensors.gradient_of([value], w) - groups:  # they are applied with those of others
-                        w.write(key).prepared = False
-                    self._witness.cleared(groups, "grad", w, ctx, site, certain=False)
-                    self._escapes.doubt(groups, [], w)
+        elif name in ("grad", "_grad") and (tensor := w.get(owner, Tensor)) is not None:
+            groups = tensor.groups
+            if value == NONE:
+                self._cleared(tensor, groups, w, ctx, site)
+            else:
+                self._stepping.assigned(groups, w, ctx, site)
+                self._ownership.lent(self._tensors.gradient_of([value], w) - groups, groups, w)
+                self._witness.cleared(groups, "grad", w, ctx, site, certain=False)
+                self._escapes.doubt(groups, [], w)
         elif name == "data":
             tensor = w.get(owner, Tensor)
             if tensor is None:
@@ -471,9 +476,8 @@ class Changes:
         if tensor.groups:
             w.write(owner.id).pending = ()
             for key in tensor.groups:
-                group = w.write(key)
+                group = self._unowned.told_to_train(key, flag, w, site)
                 group.requires_grad = None if tensor.some_of_groups and group.requires_grad is not flag else flag
-                group.requires_grad_set = True
             return
         frozen = self._tensors.is_frozen(tensor.deps, w)
         new: Tensor = w.write(owner.id)
@@ -481,11 +485,11 @@ class Changes:
         if flag is False:
             new.requires_grad, new.deps, new.segments, new.reaches = False, frozenset(), frozenset(), frozenset()
         elif tensor.requires_grad is not True:
-            group = w.new(Group(flag, made_at=site)).id
+            own = w.new(Group(flag, made_at=site)).id
             if tensor.is_leaf is not False:
-                new.groups = frozenset([group])
+                new.groups = frozenset([own])
                 new.is_leaf = True
-            new.deps |= {group}
+            new.deps |= {own}
             new.requires_grad = flag
             if tensor.cut is not None or tensor.open or frozen:
                 new.asked_at = site

@@ -300,6 +300,8 @@ class Construction:
                 return frozenset()
             if isinstance(obj, Tensor) and obj.is_parameter:
                 found |= obj.groups
+            elif isinstance(obj, Tensor) and _is_moved(obj, owner):
+                found |= obj.deps
             elif isinstance(obj, Instance) and obj.kind in _LAYERS and not obj.opaque:
                 found |= self._modules.groups(each, w)
             else:
@@ -327,3 +329,12 @@ class Construction:
                 site = self._told_at(obj, name, put_at, w)
                 if site is not None and self._own_groups(item, ref, w) & groups:
                     self._witness.withdraw(events.ModuleBuilt, site)
+
+
+def _is_moved(tensor: Tensor, owner: Ref) -> bool:
+    """Whether a tensor was computed from nothing but what was made since the building of ``owner`` began.
+
+    Such as a parameter that was moved, which is not even a leaf.
+    """
+    made = not tensor.groups and min(tensor.deps, default=0) > owner.id
+    return made and tensor.requires_grad is True and not tensor.open

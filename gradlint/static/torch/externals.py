@@ -44,6 +44,7 @@ from gradlint.static.knowledge.torch_table import (
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.collections import Collections
+from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.provenance import NUMPYS, mode_of
@@ -70,6 +71,7 @@ from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graph_breaks import GraphBreaks
@@ -78,6 +80,7 @@ from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import made_by
+from gradlint.static.torch.loading import FOREIGN, Loading
 from gradlint.static.torch.memory import Memory, overwriting
 from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
@@ -86,8 +89,8 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
+from gradlint.static.torch.saving import Saving
 from gradlint.static.torch.scalers import Scalers
-from gradlint.static.torch.serialization import FOREIGN, Serialization
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
@@ -108,6 +111,7 @@ class Externals:
     _witness: Witness
     _calls: Calls
     _collections: Collections
+    _streams: Streams
     _builtins: BuiltinCalls
     _tensors: Tensors
     _modules: Modules
@@ -119,7 +123,9 @@ class Externals:
     _plain: PlainTensors
     _uses: Uses
     _shapes: Shapes
-    _serialization: Serialization
+    _loading: Loading
+    _saving: Saving
+    _estimates: Estimates
     _placement: Placement
     _operations: Operations
     _grouping: Grouping
@@ -152,6 +158,7 @@ class Externals:
                 Unknown(("grad enabled", fresh())) if w.grad is None else Const(w.grad)
             ),
             "torch.cuda.is_available": lambda a, w, c, s: Unknown("torch.cuda.is_available()"),
+            "torch.load": self._loading.load,
             "torch.set_grad_enabled": self._grad_modes.set,
             "torch.nn.utils.parameters_to_vector": self._vector,
             "torch.nn.utils.rnn.pack_padded_sequence": self._pack,
@@ -187,7 +194,7 @@ class Externals:
             self._read_all(rest, w, ctx, site)
             return self._calls.call(args.positional[0], rest, w, ctx, site)
         if name == "torch.nn.parallel.data_parallel" and args.positional:
-            given = Arguments(self._replicated(args, w), {}, args.open)
+            given = Arguments(self._module_calls.replicated(args, w), {}, args.open)
             return self._calls.call(args.positional[0], given, w, ctx, site)
         if name in RUN_APART:
             self._run_apart(name, args, w, ctx, site)
@@ -219,17 +226,10 @@ class Externals:
             given = Arguments([Unknown(("tried", fresh()), "trial") for _ in range(count)])
             self._calls.call(function, given, w.copy(), ctx.at("tried", site), site)
 
-    def _replicated(self, args: Arguments, w: World) -> list[Value]:
-        """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
-        inputs = w.resolve(args.get(1, "inputs") or Unknown(("inputs", fresh())))
-        several = w.get(inputs, Sequence)
-        if several is None or several.mutable or several.tail is not None:
-            return [inputs]
-        return list(several.items)
-
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         self._legacy.called(name, args, w, ctx, site)
-        self._serialization.called(name, args, w, ctx, site)
+        self._saving.called(name, args, w, ctx, site)
+        self._loading.downloaded(name, args, w)
         if name in FOREIGN_PATHS:
             return Unknown((FOREIGN, fresh()))
         handler = self._torch.get(name) or self._builtins.handlers.get(name)
@@ -246,7 +246,7 @@ class Externals:
         loss = LOSSES.get(name)
         if loss is not None:
             if name.rpartition(".")[2][0].isupper():
-                attrs = {k: v for k, v in args.keywords.items() if k == "reduction"}
+                attrs = {k: v for k, v in args.keywords.items() if k in ("reduction", "log_target")}
                 criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
                 return w.new(criterion, (site, ctx.key, name))
             return self._module_calls.loss(loss.name, loss, None, args, w, ctx, site)
@@ -290,6 +290,7 @@ class Externals:
 
     def _optimizer(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         given = args.get(0, "params") or NONE
+        self._streams.used(given, name, w, ctx, site, grouped_by="params")
         self._grouping.apart(given, w)
         self._grouping.divided(given, w, (site, ctx.key))
         groups = self._modules.groups_in(given, w)
@@ -321,7 +322,9 @@ class Externals:
         return args.get(0, "tensor") or NONE
 
     def _clipped(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        norm = self._stepping.clipped(args.get(0, "parameters") or NONE, w, ctx, site)
+        given = args.get(0, "parameters") or NONE
+        self._streams.used(given, name, w, ctx, site)
+        norm = self._stepping.clipped(given, w, ctx, site)
         return norm if name in NORM_CLIPS else Unknown(("clipped", fresh()))
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
@@ -359,8 +362,10 @@ class Externals:
         value = self._operations.apply(op, given, w, ctx, site)
         self._placement.proven(value, w)
         self._shapes.applied(name.rpartition(".")[2], op, given, value, w)
+        self._estimates.applied(name.rpartition(".")[2], op, given, value, w, site)
         self._plain.made(name, given, value, w)
         self._breaks.rounded(name.rpartition(".")[2], value, w, site)
+        self._legacy.computed(name.rpartition(".")[2], given.positional, value, w, site)
         if overwrites:
             self._memory.alias(value, args.positional[0], w)
         if name == "torch.from_numpy" and given.positional:
@@ -449,7 +454,9 @@ class Externals:
         return self._escapes.call(External("torch.utils.checkpoint.checkpoint"), args, w, ctx, site)
 
     def _vector(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        groups = self._modules.groups_in(args.get(0, "parameters") or NONE, w)
+        asked = args.get(0, "parameters") or NONE
+        self._streams.used(asked, "parameters_to_vector", w, ctx, site)
+        groups = self._modules.groups_in(asked, w)
         given = Arguments([self._tensors.parameter(groups, w, site)] if groups else [])
         return self._operations.apply(Op(), given, w, ctx, site, parameters=groups)
 

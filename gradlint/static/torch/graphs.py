@@ -292,23 +292,35 @@ class Graphs:
         bound = w.bound.get(key)
         return self._of_key(bound if isinstance(bound, Ref) else key, w)
 
-    def passes_weights(self, inputs: list[Value], outputs: list[Value], w: World) -> bool:
-        """Whether the gradient of the one input is sure to depend on parameters: it comes through a layer with some."""
-        given = w.get(inputs[0], Tensor) if len(inputs) == 1 else None
-        if given is None or not given.groups:
-            return False
-        for value in outputs:
-            derived = w.get(w.resolve(value), Tensor)
-            for key in derived.segments - derived.doubtful if derived is not None else ():
-                segment = w.find(key)
-                if isinstance(segment, Segment) and segment.result is not None:
-                    groups = [w.find(group) for group in segment.weights]
-                    made = w.find(segment.result)
-                    trained = any(isinstance(group, Group) and group.requires_grad for group in groups)
-                    others = given.groups.isdisjoint(segment.weights)
-                    if trained and others and isinstance(made, Tensor) and given.groups <= made.deps:
-                        return True
-        return False
+    def passes_weights(self, inputs: list[Tensor], outputs: list[Value], w: World) -> bool:
+        """Whether the gradients of these inputs are sure to depend on parameters.
+
+        One does where it comes through a layer with some, or through a power of what was computed from the input.
+        """
+        derived = [tensor for value in outputs if (tensor := w.get(w.resolve(value), Tensor)) is not None]
+        keys = [key for tensor in derived for key in sorted(tensor.segments - tensor.doubtful)]
+        segments = [segment for key in keys if isinstance(segment := w.find(key), Segment)]
+        return bool(inputs) and all(
+            bool(given.groups) and any(self._depends(given.groups, segment, w) for segment in segments)
+            for given in inputs
+        )
+
+    def _depends(self, given: frozenset[int], segment: Segment, w: World) -> bool:
+        """Whether what a gradient is multiplied by on its way through an operation depends on parameters."""
+        if not segment.weights:
+            return self._all_from(given, segment.saved, w)
+        groups = [w.find(group) for group in segment.weights]
+        made = w.find(segment.result) if segment.result is not None else None
+        trained = any(isinstance(group, Group) and group.requires_grad for group in groups)
+        return trained and given.isdisjoint(segment.weights) and isinstance(made, Tensor) and given <= made.deps
+
+    def _all_from(self, groups: frozenset[int], saved: frozenset[int], w: World) -> bool:
+        """Whether all that an operation saved, and multiplies the gradient by, was computed from these parameters."""
+        tensors = [w.find(key) for key in saved]
+        return bool(tensors) and all(
+            isinstance(tensor, Tensor) and tensor.requires_grad and tensor.is_leaf is False and groups <= tensor.deps
+            for tensor in tensors
+        )
 
     def replanted(self, result: Ref, own: frozenset[int], parameters: Iterable[Value], w: World) -> None:
         """A module computed ``result`` with these parameters in the place of its ``own``."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradlint import events
+from gradlint.facts import known
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.progress import Wholeness
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.provenance import owner_of
 from gradlint.static.state.reducing import reduce_results
@@ -18,13 +21,16 @@ from gradlint.static.state.values import (
     Hook,
     Instance,
     Lambda,
+    Mapping,
     Partial,
     Ref,
     Sequence,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.layer_containers import is_open
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 
@@ -45,9 +51,12 @@ class Hooks:
     _definitions: Definitions
     _modules: Modules
     _operations: Operations
+    _witness: Witness
 
-    def registered(self, receiver: Value, args: Arguments, w: World, site: Site) -> Value:
+    def registered(self, receiver: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``module.register_forward_hook(hook)``; a part of a module whose inside is not known is called with it."""
+        if isinstance(receiver, Ref):
+            self._pile("register_forward_hook", receiver, w, ctx, site)
         function = w.resolve(args.get(0, "hook") or NONE)
         module = receiver if isinstance(receiver, Ref) else owner_of(receiver)
         obj = w.get(module, Instance) if module is not None else None
@@ -61,6 +70,38 @@ class Hooks:
             w.bound[key] = w.new(Instance(kind="hook", attrs={_MODULE: module, _HOOK: function}), key)
         return w.bound[key]
 
+    def watched(self, receiver: Ref, method: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """A hook that is called before a forward pass, or by a backward pass, which are not followed there."""
+        self._pile(method, receiver, w, ctx, site)
+        function = w.resolve(args.get(0, "hook") or NONE)
+        return w.new(Instance(kind="hook", attrs={_MODULE: receiver, _HOOK: function}))
+
+    def _pile(self, method: str, module: Ref, w: World, ctx: Context, site: Site) -> None:
+        """Another hook is registered: tell whether one is there that was registered at this place before."""
+        obj = w.get(module, Instance)
+        if obj is None or not self._witness.listened(events.HookRegistered):
+            return
+        piled = site in obj.hooked_at and not self._stands_for_others(module, w)
+        self._witness.send(events.HookRegistered(site=site, method=method, piled=known(piled)), w, ctx)
+        w.write(module.id).hooked_at |= {site}
+
+    def _stands_for_others(self, module: Ref, w: World) -> bool:
+        """Whether a module is any one of those that something holds, and so may be another one each time."""
+        for obj in {**w.shared, **w.heap}.values():
+            if isinstance(obj, (Sequence, Mapping)):
+                some = [] if obj.tail is None else [obj.tail]
+            else:
+                some = list(obj.attrs.values()) if isinstance(obj, Instance) and is_open(obj) else []
+            if any(module in map(w.resolve, each_of(w.resolve(value))) for value in some):
+                return True
+        return False
+
+    def may_be_removed(self, w: World) -> None:
+        """Something is removed that may be a hook of any module."""
+        for key, obj in list(w.heap.items()):
+            if isinstance(obj, Instance) and obj.hooked_at:
+                w.write(key).hooked_at = frozenset()
+
     def _is_callable(self, function: Value, w: World) -> bool:
         """Whether a value is a function of the project, or an object of a class that is called as one."""
         if isinstance(function, (Function, Bound, Lambda, Partial)):
@@ -72,6 +113,7 @@ class Hooks:
 
     def removed(self, handle: Instance, w: World) -> None:
         """``handle.remove()``; one that stands for several removes what any of them may."""
+        self.may_be_removed(w)
         module, function = w.resolve(handle.attrs[_MODULE]), w.resolve(handle.attrs[_HOOK])
         for each in [module] if w.get(module, Instance) is not None else [Ref(key) for key in list(w.heap)]:
             obj = w.get(each, Instance)
@@ -81,6 +123,7 @@ class Hooks:
 
     def forgotten(self, module: Ref, w: World) -> None:
         """The hooks of a module are taken in hand by the program: which there are from now on is not known."""
+        self.may_be_removed(w)
         obj = w.get(module, Instance)
         if obj is not None and obj.hooks:
             w.write(module.id).hooks = ()

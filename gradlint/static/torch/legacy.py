@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import libcst as cst
-
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.guesses import EPSILON_NAME
 from gradlint.static.knowledge.torch_table import DEPRECATED_INITS, SOFTMAX_DIMS
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.ledger import Ledger, Ledgers
 from gradlint.static.state.values import NONE, Const, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.evaluation import Evaluation
@@ -27,11 +26,15 @@ class Legacy:
     """Tells of calls of torch that are written in a way that should be another."""
 
     _witness: Witness
+    _ledgers: Ledgers
     _tensors: Tensors
     _evaluation: Evaluation
 
     def __init__(self) -> None:
-        self._entropies: set[Site] = set()  #: logarithms that are multiplied by the probabilities themselves
+        self._same: Ledger[int, int] = self._ledgers.open()
+        """Of probabilities to which a small number was added, or that were negated: which they are."""
+        self._logs: Ledger[int, tuple[int, Site]] = self._ledgers.open()
+        """Of a logarithm of such probabilities: which they are, and where it was taken."""
 
     def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``name(...)``, by canonical name."""
@@ -105,7 +108,7 @@ class Legacy:
     def logarithm(self, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``torch.log(value)``."""
         tensor = w.get(w.resolve(value), Tensor)
-        if tensor is None or site in self._entropies:
+        if tensor is None:
             return
         activation = tensor.nudged or tensor.activation
         event = events.LogTaken(
@@ -115,35 +118,53 @@ class Legacy:
         )
         self._witness.send(event, w, ctx)
 
-    def multiplied(self, node: cst.BinaryOperation, ctx: Context) -> None:
-        """``p * torch.log(p + eps)``, an entropy: what is lost of small probabilities makes no difference there."""
-        for factor, other in ((node.left, node.right), (node.right, node.left)):
-            logged = _logged(other)
-            if type(logged) is not cst.BinaryOperation or type(logged.operator) is not cst.Add:
-                continue
-            one = factor.expression if type(factor) is cst.UnaryOperation else factor
-            if one.deep_equals(logged.left) or one.deep_equals(logged.right):
-                self._entropies.add(ctx.site(other))
+    def computed(self, name: str, inputs: list[Value], result: Value, w: World, site: Site) -> None:
+        """An operator, a method or a function of torch gave ``result``: it may bear on the logarithm of a softmax."""
+        operands = [w.resolve(value) for value in inputs]
+        if not operands or not isinstance(result, Ref):
+            return
+        if name == "log":
+            self._logged(result, operands[0], site)
+        elif name in ("neg", "negative"):
+            self._negated(result, operands[0], w)
+        elif name == "+" and len(operands) == 2:
+            self._added(result, operands[0], operands[1], w)
+            self._added(result, operands[1], operands[0], w)
+        elif name in ("*", "mul", "multiply") and len(operands) == 2:
+            self._multiplied(*operands)
+            self._multiplied(*reversed(operands))
 
-    def added(self, result: Value, left: Value, right: Value, w: World) -> None:
-        """``left + right``: adding a small number leaves the values what they nearly were."""
-        for one, other in ((left, right), (right, left)):
-            tensor = w.get(w.resolve(one), Tensor)
-            if tensor is None or tensor.activation != "softmax" or not isinstance(result, Ref):
-                continue
-            if _is_small(w.resolve(other)):
-                new: Tensor = w.write(result.id)
-                new.nudged, new.activation_at = tensor.activation, tensor.activation_at
+    def _added(self, result: Ref, one: Value, other: Value, w: World) -> None:
+        """``one + other``: adding a small number leaves the values what they nearly were."""
+        tensor = w.get(one, Tensor)
+        if tensor is None or tensor.activation != "softmax" or not isinstance(one, Ref) or not _is_small(other):
+            return
+        new: Tensor = w.write(result.id)
+        new.nudged, new.activation_at = tensor.activation, tensor.activation_at
+        self._same[result.id] = one.id
+
+    def _logged(self, result: Ref, value: Value, site: Site) -> None:
+        if isinstance(value, Ref) and value.id in self._same:
+            self._logs[result.id] = self._same[value.id], site
+
+    def _negated(self, result: Ref, value: Value, w: World) -> None:
+        tensor = w.get(value, Tensor)
+        if not isinstance(value, Ref) or tensor is None:
+            return
+        if value.id in self._logs:
+            self._logs[result.id] = self._logs[value.id]
+        elif tensor.activation == "softmax":
+            self._same[result.id] = value.id
+
+    def _multiplied(self, one: Value, other: Value) -> None:
+        """``p * torch.log(p + eps)``, an entropy: what is lost of small probabilities makes no difference there."""
+        if isinstance(one, Ref) and isinstance(other, Ref) and other.id in self._logs:
+            probabilities, taken_at = self._logs[other.id]
+            if probabilities in (one.id, self._same.get(one.id)):
+                self._witness.withdraw(events.LogTaken, taken_at)
 
 
 def _is_small(value: Value) -> bool:
     if isinstance(value, Const):
         return isinstance(value.value, float) and abs(value.value) < _SMALL
     return isinstance(value, Unknown) and EPSILON_NAME.search(value.hint) is not None
-
-
-def _logged(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """What the logarithm is taken of: ``torch.log(value)``, ``value.log()``."""
-    if type(node) is not cst.Call or type(node.func) is not cst.Attribute or node.func.attr.value != "log":
-        return None
-    return node.args[0].value if node.args else node.func.value

@@ -48,6 +48,7 @@ from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
@@ -93,6 +94,7 @@ class Methods:
     _memory: Memory
     _uses: Uses
     _shapes: Shapes
+    _estimates: Estimates
     _placement: Placement
     _operations: Operations
     _hooks: Hooks
@@ -177,6 +179,7 @@ class Methods:
             if w.get(pair, Sequence) is not None:
                 self._placement.proven(pair, w)
             self._shapes.applied(name, op, given, pair, w)
+            self._estimates.applied(name, op, given, pair, w, site)
             self._tensors.suppose(pair, [receiver], w)
             return pair
         if name == "item":
@@ -190,10 +193,12 @@ class Methods:
         if name not in ARRAY_METHODS:
             self._placement.proven(result, w)
         self._shapes.applied(name, op, given, result, w)
+        self._estimates.applied(name, op, given, result, w, site)
         self._breaks.rounded(name, result, w, site)
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
             self._same_storage(name, receiver, tensor, result, op, w)
         self._tensors.suppose(result, [receiver], w)
+        self._legacy.computed(name, given.positional, result, w, site)
         return result
 
     def _no_operation(

@@ -86,6 +86,8 @@ class ModuleAttributes:
         if obj.kind in MODULES:
             if name == "_forward_hooks":
                 self._hooks.forgotten(owner, w)
+            if name in ("_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+                self._hooks.may_be_removed(w)
             if name == "training":
                 if obj.training is None:
                     return Unknown(("training", owner), "training")

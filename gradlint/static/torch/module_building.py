@@ -13,6 +13,7 @@ from gradlint.static.state.values import NONE, Class, Const, Group, Instance, Ma
 from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.layer_containers import LayerContainers
+from gradlint.static.torch.norms import UNTRACKED
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.tensors import device_of
 
@@ -37,6 +38,8 @@ class ModuleBuilding:
         inplace = w.resolve(args.keywords.get("inplace", NONE))
         if inplace == Const(True):
             obj.attrs["<inplace>"] = inplace
+        if w.resolve(args.get(4, "track_running_stats") or Const(True)) != Const(True):
+            obj.attrs[UNTRACKED] = Const(True)
         obj.mode_dependent = self._drops(layer, args, w)
         width = self._shapes.width(name, args, w)
         if width is not None:

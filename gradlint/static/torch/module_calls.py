@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.facts import known
+from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.ops import Layer, Loss, Op
 from gradlint.static.knowledge.torch_libraries import heads
 from gradlint.static.knowledge.torch_training import PACKED_FIELDS
@@ -32,8 +32,10 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.variants import variant
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
@@ -41,6 +43,7 @@ from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory, overwriting
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.shapes import Shapes, is_wide
@@ -73,14 +76,27 @@ class ModuleCalls:
     _layers: LayerContainers
     _library_models: LibraryModels
     _changes: Changes
+    _estimates: Estimates
+    _norms: FrozenNorms
+    _broadcasts: Broadcasts
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """``module(...)``, ``criterion(...)``."""
         grad, passes = w.grad, self._evaluation.passes
         results = self._hooks.called(callee, args, self._call(callee, args, w, ctx, site), ctx, site)
+        self._estimates.returned(callee, results, ctx)
+        self._norms.called(callee, results, ctx, site)
         if passes == self._evaluation.passes:  # a model that adapts itself needs gradients in evaluation, too
             self._evaluation.called(callee, args, results, grad, ctx, site)
         return results
+
+    def replicated(self, args: Arguments, w: World) -> list[Value]:
+        """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
+        inputs = w.resolve(args.get(1, "inputs") or Unknown(("inputs", fresh())))
+        several = w.get(inputs, Sequence)
+        if several is None or several.mutable or several.tail is not None:
+            return [inputs]
+        return list(several.items)
 
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
@@ -225,10 +241,12 @@ class ModuleCalls:
             loss=name,
             input=tensors.nearly(prediction, w) if prediction is not None else events.Tensor(),
             target=tensors.view_of(target, w) if target is not None else events.Tensor(),
+            log_target=_flag("log_target", obj, args, w),
         )
         idle = prediction is not None and self._tensors.is_constant(prediction, w)
         self._witness.send(event, w, ctx, alternative=name, variant=variant(w, ctx), idle=idle)
         self._uses.judged(name, prediction, target, w, site)
+        self._broadcasts.judged(loss, args, w, ctx, site)
         if target is not None and prediction is not None and self._is_output(prediction, w):
             self._fed(name, [target], w, ctx, site)
         if w.grad is False and prediction is not None:
@@ -243,4 +261,12 @@ class ModuleCalls:
             args = args.behind(Unknown(("args", fresh())))
         value = self._operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         self._breaks.loss(value, prediction, target, w)
+        self._estimates.judged(loss, args, value, w, site)
         return value
+
+
+def _flag(name: str, obj: Instance | None, args: Arguments, w: World) -> Fact[bool]:
+    """Whether a flag is set that a loss is given, or was built with; it is not where nothing says so."""
+    given = args.keywords.get(name) if obj is None else obj.attrs.get(name)
+    value = w.resolve(given) if given is not None else Const(False)
+    return known(bool(value.value)) if isinstance(value, Const) and not args.open else unknown()

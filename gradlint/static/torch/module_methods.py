@@ -7,19 +7,18 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import MODE_METHOD_NAME
-from gradlint.static.knowledge.torch_table import METHODS_OF_MODULES
+from gradlint.static.knowledge.torch_table import HOOKING, METHODS_OF_MODULES
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.containers import Containers
+from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (
     CHOSEN,
     NONE,
     Const,
-    Group,
     Instance,
-    Mapping,
     Ref,
     Sequence,
     Tensor,
@@ -41,7 +40,9 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.tensors import device_of
+from gradlint.static.torch.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -58,8 +59,11 @@ class ModuleMethods:
     _choices: Choices
     _calls: Calls
     _containers: Containers
+    _streams: Streams
+    _state_dicts: StateDicts
     _modules: Modules
     _ownership: Ownership
+    _unowned: UnownedParameters
     _evaluation: Evaluation
     _operations: Operations
     _hooks: Hooks
@@ -84,7 +88,8 @@ class ModuleMethods:
                 modules.presume_parts(receiver, w, site)
             groups, device = modules.groups(receiver, w), self._device(receiver, w)
             whole = () if args.positional or args.keywords or args.open else (receiver,)
-            return w.new(Instance(kind="parameters", groups=groups, attrs=dict(named), device=device, args=whole))
+            given = Instance(kind="parameters", groups=groups, attrs=dict(named), device=device, args=whole)
+            return self._streams.opened(w.new(given), w, site=site)
         if name in ("train", "eval"):
             mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))
             self._evaluation.switched(receiver, mode, w, ctx, site)
@@ -105,9 +110,8 @@ class ModuleMethods:
         if name in ("requires_grad_", "freeze", "unfreeze"):
             flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
             for key in modules.groups(receiver, w):
-                group: Group = w.write(key)
-                group.requires_grad = bool(flag_value.value) if isinstance(flag_value, Const) else None
-                group.requires_grad_set = True
+                flag = bool(flag_value.value) if isinstance(flag_value, Const) else None
+                self._unowned.told_to_train(key, flag, w, site).requires_grad = flag
             return receiver
         return self._module_rest(receiver, obj, name, args, w, ctx, site)
 
@@ -147,16 +151,20 @@ class ModuleMethods:
         if name == "_conv_forward" and obj.layer is not None:  # with weights that it is given
             return self._operations.apply(obj.layer.op, args, w, ctx, site)
         if name == "register_forward_hook":
-            return self._hooks.registered(receiver, args, w, site)
+            return self._hooks.registered(receiver, args, w, ctx, site)
+        if name in HOOKING:
+            return self._hooks.watched(receiver, name, args, w, ctx, site)
         if name == "state_dict":
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
-            return w.new(Mapping({}, w.new(tensor)))
+            return self._state_dicts.taken(receiver, tensor, w, site)
         if name == "manual_backward":
             loss = args.get(0, "loss") or Unknown(("loss", fresh()))
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name == "optimizers":
             return self._optimizers.configured(receiver, obj, w, ctx, site)
+        if name == "load_state_dict":
+            self._state_dicts.loaded(receiver, args, w, ctx, site)
         if name in METHODS_OF_MODULES:
             return Unknown(("module method", fresh()))
         if obj.opaque or obj.cls is not None:

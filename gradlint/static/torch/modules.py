@@ -28,6 +28,7 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
 from gradlint.static.torch.library_objects import part_of
+from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Modules:
     _ledgers: Ledgers
     _definitions: Definitions
     _tensors: Tensors
+    _loading: Loading
 
     def __init__(self) -> None:
         self._taken: Ledger[int, Unknown] = self._ledgers.open()
@@ -109,6 +111,8 @@ class Modules:
         module.groups = frozenset(groups)
         w.new(module, key=ref.id)
         before = self._taken.get(ref.id)
+        if before is not None:
+            self._loading.is_module(before, w)
         if before is not None and isinstance(w.resolve(before), Unknown) and looks_like_module(before):
             w.bound[before.key] = ref
 
@@ -123,6 +127,8 @@ class Modules:
 
     def called_for(self, callee: Value, w: World, site: Site) -> Value:
         """What is called: what was taken for a tensor, or was moved to a device, is a module then."""
+        if isinstance(callee, Unknown):
+            self._loading.is_module(callee, w)
         moved = w.bound.get((MOVED, callee.key)) if isinstance(callee, Unknown) else callee
         if not isinstance(moved, Ref):
             return callee

@@ -24,6 +24,8 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.broadcasts import Broadcasts
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
@@ -47,6 +49,7 @@ _ARITHMETIC = {
     "@": Op(saves="input", activation="mixes"),
     "neg": Op(saves="", size="keeps", activation="combines"),
 }
+_ELEMENTWISE = ("+", "-", "*", "/", "**")
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
 
 
@@ -74,6 +77,8 @@ class Operations:
     _uses: Uses
     _shapes: Shapes
     _placement: Placement
+    _estimates: Estimates
+    _broadcasts: Broadcasts
 
     def apply(
         self,
@@ -222,6 +227,8 @@ class Operations:
         new.scaled = any(t.scaled for t in tensors)
         new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
         new.calls = self._graphs.computed_from([*args, *inputs], w)
+        if new.requires_grad is not False:
+            new.regressions = tuple(dict.fromkeys(each for t in tensors for each in t.regressions))
         self._breaks.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
         if integers:
@@ -421,6 +428,7 @@ class Operations:
             op = replace(op, activation="clears")
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
         self._tensors.suppose(result, [left, right], w)
+        self._tensors.traced(result, ("binary", symbol), [left, right], w)
         tensor = w.get(result, Tensor)
         if (
             tensor is not None
@@ -429,10 +437,14 @@ class Operations:
             and self._residual(symbol, left, right, w)
         ):
             w.write(result.id).size = "samples"
+        self._estimates.combined(symbol, left, right, result, w, site)
+        if symbol in _ELEMENTWISE:
+            self._shapes.combined(left, right, result, w)
+        if symbol == "-":
+            self._broadcasts.subtracted(left, right, result, w, site)
         if symbol == "@":
             self._shapes.applied("matmul", op, Arguments([left, right]), result, w)
-        if symbol == "+":
-            self._legacy.added(result, left, right, w)
+        self._legacy.computed(symbol, [left, right], result, w, site)
         return result
 
     def _residual(self, symbol: str, left: Value, right: Value, w: World) -> bool:
@@ -445,9 +457,11 @@ class Operations:
                 return not self._breaks.carries(data, w, presume_data=True)
         return False
 
-    def compare(self, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
+    def compare(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
         """A comparison where one side is a tensor."""
-        return self.apply(_INTEGRAL, Arguments([left, right]), w, ctx, site)
+        result = self.apply(_INTEGRAL, Arguments([left, right]), w, ctx, site)
+        self._tensors.traced(result, (symbol,), [left, right], w)
+        return result
 
 
 def _is_probability(tensor: Tensor) -> bool:

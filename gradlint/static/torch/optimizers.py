@@ -34,10 +34,13 @@ from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -59,11 +62,14 @@ class Optimizers:
     _tensors: Tensors
     _modules: Modules
     _ownership: Ownership
+    _unowned: UnownedParameters
+    _norms: FrozenNorms
     _grouping: Grouping
     _stepping: Stepping
     _construction: Construction
     _escapes: Escapes
     _passes: Passes
+    _state_dicts: StateDicts
 
     def __init__(self) -> None:
         self._keys: Ledger[int, Hashable] = self._ledgers.open()  #: those of the unknown values taken for optimizers
@@ -172,10 +178,13 @@ class Optimizers:
 
     def _apply(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         self._ownership.stepping(obj, w, ctx, site)
+        self._unowned.stepping(obj, w, ctx, site)
+        self._norms.stepped(w, ctx)
         self._stepping.before_step(obj.groups, w, ctx, site)
         self._evaluation.stepped(obj.groups, w)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
         self._tensors.outdate(obj.groups, w, site)
+        self._state_dicts.stepped(obj.groups, w, site)
         for hook in obj.hooks:
             given = Arguments([optimizer, Unknown(("args", fresh())), Unknown(("kwargs", fresh()))])
             joined(self._calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)

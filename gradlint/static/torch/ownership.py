@@ -82,6 +82,17 @@ class Ownership:
         )
         self._witness.send(event, w, ctx)
 
+    def lent(self, others: frozenset[int], groups: frozenset[int], w: World) -> None:
+        """Parameters were given the gradients of ``others``: the steps of their optimizers apply those, too."""
+        for key in others:
+            w.write(key).prepared = False
+        if not others:
+            return
+        optimizers = [o for o in {**w.shared, **w.heap}.values() if isinstance(o, Instance) and o.kind == "optimizer"]
+        for optimizer in optimizers:
+            if optimizer.groups & groups and optimizer.made_at is not None:
+                self._witness.withdraw(events.OptimizerChecked, optimizer.made_at)
+
     def held(self, w: World) -> frozenset[int]:
         """The parameter groups that optimizers hold."""
         everything = {**w.shared, **w.heap}.values()

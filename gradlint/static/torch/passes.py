@@ -26,7 +26,9 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.escapes import Escapes
+from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
@@ -57,6 +59,8 @@ class Passes:
     _memory: Memory
     _stepping: Stepping
     _escapes: Escapes
+    _estimates: Estimates
+    _broadcasts: Broadcasts
 
     def jointly(self, roots: Iterable[Value], args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """One backward pass from several roots: what their graphs share is walked once, and freed at its end."""
@@ -118,6 +122,7 @@ class Passes:
         if tensor.open and certain:
             w.bound[WALKED, "open"] = Const(site)
         self._memory.walked(tensor, w, ctx, site)
+        self._compared(tensor, w, ctx)
         self._stepping.fed(touches, tensor.scaled, w, ctx, site)
         self._evaluation.trained(root, w)
         if retain and not create and "retain_graph" in args.keywords:
@@ -128,6 +133,11 @@ class Passes:
             w.write(root.id).size = "one"  # or it has raised
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
             w.grad = True  # so it has when the graph was not recorded
+
+    def _compared(self, root: Tensor, w: World, ctx: Context) -> None:
+        """A backward pass walks the comparisons of predictions and targets in its graph."""
+        self._estimates.walked(root, w, ctx)
+        self._broadcasts.walked(root, w, ctx)
 
     def _touched(self, root: Ref, tensor: Tensor, certain: bool, w: World) -> dict[Hashable, Literal[True] | None]:
         """The parameters that get gradients; where the graph is cut, perhaps all that there are."""

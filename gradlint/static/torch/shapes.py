@@ -20,6 +20,7 @@ _BY_SIZES = frozenset(["zeros", "ones", "rand", "randn", "empty"])
 _NOT_BY_DIM = frozenset(["norm", "quantile", "nanquantile"])
 """Reductions whose second argument is not a dimension."""
 _VIEWS = frozenset(["view", "reshape"])
+_FLATTENS = frozenset(["flatten", "ravel", "squeeze"])
 _PRODUCTS = frozenset(["matmul", "mm", "mv"])
 _WIDE = names("torch.nn", "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding")
 """Layers whose second argument is the length of one dimension of what they return."""
@@ -61,6 +62,13 @@ class Shapes:
             w.write(result.id).size = "many"
         if name == "topk" and tensor.size != "many" and self._asks_for_several(args, w):
             w.write(result.id).size = "many"
+
+    def combined(self, left: Value, right: Value, result: Value, w: World) -> None:
+        """An operator that goes element by element gave ``result``."""
+        shapes = [_of_operand(w.resolve(value), w) for value in (left, right)]
+        tensor = w.get(result, Tensor)
+        if isinstance(result, Ref) and tensor is not None and tensor.shape is None:
+            self._learn(result, broadcast(*shapes) or None, w)
 
     def passed(self, layer: Instance, op: Op, args: Arguments, result: Value, w: World) -> None:
         """A layer gave ``result``: what is linear changes the length of the last dimension."""
@@ -121,6 +129,8 @@ class Shapes:
             return self._stacked(args, w)
         if name in _VIEWS:
             return self._viewed(first, args, w)
+        if name in _FLATTENS:
+            return self._flattened(name, first, args, w)
         if op.size == "reduces" and (name not in _NOT_BY_DIM or "dim" in args.keywords):
             return self._reduced(args, first, tensor, w)
         alike = op.size == "keeps" and (op.copies or name in SAME_SHAPE)
@@ -179,6 +189,25 @@ class Shapes:
         rest = prod(first.shape) // prod(known)  # type: ignore[arg-type]
         return tuple(rest if size is None else size for size in sizes)
 
+    def _flattened(self, name: str, first: Tensor | None, args: Arguments, w: World) -> Shape | None:
+        """The shape without the dimension of length one that is named; or all dimensions, or those of length one."""
+        if first is None or first.shape is None:
+            return None
+        given = args.get(1, "start_dim" if name == "flatten" else "dim")
+        at = w.resolve(given) if given is not None else None
+        if at is None:
+            known = None not in first.shape
+            if name == "squeeze":
+                return tuple(size for size in first.shape if size != 1) if known else None
+            return (prod(first.shape) if known else None,)  # type: ignore[arg-type]
+        if name != "squeeze" or not isinstance(at, Const) or type(at.value) is not int:
+            return None
+        if not -len(first.shape) <= at.value < len(first.shape):
+            return None
+        place = at.value % len(first.shape)
+        size = first.shape[place]
+        return None if size is None else first.shape[:place] + first.shape[place + (size == 1) :]
+
     def _asks_for_several(self, args: Arguments, w: World) -> bool:
         """Whether ``topk`` is asked for two or more: it raises where there are fewer."""
         k = w.resolve(args.get(1, "k") or NONE)
@@ -227,6 +256,34 @@ class Shapes:
             return None
         at = dim.value % len(first.shape)
         return (*first.shape[:at], *((1,) if keep.value else ()), *first.shape[at + 1 :])
+
+
+def broadcast(one: Shape | None, other: Shape | None) -> Shape | None:
+    """The shape of what two tensors give that are combined element by element; None if that is not known."""
+    if one is None or other is None:
+        return None
+    rank = max(len(one), len(other))
+    pairs = zip((1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other, strict=True)
+    return tuple(b if a == 1 else a if b in (1, None) else b if a is None else max(a, b) for a, b in pairs)
+
+
+def spread(one: Shape | None, other: Shape | None) -> bool:
+    """Whether a column ``(n, 1)`` meets a row ``(n,)``: of different ranks, neither has the shape that both give."""
+    if one is None or other is None or len(one) == len(other):
+        return False
+    column, row = (one, other) if len(one) > len(other) else (other, one)
+    if len(column) != len(row) + 1 or column[-1] != 1 or 1 in (column[-2], row[-1:][0] if row else 1):
+        return False
+    lengths = {column[-2], row[-1]}
+    return len(lengths) == 1 or None in lengths
+
+
+def _of_operand(value: Value, w: World) -> Shape | None:
+    """The shape of what an operator is given; a number has none, which is known."""
+    tensor = w.get(value, Tensor)
+    if tensor is not None:
+        return tensor.shape
+    return () if isinstance(value, Const) and isinstance(value.value, (int, float)) else None
 
 
 def _spans_two(part: slice) -> bool:

@@ -124,6 +124,13 @@ class Stepping:
             self._witness.send(events.GradientsAssigned(site=site, touches=with_those), w, ctx)
         self._witness.send(events.Unfollowed(site=site, touches=touches), w, ctx)
 
+    def may_be_none(self, value: Value, w: World) -> bool:
+        """Whether a value is the gradient of parameters that no backward pass has reached since it was cleared."""
+        tensor = w.get(value, Tensor)
+        if tensor is None or not tensor.is_gradient:
+            return False
+        return any(isinstance(group := w.find(key), Group) and group.fed <= group.cleared for key in tensor.gradient_of)
+
     def refilled(self, groups: Iterable[int], w: World, ctx: Context, site: Site) -> None:
         """There may be gradients again that were cleared, or others are to be applied: a step is no mistake."""
         self._witness.send(events.GradientsAssigned(site=site, touches=_all(groups)), w, ctx)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.knowledge.torch_table import names_integers, names_predictions
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
+from gradlint.static.state.computed import computed
 from gradlint.static.state.provenance import (
     FIGURE,
     carries_graph,
@@ -21,6 +22,7 @@ from gradlint.static.state.provenance import (
     is_figure,
     is_loaded,
     is_number,
+    origin_of,
 )
 from gradlint.static.state.values import (
     CHOSEN,
@@ -197,6 +199,13 @@ class Tensors:
         for value in [result] if pair is None else pair.items:
             if isinstance(value, Ref) and w.get(value, Tensor) is not None:
                 w.write(value.id).supposed = True
+
+    def traced(self, result: Value, key: tuple[Hashable, ...], operands: Iterable[Value], w: World) -> Value:
+        """``result`` is what ``key`` says of the operands: known to be the same again where they may be no tensors."""
+        origins = [origin_of(w.resolve(value), w) for value in operands]
+        if isinstance(result, Ref) and w.get(result, Tensor) is not None and None not in origins:
+            w.write(result.id).origin = computed(*key, *origins)
+        return result
 
     def _is_operand(self, value: Value, w: World) -> bool:
         tensor = w.get(value, Tensor)
@@ -427,7 +436,7 @@ class Tensors:
                 new.requires_grad = False
         if names_integers(name):
             new.requires_grad, new.is_leaf, new.presumed = None, None, False
-        new.size, new.shape = None, None
+        new.size, new.shape, new.origin = None, None, None
         new.whole_output = tensor.whole_output and (not tensor.structured or names_predictions(name))
         if tensor.on_device_as_one:
             new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False

@@ -50,6 +50,7 @@ from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import class_of, is_itself
+from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
@@ -87,6 +88,7 @@ class UnknownMethods:
     _passes: Passes
     _optimizers: Optimizers
     _scalers: Scalers
+    _loading: Loading
     _library_models: LibraryModels
     _module_methods: ModuleMethods
 
@@ -99,6 +101,7 @@ class UnknownMethods:
             "backward": self._backward,
             "register_forward_hook": self._register_hook,
             "register_step_post_hook": self._optimizer,
+            "remove": self._remove,
             "requires_grad_": self._require_grad,
             "retain_grad": self._retain_grad,
             "step": self._step,
@@ -112,6 +115,8 @@ class UnknownMethods:
             return receiver
         if w.grad is not True:
             self._progress.unrecorded_names.add(name)
+        if name in MODULE_METHODS or name in ("train", "eval"):
+            self._loading.is_module(receiver, w)
         value = self._of_known_kind(receiver, name, args, w, ctx, site)
         if value is None and name in self._named:
             value = self._named[name](receiver, name, args, w, ctx, site)
@@ -196,7 +201,11 @@ class UnknownMethods:
     def _register_hook(
         self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
-        return self._hooks.registered(receiver, args, w, site)
+        return self._hooks.registered(receiver, args, w, ctx, site)
+
+    def _remove(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        if not list(args):
+            self._hooks.may_be_removed(w)
 
     def _optimizer(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         optimizer = self._optimizers.opaque_optimizer(receiver, w, site)

@@ -1,0 +1,217 @@
+"""Estimates: what the outputs of modules are to a regression, and targets that come from what is to meet them.
+
+An output is a prediction, and so is what is picked of it.  A target of reinforcement learning is the sum of what is
+given, such as a reward, and of a later prediction that is discounted, or is the best of several.  Where a loss compares
+the two, and the same parameters give both, a backward pass moves the target as well, unless its graph was cut.
+Sums of outputs, differences of two outputs and what else is computed of them is no target: many losses want both sides
+to move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceABC
+from typing import TYPE_CHECKING, Final
+
+from gradlint import events
+from gradlint.facts import known
+from gradlint.static.knowledge.ops import Loss, Op
+from gradlint.static.knowledge.torch_layers import REGRESSIONS
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context, Results
+from gradlint.static.state.provenance import from_module
+from gradlint.static.state.tensor import Regression
+from gradlint.static.state.values import Const, Instance, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.world import World
+from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.tensors import Tensors
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+OUTPUT: Final = "output"  #: what a module returned, or some of it
+BEST: Final = "best"  #: the largest, or smallest, of several outputs
+DISCOUNTED: Final = "discounted"  #: an output that is multiplied by what is given
+TARGET: Final = "target"  #: what is given, and a discounted or best output
+ERROR: Final = "error"  #: the difference between a target and a prediction that the same parameters give
+
+_PREDICTIONS: Final = (OUTPUT, BEST, DISCOUNTED)
+_SYMBOLS: Final = {
+    **dict.fromkeys(("add", "add_", "+="), "+"),
+    **dict.fromkeys(("sub", "subtract", "sub_", "-="), "-"),
+    **dict.fromkeys(("mul", "multiply", "mul_", "*="), "*"),
+    **dict.fromkeys(("div", "divide", "true_divide", "div_", "/="), "/"),
+}
+_EXTREMES: Final = ("max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin")
+_STORED: Final = ("[]=", "[:]=", "copy_", "index_copy_", "masked_scatter_")
+_MASKED: Final = ("masked_fill", "masked_fill_", "fill_", "index_fill_")
+
+
+class Estimates:
+    """Follows outputs of modules into targets, and tells of those that a backward pass walks."""
+
+    _witness: Witness
+    _tensors: Tensors
+    _modules: Modules
+    _ownership: Ownership
+
+    # --- what they become
+
+    def returned(self, module: Ref, results: Results, ctx: Context) -> None:
+        """A module of the project, or of torch, was called, which is no part of another one that is being called."""
+        if ctx.in_forward or not self._witness.listened(events.TargetWalked):
+            return
+        for w, value in results:
+            obj = w.get(module, Instance)
+            if obj is None or obj.loss is not None or not self._modules.groups(module, w):
+                continue
+            for part in self._tensors.tensors_in([value], w):
+                tensor = w.get(part, Tensor)
+                if isinstance(part, Ref) and tensor is not None and tensor.requires_grad and not tensor.is_leaf:
+                    w.write(part.id).estimate = OUTPUT
+
+    def applied(self, name: str, op: Op, args: Arguments, result: Value, w: World, site: Site) -> None:
+        """A function or method called ``name`` (its last part) gave ``result``."""
+        values = [w.resolve(value) for value in (*args.positional, *args.keywords.values())]
+        several = w.get(values[0], Sequence) if values else None
+        if several is not None:
+            values = [w.resolve(value) for value in several.parts()]
+        roles = [self._role(value, w) for value in values]
+        if any(roles):
+            self._learn(result, self._of(name, op, values, roles, w), w)
+            if ERROR in roles:
+                self._squared(name, values, result, w, site)
+
+    def combined(self, symbol: str, left: Value, right: Value, result: Value, w: World, site: Site) -> None:
+        """``left symbol right``."""
+        values = [w.resolve(left), w.resolve(right)]
+        roles = [self._role(value, w) for value in values]
+        if any(roles):
+            self._learn(result, self._combined(symbol, values, roles, w), w)
+            if ERROR in roles:
+                self._squared(symbol, values, result, w, site)
+
+    def changed(self, how: str, target: int, used: SequenceABC[Value], before: str, w: World) -> None:
+        """A tensor, which was ``before`` to a regression, is changed in place by these."""
+        values = [w.resolve(value) for value in used] or [Const(0.5)]  # a number
+        roles = [before, *(self._role(value, w) for value in values)]
+        if not any(roles):
+            return
+        tensor: Tensor = w.write(target)
+        if how in _MASKED:
+            return
+        given = all(self._is_given(value, w) for value in values)
+        if how in _STORED:
+            blank = not before and tensor.constant
+            tensor.estimate = roles[-1] if blank and len(roles) == 2 else before if given else ""
+        else:
+            symbol = _SYMBOLS.get(how, "")
+            tensor.estimate = self._combined(symbol, [Ref(target), *values], roles, w) if len(values) == 1 else ""
+
+    def _learn(self, result: Value, role: str, w: World) -> None:
+        pair = w.get(result, Sequence)
+        if pair is not None and pair.fields == ("values", "indices"):
+            result = w.resolve(pair.items[0])
+        tensor = w.get(result, Tensor)
+        if role and tensor is not None and isinstance(result, Ref) and tensor.requires_grad:
+            w.write(result.id).estimate = role
+
+    def _of(self, name: str, op: Op, values: list[Value], roles: list[str], w: World) -> str:
+        known_roles = {role for role in roles if role}
+        if name in _SYMBOLS and len(values) >= 2:
+            return self._combined(_SYMBOLS[name], values[:2], roles[:2], w)
+        if op.ranks or name in _EXTREMES:
+            others = [value for value, role in zip(values, roles, strict=True) if not role]
+            plain = known_roles <= {OUTPUT, BEST, DISCOUNTED} and all(self._is_given(value, w) for value in others)
+            return BEST if plain else ""
+        if name == "where":
+            chosen = [r for value, r in zip(values[1:], roles[1:], strict=True) if r or not self._is_given(value, w)]
+            return chosen[0] if chosen and len(set(chosen)) == 1 else ""
+        if name in ("neg", "negative"):
+            return ERROR if roles[0] == ERROR else DISCOUNTED if roles[0] in _PREDICTIONS else ""
+        if name == "sum":
+            return roles[0] if roles[0] in _PREDICTIONS else ""
+        if name in _MASKED or op.picks or op.view or op.activation == "bounds":
+            return roles[0]
+        return known_roles.pop() if op.activation == "keeps" and len(known_roles) == 1 and "" not in roles[:1] else ""
+
+    def _combined(self, symbol: str, values: list[Value], roles: list[str], w: World) -> str:
+        """What a sum, difference, product or quotient of two values is."""
+        (left, right), (one, other) = values, roles
+        role, rest = (one, right) if one else (other, left)
+        if symbol == "-" and one and other:
+            apart = TARGET in roles and {*roles} - {TARGET} <= {*_PREDICTIONS} and one != other
+            return ERROR if apart and self._shared(left, right, w) else ""
+        if one and other:
+            return DISCOUNTED if symbol == "+" and ERROR not in roles else ""
+        if not self._is_given(rest, w):
+            return ""
+        if symbol in ("*", "/"):
+            return "" if symbol == "/" and other else DISCOUNTED if role in _PREDICTIONS else role
+        if symbol == "+" or (symbol == "-" and one):
+            return TARGET if role in (DISCOUNTED, BEST, TARGET) else ""
+        return ""
+
+    def _role(self, value: Value, w: World) -> str:
+        tensor = w.get(value, Tensor)
+        return tensor.estimate if tensor is not None and tensor.requires_grad else ""
+
+    def _is_given(self, value: Value, w: World) -> bool:
+        """Whether nothing tells that a value depends on parameters."""
+        tensor = w.get(value, Tensor)
+        if tensor is not None:
+            unknown = tensor.requires_grad is None and not tensor.deps and not tensor.presumed
+            return self._tensors.requires_grad(value, w) is False or unknown
+        return isinstance(value, Const) or (isinstance(value, Unknown) and not value.deps and not from_module(value))
+
+    # --- where they meet
+
+    def judged(self, loss: Loss, args: Arguments, value: Value, w: World, site: Site) -> None:
+        """A loss compares two values, and gave a third."""
+        prediction, target = args.get(loss.input, "input"), args.get(loss.target, "target")
+        if loss.name not in REGRESSIONS or prediction is None or target is None or not isinstance(value, Ref):
+            return
+        sides = [w.resolve(prediction), w.resolve(target)]
+        roles = [self._role(side, w) for side in sides]
+        if TARGET not in roles or not {*roles} - {TARGET} <= {*_PREDICTIONS} or roles[0] == roles[1]:
+            return
+        groups = self._shared(sides[0], sides[1], w)
+        at = roles.index(TARGET)
+        tensor = w.get(sides[at], Tensor)
+        if groups and tensor is not None:
+            word, place = ("target", loss.target) if at else ("input", loss.input)
+            role = f"argument {word if word in args.keywords else place}"
+            self._note(value, Regression(site, loss.name, groups, tensor.made_at, role), w)
+
+    def _squared(self, name: str, values: list[Value], result: Value, w: World, site: Site) -> None:
+        """An error is squared, or its size is taken: what is made of it is to become small."""
+        twice = name in ("**", "pow", "pow_") and len(values) == 2 and values[1] in (Const(2), Const(2.0))
+        product = name in ("*", "mul", "multiply") and len(values) == 2 and values[0] == values[1]
+        if not (twice or product or name in ("square", "abs", "absolute")) or not isinstance(result, Ref):
+            return
+        error = w.get(values[0], Tensor)
+        if error is not None:
+            self._note(result, Regression(site, "", error.deps, None), w)
+
+    def _note(self, result: Ref, regression: Regression, w: World) -> None:
+        tensor = w.get(result, Tensor)
+        if tensor is not None and regression not in tensor.regressions:
+            w.write(result.id).regressions = (*tensor.regressions, regression)
+
+    def _shared(self, one: Value, other: Value, w: World) -> frozenset[int]:
+        """The parameters that both values are computed from."""
+        both = self._tensors.deps(one, w) & self._tensors.deps(other, w)
+        return frozenset(key for key in both if self._tensors.group_grad(key, w))
+
+    def walked(self, root: Tensor, w: World, ctx: Context) -> None:
+        """A backward pass begins: it walks the targets of these regressions."""
+        held = self._ownership.held(w) if root.regressions else frozenset[int]()
+        for regression in [each for each in root.regressions if not each.shapes]:
+            event = events.TargetWalked(
+                site=regression.at,
+                loss=regression.loss,
+                target_at=regression.target_at,
+                role=regression.role,
+                owned=known(bool(regression.groups & held)),
+            )
+            self._witness.send(event, w, ctx, alternative=regression.at)

@@ -1,0 +1,93 @@
+"""Loading: where a file that is unpickled comes from, and what it turns out to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradlint import events
+from gradlint.facts import Fact, known, unknown
+from gradlint.static.knowledge.torch_table import DOWNLOADS
+from gradlint.static.python.options import OPTIONS
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.cloning import clone
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.ledger import Ledger, Ledgers
+from gradlint.static.state.provenance import key_of
+from gradlint.static.state.values import NONE, Const, External, Ref, Unknown, Value
+from gradlint.static.state.world import World, fresh
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+FOREIGN = "foreign path"  #: the start of the key of an unknown path that comes from elsewhere
+OWN = "own path"
+"""With the key of a path: what a world has assumed once the program saved something there."""
+SAVED = "saved"
+"""With the key of a path: what a world is bound to once a module was saved there."""
+_ARGUMENTS = "sys.argv"
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A call of ``torch.load``."""
+
+    site: Site
+    weights_only: Fact[bool]
+    ctx: Context
+
+
+class Loading:
+    """Watches ``torch.load``, and what becomes of what it gives."""
+
+    _ledgers: Ledgers
+    _witness: Witness
+
+    def __init__(self) -> None:
+        self._loads: Ledger[Hashable, _Load] = self._ledgers.open()
+        """By the key of what they gave."""
+
+    def downloaded(self, name: str, args: Arguments, w: World) -> None:
+        """``name(...)``, by canonical name: it may write a file that comes from elsewhere."""
+        if name in DOWNLOADS and DOWNLOADS[name] < len(args.positional):
+            w.assumed[FOREIGN, key_of(w.resolve(args.positional[DOWNLOADS[name]]))] = True
+
+    def load(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``torch.load(...)``: of what was saved there, a copy."""
+        path = args.get(0, "f") or NONE
+        asked = w.resolve(args.get(3, "weights_only") or NONE)
+        flag: Fact[bool] = known(bool(asked.value)) if isinstance(asked, Const) and asked != NONE else unknown()
+        foreign = known(True) if self._is_foreign(path, w) else unknown()
+        self._witness.send(events.Loaded(site=site, weights_only=flag, foreign=foreign), w, ctx)
+        saved = w.bound.get((SAVED, key_of(w.resolve(path))), NONE)
+        if isinstance(saved, Ref):
+            return clone(saved, w)
+        loaded = Unknown(("call", fresh()))
+        self._loads[loaded.key] = _Load(site, flag, ctx)
+        return loaded
+
+    def is_module(self, value: Unknown, w: World) -> None:
+        """Something unknown turns out to be a module: where it came out of a file, that holds one."""
+        key: Hashable = value.key
+        while isinstance(key, tuple) and len(key) == 3 and key[0] == "item":
+            key = key[1]
+        load = self._loads.get(key)
+        if load is not None:
+            self._witness.send(events.ModuleLoaded(site=load.site, weights_only=load.weights_only), w, load.ctx)
+
+    def _is_foreign(self, path: Value, w: World) -> bool:
+        path = w.resolve(path)
+        if (OWN, key_of(path)) in w.assumed:
+            return False
+        if (FOREIGN, key_of(path)) in w.assumed or path == External(_ARGUMENTS):
+            return True
+        key = path.key if isinstance(path, Unknown) else ()
+        is_part = isinstance(key, tuple) and len(key) > 1 and key[0] == "attribute"
+        while isinstance(key, tuple) and len(key) > 1 and key[0] in ("attribute", "item"):
+            key = key[1]
+        if not isinstance(key, tuple) or not key:
+            return key == _ARGUMENTS
+        if key[0] == "param":
+            return len(key) > 2 and key[2] == "argv"
+        return key[0] == FOREIGN or (is_part and key[0] == OPTIONS)

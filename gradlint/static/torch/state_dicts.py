@@ -1,0 +1,136 @@
+"""State dicts: the tensors in one share the memory of the parameters, and change with them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint import events
+from gradlint.facts import known
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.values import NONE, Instance, Mapping, Object, Ref, Sequence, Tensor, Value, each_of
+from gradlint.static.state.world import World
+from gradlint.static.text.units import NodeSite
+from gradlint.static.torch.modules import Modules
+from gradlint.surroundings import is_chosen
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
+_DEEP = 3  #: dicts and lists in one another, in which a state dict is looked for
+
+
+class StateDicts:
+    """Knows what becomes of the parameters whose memory a state dict shares, and tells of its use after that."""
+
+    _modules: Modules
+    _witness: Witness
+
+    def taken(self, module: Ref, tensor: Tensor, w: World, site: Site) -> Value:
+        """``module.state_dict()``, of which one tensor stands for all."""
+        listened = self._witness.listened(events.StateDictReused, events.WeightsTaken)
+        views = self._modules.groups(module, w) if listened else frozenset[int]()
+        return w.new(Mapping({}, w.new(tensor), views=views, taken_at=site))
+
+    def stepped(self, groups: frozenset[int], w: World, site: Site) -> None:
+        """An optimizer of these parameters made a step; one of which nothing is known is presumed to have others."""
+        if self._witness.listened(events.StateDictReused):
+            self._changed(self._witness.presumed(groups, w), w, site)
+
+    def _changed(self, groups: Container[object], w: World, site: Site) -> None:
+        """Parameters were changed."""
+        for key, obj in list(w.heap.items()):
+            if isinstance(obj, Mapping) and obj.outdated_at is None and any(view in groups for view in obj.views):
+                w.write(key).outdated_at = site
+
+    def loaded(self, module: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """``module.load_state_dict(state)``: other state dicts of the module are those of the loaded state now."""
+        groups = self._modules.groups(module, w)
+        given = w.resolve(args.get(0, "state_dict") or NONE)
+        self._given(module, groups, given, w, ctx, site)
+        for each in each_of(given):
+            state = w.get(w.resolve(each), Mapping)
+            if state is not None:
+                self._used("load", state, bool(groups) and groups == state.views, w, ctx, site)
+        if not any(self._views(each, w) & groups for each in each_of(given)):
+            self._changed(groups, w, site)
+
+    def _given(self, module: Ref, groups: frozenset[int], given: Value, w: World, ctx: Context, site: Site) -> None:
+        """``module.load_state_dict(other.state_dict())``."""
+        state, obj = w.get(given, Mapping), w.get(module, Instance)
+        if state is None or obj is None or not state.views or not _is_argument(state.taken_at, site):
+            return
+        own = groups == state.views and not self._stands_for_others(module, w)
+        self._witness.send(events.WeightsTaken(site=site, by="load", own=known(own), built_at=obj.made_at), w, ctx)
+
+    def paired(self, values: list[Value], w: World, ctx: Context, site: Site) -> None:
+        """``zip(target.parameters(), source.parameters())``."""
+        if not self._witness.listened(events.WeightsTaken):
+            return
+        held = [w.get(w.resolve(value), Instance) for value in values]
+        whole = [obj.args[0] for obj in held if obj is not None and obj.kind == "parameters" and obj.args]
+        modules = [w.resolve(value) for value in whole]
+        if len(modules) < 2 or not isinstance(modules[0], Ref):
+            return
+        own = modules.count(modules[0]) == len(modules) and not self._stands_for_others(modules[0], w)
+        obj = w.get(modules[0], Instance)
+        built_at = obj.made_at if obj is not None else None
+        self._witness.send(events.WeightsTaken(site=site, by="pairs", own=known(own), built_at=built_at), w, ctx)
+
+    def _stands_for_others(self, module: Ref, w: World) -> bool:
+        """Whether a module is any one of those that a list holds, and so may be another one each time."""
+        containers = (obj for obj in {**w.shared, **w.heap}.values() if isinstance(obj, (Sequence, Mapping)))
+        tails = (w.resolve(obj.tail) for obj in containers if obj.tail is not None)
+        return any(module in map(w.resolve, each_of(tail)) for tail in tails)
+
+    def saved(self, value: Value, w: World, ctx: Context, site: Site) -> None:
+        """Something is written to a file."""
+        for state in self._within(value, w, _DEEP) if self._witness.listened(events.StateDictReused) else ():
+            self._used("save", state, False, w, ctx, site)
+
+    def _used(self, by: str, state: Mapping, own: bool, w: World, ctx: Context, site: Site) -> None:
+        if not state.views or state.outdated_at is None or state.taken_at is None:
+            return
+        event = events.StateDictReused(
+            site=state.taken_at,
+            by=by,
+            used_at=site,
+            own=known(own),
+            chosen=known(_is_chosen(state.taken_at)),
+            changed_at=state.outdated_at,
+        )
+        self._witness.send(event, w, ctx)
+
+    def _views(self, value: Value, w: World) -> frozenset[int]:
+        state = w.get(w.resolve(value), Mapping)
+        return state.views if state is not None else frozenset()
+
+    def _within(self, value: Value, w: World, depth: int) -> Iterator[Mapping]:
+        for each in each_of(w.resolve(value)):
+            obj = w.get(w.resolve(each), Object)
+            if isinstance(obj, Mapping) and obj.views:
+                yield obj
+            elif isinstance(obj, (Mapping, Sequence)) and depth:
+                for part in obj.parts():
+                    yield from self._within(part, w, depth - 1)
+
+
+def _is_argument(taken_at: Site | None, site: Site) -> bool:
+    """Whether a state dict is taken, of what bears another name, by the first argument of the call that is given it."""
+    call, taken = (each.node if isinstance(each, NodeSite) else None for each in (site, taken_at))
+    if not isinstance(call, cst.Call) or not isinstance(taken, cst.Call) or not call.args:
+        return False
+    if not isinstance(call.func, cst.Attribute) or not isinstance(taken.func, cst.Attribute):
+        return False
+    return call.args[0].value is taken and not call.func.value.deep_equals(taken.func.value)
+
+
+def _is_chosen(site: Site) -> bool:
+    """Whether what stands at a place is done on a condition."""
+    if not isinstance(site, NodeSite):
+        return False
+    place = site.locate()
+    return is_chosen(site.unit.module.source.lines(place.cell), place.row)
