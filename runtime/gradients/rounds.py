@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import weakref
 from itertools import repeat
+from operator import call as call_
 from operator import is_
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from ..calls import BackwardCall, StepCall
     from ..frames import FrameSite
     from .bundles import Bundle
+
+MANY = 64  #: parameters, from which on each is looked at before some of the backward passes only
+TURNS = 8  #: rounds, in which each is
 
 _NONE = repeat(None)
 _GONE: weakref.ref[torch.Tensor] = weakref.ref(torch.empty(0))  # to a tensor that is gone
@@ -73,8 +77,12 @@ class Round:
         """The gradients of the last step were dropped."""
         if self.phase is not Phase.SPENT:
             return False
+        parameters = self.bundle.parameters
+        if len(parameters) >= MANY and self._grads is not None and all(map(is_, map(call_, self._grads), _NONE)):
+            # What was applied is gone.  That nothing else stands in its place is seen of all within a few rounds.
+            parameters = parameters[self.steps % TURNS :: TURNS]
         try:
-            for parameter in self.bundle.parameters:
+            for parameter in parameters:
                 if parameter().grad is not None:  # type: ignore[union-attr]  # see below
                     return False
         except AttributeError:  # a parameter is gone

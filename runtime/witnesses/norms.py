@@ -13,6 +13,8 @@ from gradlint.events import GradientsMeasured
 from ..tensors import holds_values, unseen_by_modes
 
 if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
     from ..calls import StepCall
     from ..frames import FrameSite
     from ..judging import Judge
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 EARLY = (1, 2, 4, 8)
 EVERY = 10  #: of the later steps, each tenth is measured
 KEPT = 10  #: measurements of a parameter that are kept
+MANY = 64  #: gradients, from which on small ones are measured together
+SMALL = 1024  #: elements of each, on average
 
 
 class _Kept:
@@ -71,15 +75,9 @@ class GradientNorms:
         self._settle()
         if call.closure or getattr(optimizer, "found_inf", None) is not None:
             return  # gradients that are not there yet, or that the step itself may refuse
-        found = [
-            (parameter, grad)
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-            if (grad := parameter.grad) is not None and holds_values(_local(grad))
-        ]
         site = self._recording.walked_at
-        if found and site is not None:
-            self._measure(found, step, site, id(optimizer))
+        if site is not None:
+            self._measure(_found(optimizer), step, site, id(optimizer))
 
     def finish(self, _: FrameSite) -> None:
         """Read what has arrived."""
@@ -95,7 +93,7 @@ class GradientNorms:
             kept = self._kept.get((optimizer, device))
             if kept is None or kept.keys != keys:
                 kept = self._kept[optimizer, device] = self._keep([parameter for parameter, _ in there], keys)
-            values, ready = _measured([_local(grad) for _, grad in there], device)
+            values, ready = _measured([grad for _, grad in there], device)
             self._pending.append(_Measurement(site, step, kept, values, ready))
 
     def _keep(self, parameters: list[torch.Tensor], keys: list[int]) -> _Kept:
@@ -122,7 +120,9 @@ class GradientNorms:
 
 def _measured(grads: list[torch.Tensor], device: torch.device) -> tuple[list[float] | torch.Tensor, Any]:
     """The norms of gradients, and what tells when they are there; in main memory they are."""
-    with unseen_by_modes():
+    with unseen_by_modes(), torch.no_grad():
+        if device.type == "cpu" and _are_many_and_small(grads):
+            return _norms_at_once(grads), None
         norms = _norms(grads)
         if device.type == "cpu":
             return [norm.item() for norm in norms], None
@@ -135,9 +135,40 @@ def _measured(grads: list[torch.Tensor], device: torch.device) -> tuple[list[flo
         return there, ready
 
 
-def _local(grad: Any) -> torch.Tensor:
-    local: torch.Tensor = grad if type(grad) is torch.Tensor else getattr(grad, "_local_tensor", grad)
-    return local.detach() if local.requires_grad else local
+def _found(optimizer: Optimizer) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The parameters of an optimizer whose gradients have values, with these gradients, or the local parts of them."""
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    found = [(parameter, grad) for parameter in parameters if (grad := parameter.grad) is not None]
+    if _are_plain([grad for _, grad in found]):
+        return found  # known of all together: there may be thousands
+    local = [(parameter, getattr(grad, "_local_tensor", grad)) for parameter, grad in found]
+    return [(parameter, grad) for parameter, grad in local if holds_values(grad)]
+
+
+def _are_plain(grads: list[torch.Tensor]) -> bool:
+    """Whether all of these hold values, as :func:`holds_values` has it, and are nothing but tensors."""
+    return (
+        set(map(type, grads)) == {torch.Tensor}
+        and {grad.layout for grad in grads} == {torch.strided}
+        and "meta" not in {grad.device.type for grad in grads}
+        and torch._C._functorch.peek_interpreter_stack() is None
+    )
+
+
+def _are_many_and_small(grads: list[torch.Tensor]) -> bool:
+    """Whether a call for each of these takes longer than copying them."""
+    if len(grads) < MANY or {grad.dtype for grad in grads} != {torch.float32}:
+        return False
+    return sum(grad.numel() for grad in grads) <= SMALL * len(grads)
+
+
+def _norms_at_once(grads: list[torch.Tensor]) -> list[float]:
+    """The norms of many small gradients in main memory, by way of one that holds all their elements."""
+    lengths = torch.tensor([grad.numel() for grad in grads], device="cpu")
+    flat: torch.Tensor = torch._C._nn.flatten_dense_tensors(grads)
+    squares = torch.segment_reduce(flat.square_(), "sum", lengths=lengths, initial=0.0)
+    norms: list[float] = squares.sqrt_().tolist()
+    return norms
 
 
 def _norms(grads: list[torch.Tensor]) -> list[torch.Tensor]:

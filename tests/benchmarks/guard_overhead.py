@@ -85,6 +85,35 @@ def mlp() -> Step:
     return step(model, torch.randn(8, 16), torch.randint(0, 4, (8,)), lambda p: torch.optim.SGD(p, lr=1e-3))
 
 
+def many() -> Step:
+    """Four thousand modules, each with next to nothing to do."""
+    pairs = ((nn.Linear(8, 8), nn.ReLU()) for _ in range(2000))
+    model = nn.Sequential(*(module for pair in pairs for module in pair), nn.Linear(8, 4))
+    return step(model, torch.randn(8, 8), torch.randint(0, 4, (8,)), lambda p: torch.optim.SGD(p, lr=1e-3))
+
+
+def lstm() -> Step:
+    """A recurrent cell, called fifty times in each closure of LBFGS: what a guard costs follows the calls."""
+    cell, head = nn.LSTMCell(1, 16), nn.Linear(16, 1)
+    optimizer = torch.optim.LBFGS([*cell.parameters(), *head.parameters()], lr=0.1, max_iter=4)
+    x = torch.randn(8, 50)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        hidden, state = torch.zeros(8, 16), torch.zeros(8, 16)
+        loss = torch.zeros(())
+        for now, after in zip(x[:, :-1].split(1, dim=1), x[:, 1:].split(1, dim=1), strict=True):
+            hidden, state = cell(now, (hidden, state))
+            loss = loss + nn.functional.mse_loss(head(hidden), after)
+        loss.backward()
+        return loss
+
+    def run() -> None:
+        optimizer.step(closure)
+
+    return run
+
+
 def step(model: nn.Module, x: torch.Tensor, y: torch.Tensor, build: Callable[..., torch.optim.Optimizer]) -> Step:
     """One training step."""
     optimizer = build(model.parameters())
@@ -134,6 +163,8 @@ MODELS: dict[str, tuple[Callable[[], Step], int]] = {
     "gpt": (lambda: gpt(256), 10),
     "gpt-narrow": (lambda: gpt(128), 10),
     "mlp": (mlp, 200),
+    "many": (many, 10),
+    "lstm": (lstm, 10),
 }
 
 

@@ -29,6 +29,7 @@ from gradlint.events import GradientsMeasured
 from gradlint.finding import Finding, Location, Severity
 from gradlint.runtime.log import Log
 from gradlint.runtime.loggers import Logger, logger_of
+from gradlint.runtime.witnesses import norms
 
 NORM = "gradlint/gradient_norm/"
 
@@ -88,6 +89,21 @@ def test_norms_are_those_of_the_gradients() -> None:
     ((numbers, step),) = kept.numbers
     assert step == 1
     assert numbers["gradlint/total_gradient_norm"] == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("value", [3.0, math.nan, math.inf])
+def test_norms_of_many_small_gradients_are_those_of_each(value: float) -> None:
+    shapes = [(), (0,), (3,), (4, 2), (2, 3, 5)] * norms.MANY
+    grads = [torch.randn(shape) for shape in shapes]
+    grads[7] = torch.full((4, 2), value).t()  # not contiguous
+    together, found = norms._measured(grads, torch.device("cpu"))[0], [float(grad.norm()) for grad in grads]
+    assert together == pytest.approx(found, rel=1e-5, nan_ok=True)
+    assert norms._are_many_and_small(grads)
+    assert not norms._are_many_and_small([torch.randn(norms.SMALL + 1)] * norms.MANY)
+    assert not norms._are_many_and_small([*grads, torch.randn(3).double()])
+    before = [grad.clone() for grad in grads]
+    norms._measured(grads, torch.device("cpu"))
+    assert all(torch.equal(one.nan_to_num(), other.nan_to_num()) for one, other in zip(before, grads, strict=True))
 
 
 def test_norms_are_told_where_no_rule_asks_for_them() -> None:

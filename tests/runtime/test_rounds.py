@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import gradlint
-from gradlint.runtime.gradients import history
+from gradlint.runtime.gradients import history, rounds
 from gradlint.runtime.gradients.followed import Followed
 from gradlint.runtime.gradients.rounds import Round
 from gradlint.runtime.records.ages import Ages
@@ -184,6 +184,39 @@ def told_each(
 def test_nothing_is_lost_by_passing_over_rounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     deeds = ["ordinary"] * LONG + chosen(seed)
     assert seen(deeds) == told_each(monkeypatch, deeds)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_lost_by_looking_at_some_of_many_parameters(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MANY", 1)
+    monkeypatch.setattr(rounds, "TURNS", 2)
+    deeds = ["ordinary"] * LONG + chosen(seed)
+    assert seen(deeds) == told_each(monkeypatch, deeds)
+
+
+class Replacing(torch.optim.SGD):
+    """From some step on, it leaves copies of the gradients that it has applied."""
+
+    replaces = False
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        result = super().step(closure)
+        for parameter in self.param_groups[0]["params"] if self.replaces else ():
+            parameter.grad = parameter.grad.clone()
+        return result
+
+
+def test_what_stands_in_the_place_of_many_applied_gradients_is_seen() -> None:
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(rounds.MANY)))
+    optimizer = Replacing(model.parameters(), lr=0.01)
+    with gradlint.guard(on_finding="collect", select=["GL201"]) as guard:
+        for step in range(LONG + 3 * rounds.TURNS):
+            if step < LONG:
+                optimizer.zero_grad()
+            Replacing.replaces = step >= LONG
+            model(torch.ones(2, 4)).square().mean().backward()
+            optimizer.step()
+    assert [finding.code for finding in guard.findings] == ["GL201"]
 
 
 @pytest.mark.parametrize("seed", range(8))
