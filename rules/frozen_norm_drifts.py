@@ -8,7 +8,7 @@ from gradlint.rule import Rule, Violation, on
 
 
 class FrozenNormDrifts(Rule):
-    """A normalisation layer is frozen, and its running statistics go on moving.
+    """A normalization layer is frozen, and its running statistics go on moving.
 
     ## What it does
     Finds calls of a model in training mode, to train some of its parameters, while batch norm in it is frozen: none of
@@ -16,7 +16,7 @@ class FrozenNormDrifts(Rule):
 
     ## Why is this bad
     `requires_grad = False` freezes weights and biases. The running mean and variance are buffers: every pass in
-    training mode moves them towards the new data, and normalises by the batch. The layers that are frozen around it
+    training mode moves them towards the new data, and normalizes by the batch. The layers that are frozen around it
     were trained with other statistics, so what should stay as it was does not, and evaluation differs from training.
 
     ## Example
