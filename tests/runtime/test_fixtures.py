@@ -25,7 +25,7 @@ OTHERWISE = {
     "target_is_source-handed on as both, to a class": "the guard sees no pairs",
     "target_is_source-the inner model of a module that averages": "the guard sees no pairs",
     "exhausted_parameters-a target network that follows in the first step only": "the guard sees no loops",
-    "exhausted_parameters-several models chained, clipped by a function": "the guard does not know what chains draw from",
+    "exhausted_parameters-several models chained, clipped by a function": "the guard does not know chains",
     "exhausted_parameters-named parameters that two loops go over": "the guard sees no loops",
     "exhausted_parameters-an average of the weights in a comprehension, in every epoch": "the guard sees no loops",
     "softmax_before_cross_entropy-silent: the other arm gives logits": "the program takes the arm with the softmax",
