@@ -148,14 +148,18 @@ def needed(
         (judge.listens(DropoutCalled), lambda: CompiledDropouts(judge)),
     )
     witnesses += [build() for is_needed, build in made if is_needed]
-    others: list[Follower] = []
-    if judge.listens(TargetWalked):
-        others.append(Targets(judge, walks, optimizers))
-    if judge.listens(BothSpread):
-        others.append(SpreadComparisons(judge, walks))
-    if judge.listens(UnownedTrained):
-        others.append(UnownedParameters(judge, modules, optimizers))
+    others = _of_targets(judge, walks, modules, optimizers)
     return witnesses + _of_functions(judge, writes, lost, by_hand, others, failed)
+
+
+def _of_targets(judge: Judge, walks: Walks, modules: KnownModules, optimizers: list[Optimizer]) -> list[Follower]:
+    """What follows predictions to what they are compared with, and parameters to who steps them."""
+    made: tuple[tuple[bool, Callable[[], Follower]], ...] = (
+        (judge.listens(TargetWalked), lambda: Targets(judge, walks, optimizers)),
+        (judge.listens(BothSpread), lambda: SpreadComparisons(judge, walks)),
+        (judge.listens(UnownedTrained), lambda: UnownedParameters(judge, modules, optimizers)),
+    )
+    return [build() for is_needed, build in made if is_needed]
 
 
 def _of_functions(
