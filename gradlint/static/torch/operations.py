@@ -426,6 +426,8 @@ class Operations:
             op = replace(op, saves="other")
         if symbol == "/" and w.get(w.resolve(left), Tensor) is None:
             op = replace(op, activation="clears")
+        if symbol == "**" and w.get(w.resolve(right), Tensor) is None:
+            op = replace(op, saves="input")  # the result too is needed where the exponent is a tensor
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
         self._tensors.suppose(result, [left, right], w)
         self._tensors.traced(result, ("binary", symbol), [left, right], w)
