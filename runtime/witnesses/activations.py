@@ -41,11 +41,12 @@ _Known = dict[int, _Entry]
 class _Log:
     """The logarithm of probabilities to which a small number was added."""
 
-    __slots__ = ("_activation", "event", "result")
+    __slots__ = ("_activation", "event", "negated", "result")
 
     def __init__(self, event: LogTaken, entry: _Entry) -> None:
         self.event = event
         self.result: weakref.ref[torch.Tensor] | None = None
+        self.negated: weakref.ref[torch.Tensor] | None = None
         self._activation = entry[1:]
 
     def is_of(self, entry: _Entry) -> bool:
@@ -53,8 +54,9 @@ class _Log:
         return entry[1:] == self._activation
 
     def gave(self, tensor: Any) -> bool:
-        """Whether the tensor is the logarithm."""
-        return self.result is not None and self.result() is tensor
+        """Whether the tensor is the logarithm, or the opposite of it."""
+        given = [reference() for reference in (self.result, self.negated) if reference is not None]
+        return any(one is tensor for one in given)
 
 
 class Activations:
@@ -101,6 +103,7 @@ class Activations:
         for tensor in call.tensors:
             for known_tensors in (self._known, self._nudged, self._negated, self._bounded):
                 known_tensors.pop(id(tensor), None)
+            self._logs = [log for log in self._logs if not log.gave(tensor)]
 
     def _applied(self, activation: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -119,6 +122,9 @@ class Activations:
         if entry is not None and isinstance(result, torch.Tensor):
             _forget_dead(self._negated)
             self._negated[id(result)] = weakref.ref(result), entry[1], entry[2]
+        for log in self._logs if args and isinstance(result, torch.Tensor) else ():
+            if log.gave(args[0]):
+                log.negated = weakref.ref(result)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None

@@ -20,7 +20,7 @@ from gradlint.surroundings import is_chosen
 from ..spelling import call_at
 
 if TYPE_CHECKING:
-    from ..calls import StateCall, StepCall
+    from ..calls import StateCall, StepCall, SwapCall
     from ..frames import FrameSite
     from ..judging import Judge
 
@@ -66,6 +66,11 @@ class KeptStates:
             elif len(same) == len(taken.versions) and _is_argument(call.site):
                 self._judge.send(WeightsTaken(site=call.site, by="load", own=fact(True)))
         self._changes += 1
+
+    def tensors_swapped(self, call: SwapCall) -> None:
+        """Forget state dicts of tensors that become others."""
+        for tensor in call.tensors:
+            self._taken.pop(id(tensor), None)
 
     def step_ended(self, call: StepCall) -> None:
         """An optimizer has changed parameters."""

@@ -86,6 +86,7 @@ class UnownedParameters:
         """Parameters become others."""
         for tensor in call.tensors:
             self._frozen.pop(id(tensor), None)
+            self._placed.pop(id(tensor), None)
 
     # --- what is told by the watch over functions
 

@@ -21,6 +21,11 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 
 #: What running these programs does not show.
 OTHERWISE = {
+    "swapped_loss_arguments-what is divergent from plain data": "the guard does not know what data hold",
+    "unregistered_modules-parameters that were moved before they were kept": (
+        "the guard looks for parameters and layers in lists, and these hold neither"
+    ),
+    "optimizer_stale_params-workers that keep their gradients": "to the guard, a copy may be a network of its own",
     "target_is_source-followed softly, by a function of another file": "the guard sees no pairs",
     "target_is_source-handed on as both, to a class": "the guard sees no pairs",
     "target_is_source-the inner model of a module that averages": "the guard sees no pairs",

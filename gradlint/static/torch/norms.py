@@ -9,6 +9,7 @@ from gradlint import events
 from gradlint.static.knowledge.torch_libraries import keeps_statistics
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context, Results
+from gradlint.static.state.ledger import Ledger, Ledgers
 from gradlint.static.state.values import Group, Instance, Ref
 from gradlint.static.state.world import World
 from gradlint.static.torch.modules import Modules
@@ -28,8 +29,11 @@ class FrozenNorms:
     _modules: Modules
     _tensors: Tensors
 
+    _ledgers: Ledgers
+
     def __init__(self) -> None:
-        self._drifting = False  #: a frozen layer has moved its statistics, anywhere
+        self._drifting: Ledger[int, frozenset[int]] = self._ledgers.open()
+        """Of frozen layers that have moved their statistics: the parameters of the model that was called."""
 
     def called(self, ref: Ref, results: Results, ctx: Context, site: Site) -> None:
         """A module was called: those in it that are frozen, beside others that are trained, may have moved."""
@@ -46,7 +50,7 @@ class FrozenNorms:
                 layer = w.get(here, Instance)
                 if layer is not None and layer.training is True and self._is_frozen(layer, w):
                     w.write(here.id).drifts_at = site
-                    self._drifting = True
+                    self._drifting[here.id] = groups
 
     def _is_frozen(self, layer: Instance, w: World) -> bool:
         """Whether it keeps statistics, and its parameters were frozen before any gradient has reached them."""
@@ -58,19 +62,17 @@ class FrozenNorms:
             for group in groups
         )
 
-    def stepped(self, w: World, ctx: Context) -> None:
-        """An optimizer has made a step: what was called before was called to train."""
-        if not self._drifting:
-            return
-        layers = (obj for _, obj in sorted({**w.shared, **w.heap}.items()) if isinstance(obj, Instance))
-        for layer in layers:
-            if layer.drifts_at is not None:
+    def stepped(self, stepped: frozenset[int], w: World, ctx: Context) -> None:
+        """An optimizer has made a step: a model of which it steps some parameters was called to train."""
+        for key, groups in sorted(self._drifting.items()):
+            layer = w.find(key)
+            if isinstance(layer, Instance) and layer.drifts_at is not None and groups & stepped:
                 event = events.NormDrifts(site=layer.drifts_at, layer=layer.name.rpartition(".")[2])
                 self._witness.send(event, w, ctx, alternative=layer.drifts_at)
 
     def thawed(self, groups: Iterable[int], w: World) -> None:
         """Parameters may require grad from now on: they were not frozen for good, as those of a discriminator."""
-        told = set(groups) if self._drifting else set()
+        told = set(groups) if self._drifting else set[int]()
         for layer in {**w.shared, **w.heap}.values() if told else ():
             if isinstance(layer, Instance) and layer.drifts_at is not None and layer.groups & told:
                 self._witness.withdraw(events.NormDrifts, layer.drifts_at)

@@ -179,7 +179,7 @@ class Optimizers:
     def _apply(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         self._ownership.stepping(obj, w, ctx, site)
         self._unowned.stepping(obj, w, ctx, site)
-        self._norms.stepped(w, ctx)
+        self._norms.stepped(obj.groups, w, ctx)
         self._stepping.before_step(obj.groups, w, ctx, site)
         self._evaluation.stepped(obj.groups, w)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
