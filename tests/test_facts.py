@@ -19,7 +19,7 @@ from gradlint.protocol import Token
 from gradlint.static.state.declaring import fact, facts, joining, signing
 from gradlint.static.state.joining import join
 from gradlint.static.state.sameness import contents, signature
-from gradlint.static.state.tensor import Regression
+from gradlint.static.state.tensor import Regression, Spread
 from gradlint.static.state.values import (
     Const,
     Cut,
@@ -63,6 +63,7 @@ OF_TYPE: dict[str, list[Any]] = {
     "tuple[Unknown, ...]": [(), (Unknown("x", "x"),), (Unknown("x", "x"), Unknown("y", "y"))],
     "tuple[ConvertedToNumpy | DataWritten, ...]": [()],
     "tuple[Regression, ...]": [(), (Regression(PLACES[0], "", IDS[1]),), (Regression(PLACES[1], "l1_loss", IDS[2]),)],
+    "tuple[Spread, ...]": [(), (Spread(PLACES[0], ((2, 1), (2,))),), (Spread(PLACES[1], ((None, 1), (None,))),)],
     "tuple[Hook, ...]": [(), (Hook(Const(1), False),), (Hook(Const(2), True),)],
     "tuple[str, str]": [("", ""), ("Net", "mask")],
     "tuple[Value, ...]": [(), (Const(1),)],

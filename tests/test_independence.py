@@ -39,3 +39,21 @@ def rows(code: str, rules: list[type[Rule]], folder: Path) -> list[int]:
 def test_events_of_other_rules_change_nothing(code: str, row: int, other: str | None, tmp_path: Path) -> None:
     taking_part = [rule for rule in all_rules() if rule.code in (code, other) or other == "all"]
     assert rows(code, taking_part, tmp_path) == [row]
+
+
+def test_what_a_rule_encloses_is_silenced_only_where_it_is_the_same_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "old.py"
+    path.write_text(
+        "import torch\nfrom torch.autograd import Variable\n\n"
+        "hidden = torch.nn.Linear(4, 4)(torch.randn(2, 4))\n"
+        "leaf = Variable(hidden.data, requires_grad=True)\n"
+        "print(leaf, hidden.mean().data[0])\n",
+        encoding="utf-8",
+    )
+    rules = [rule for rule in all_rules() if rule.code in ("GL102", "GL901")]
+    findings = analyze(Project([tmp_path]), [path], rules).findings
+    assert sorted((finding.location.row, finding.code) for finding in findings) == [
+        (5, "GL102"),
+        (5, "GL901"),
+        (6, "GL901"),
+    ]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gradlint.events import TargetWalked
 from gradlint.facts import known
+from gradlint.regressions import BEST, DISCOUNTED, ERROR, OUTPUT, PREDICTIONS, combined, meet
 
 from ..frames import FrameSite, user_site
 from ..records.walks import Mark, Walks, nodes_below
@@ -32,8 +33,6 @@ _NUMBER: Final = re.compile(r"Backward\d*$")
 MANY = 64  #: regressions that wait for a backward pass
 DEEP = 400  #: nodes from the loss to the outputs it compares
 
-OUTPUT, BEST, DISCOUNTED, TARGET, ERROR = "output", "best", "discounted", "target", "error"
-_PREDICTIONS: Final = (OUTPUT, BEST, DISCOUNTED)
 _PICKS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -41,6 +40,7 @@ _PICKS: Final = frozenset(
         "ReshapeAlias Select Slice Split Squeeze T TakeAlongDim ToCopy Transpose Unbind UnsafeView Unsqueeze View",
     )
 )
+_SYMBOLS: Final = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
 _EXTREMES: Final = ("Amax", "Amin", "Fmax", "Fmin", "Max", "Maximum", "Min", "Minimum", "Sort", "Topk")
 
 
@@ -116,7 +116,7 @@ class Targets:
             if None in sides:
                 return
             roles = [_role(side, self._key) for side in sides]
-            if TARGET in roles and roles[0] != roles[1] and {*roles} - {TARGET} <= {*_PREDICTIONS}:
+            if meet(*roles):
                 self._meet(user_site(4), loss, sides, result)
 
         return handle
@@ -176,13 +176,13 @@ def _role(node: Any, key: str, depth: int = DEEP) -> str:
     if name in _PICKS:
         return roles[0] or ""
     if name in _EXTREMES:
-        return BEST if found and found <= {*_PREDICTIONS} else ""
+        return BEST if found and found <= PREDICTIONS else ""
     if name in ("Cat", "IndexPut", "Stack", "Where"):
         return found.pop() if len(found) == 1 and (None not in roles or name in ("IndexPut", "Where")) else ""
     if name in ("Neg", "Sum"):
-        role = roles[0] if roles[0] in _PREDICTIONS else ""
+        role = roles[0] if roles[0] in PREDICTIONS else ""
         return role if name == "Sum" or not role else DISCOUNTED
-    return _combined(name, roles)
+    return combined(_SYMBOLS.get(name, ""), *roles) if len(roles) == 2 else ""
 
 
 def _looked_at(name: str) -> int:
@@ -191,18 +191,3 @@ def _looked_at(name: str) -> int:
         return MANY
     combines = name in ("Add", "Div", "IndexPut", "Mul", "Neg", "Sub", "Sum", "Where")
     return 2 if combines or name in _EXTREMES else int(name in _PICKS)
-
-
-def _combined(name: str, roles: list[str | None]) -> str:
-    """What a sum, difference, product or quotient is; the role of what has no graph is None."""
-    if name not in ("Add", "Div", "Mul", "Sub") or len(roles) != 2 or "" in roles:
-        return ""
-    one, other = roles
-    if one is not None and other is not None:
-        if name == "Sub":
-            return ERROR if TARGET in roles and one != other and {one, other} - {TARGET} <= {*_PREDICTIONS} else ""
-        return DISCOUNTED if name == "Add" and ERROR not in roles else ""
-    role = one or other or ""
-    if name == "Mul" or (name == "Div" and one):
-        return DISCOUNTED if role in _PREDICTIONS else role
-    return TARGET if role in (DISCOUNTED, BEST, TARGET) and (name == "Add" or (name == "Sub" and one)) else ""

@@ -61,6 +61,7 @@ class Layer:
     dropout: bool = False
     drops: tuple[int, str] | None = None  #: where the probability of a dropout inside is given, which is 0 else
     between: tuple[int, str] | None = None  #: the same of the number of layers, where it drops between them only
+    tracks: tuple[int, str] | None = None  #: where it is told whether to keep running statistics, as it does else
     container: Literal["", "sequential", "list", "dict", "wrapper"] = ""  #: "wrapper": calls the one module given to it
     returns: Literal["tensor", "recurrent", "lstm", "attention"] = "tensor"
     """A tensor, ``(output, hidden)``, or ``(output, weights)``."""

@@ -54,8 +54,15 @@ _NN: Final = merged(
         parameters=True,
         affine=(3, "affine"),
         mode_dependent=True,
+        tracks=(4, "track_running_stats"),
     ),
-    layers("LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d", _NORMS, parameters=True, mode_dependent=True),
+    layers(
+        "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d",
+        _NORMS,
+        parameters=True,
+        mode_dependent=True,
+        tracks=(3, "track_running_stats"),
+    ),
     # affine and track_running_stats are off by default
     layers("InstanceNorm1d InstanceNorm2d InstanceNorm3d", _NORMS, affine=(3, "affine")),
     layers("LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d", _NORMS),

@@ -180,11 +180,9 @@ def depends_on_mode(name: str, options: Iterable[str]) -> bool:
 
 
 def keeps_statistics(name: str) -> bool:
-    """Whether a layer or model called ``name`` (canonical) has batch norm, whose statistics move in training mode."""
-    last = name.rpartition(".")[2]
-    if name.startswith("torchvision.models."):
-        return not name.startswith(_OTHER_LAYERS) and last.startswith(_BATCH_NORM)
-    return name.startswith("torch.nn.") and last.removeprefix("Lazy").startswith(("BatchNorm", "SyncBatchNorm"))
+    """Whether a model that ``name`` (canonical) builds has batch norm, whose statistics move in training mode."""
+    is_known = name.startswith("torchvision.models.") and not name.startswith(_OTHER_LAYERS)
+    return is_known and name.rpartition(".")[2].startswith(_BATCH_NORM)
 
 
 HARMLESS: Final = (

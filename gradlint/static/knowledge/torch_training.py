@@ -405,6 +405,25 @@ OVERWRITING: Final = RANDOM_FILLS | {"copy_", "fill_", "zero_"}
 SCALING: Final = frozenset(["*=", "/=", "clamp_", "clip_", "div_", "mul_"])
 """Changes in place that make no gradient of one that was cleared."""
 
+STORING: Final = frozenset(["copy_", "[]=", "[:]=", "index_copy_", "masked_scatter_"])
+"""Changes in place that put values of another tensor into some of the places."""
+
+MASKING: Final = frozenset(["masked_fill", "masked_fill_", "fill_", "index_fill_"])
+"""Methods that give some of the places a number."""
+
+SYMBOLS: Final[dict[str, str]] = {
+    **dict.fromkeys(("add", "add_", "+="), "+"),
+    **dict.fromkeys(("sub", "subtract", "sub_", "-="), "-"),
+    **dict.fromkeys(("mul", "multiply", "mul_", "*="), "*"),
+    **dict.fromkeys(("div", "divide", "true_divide", "div_", "/="), "/"),
+    **dict.fromkeys(("pow", "pow_"), "**"),
+    "negative": "neg",
+}
+"""The operator that a function, a method or a change in place stands for."""
+
+EXTREMES: Final = frozenset(["max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin"])
+"""Functions and methods that give the largest or smallest of several values."""
+
 DOWNLOADS: Final[dict[str, int]] = {
     "urllib.request.urlretrieve": 1,
     "torch.hub.download_url_to_file": 1,

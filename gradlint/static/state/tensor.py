@@ -84,9 +84,14 @@ class Regression:
     groups: frozenset[int]  #: the parameters that give both
     target_at: Site | None = None  #: where the target was put together
     role: str = ""  #: what the target is to the call
-    shapes: tuple[
-        tuple[int | None, ...], ...
-    ] = ()  #: of the two, where they were compared each with each, for that alone
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The place where a column and a row were subtracted, each element from each."""
+
+    at: Site
+    shapes: tuple[tuple[int | None, ...], tuple[int | None, ...]]
 
 
 @dataclass(slots=True, eq=False)
@@ -199,6 +204,7 @@ class Tensor(Recorded):
     """What was done with it that is wrong if it requires grad."""
     regressions: tuple[Regression, ...] = fact((), join=SHARED, same=SETTLED)
     """Those that it was computed from, of those whose target is walked as well."""
+    spreads: tuple[Spread, ...] = fact((), join=SHARED, same=SETTLED)  #: those that it was computed from
     calls: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """The calls of modules from whose outputs it was computed, of those that are watched."""
     owner: object = None

@@ -13,7 +13,7 @@ from gradlint.static.knowledge.ops import Loss
 from gradlint.static.knowledge.torch_layers import REGRESSIONS
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.tensor import Regression
+from gradlint.static.state.tensor import Spread
 from gradlint.static.state.values import Ref, Tensor, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.shapes import Shape, spread
@@ -56,14 +56,13 @@ class Broadcasts:
         of_row, of_column = self._tensors.requires_grad(row, w), self._tensors.requires_grad(column, w)
         if of_column and of_row is False:
             tensor: Tensor = w.write(result.id)
-            tensor.regressions = (*tensor.regressions, Regression(site, "", frozenset(), shapes=(shapes[0], shapes[1])))
+            tensor.spreads = (*tensor.spreads, Spread(site, (shapes[0], shapes[1])))
 
     def walked(self, root: Tensor, w: World, ctx: Context) -> None:
         """A backward pass begins at what was made of these differences."""
-        for regression in root.regressions:
-            if regression.shapes:
-                event = events.BothSpread(site=regression.at, shapes=regression.shapes)
-                self._witness.send(event, w, ctx, alternative=regression.at)
+        for difference in root.spreads:
+            event = events.BothSpread(site=difference.at, shapes=difference.shapes)
+            self._witness.send(event, w, ctx, alternative=difference.at)
 
     def _shape(self, value: Value | None, w: World) -> Shape | None:
         tensor = w.get(w.resolve(value), Tensor) if value is not None else None

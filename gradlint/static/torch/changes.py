@@ -11,7 +11,7 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.intents import ChangeItself
 from gradlint.static.knowledge.guesses import is_misspelt
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SCALING, SPECIAL_METHODS
+from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SCALING, SPECIAL_METHODS, STORING
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.report.witness import MANUAL, Witness
 from gradlint.static.state.context import Arguments, Context
@@ -228,7 +228,7 @@ class Changes:
         new: Tensor = w.write(key)
         new.origin = None
         new.loaded = new.loaded and all(self._tensors.is_data(value, w) for value in used)
-        if how in ("copy_", "[]=", "[:]=", "index_copy_", "masked_scatter_") and used:
+        if how in STORING and used:
             put_in = w.get(used[0], Tensor) if len(used) == 1 else None
             self._put_in(new, put_in if put_in is not None else Tensor())
         elif operation_of(how).activation in ("combines", "scales", "averages"):
@@ -257,6 +257,7 @@ class Changes:
             if other is not None:
                 new.segments |= other.segments
                 new.regressions = tuple(dict.fromkeys((*new.regressions, *other.regressions)))
+                new.spreads = tuple(dict.fromkeys((*new.spreads, *other.spreads)))
                 new.reaches |= other.reaches
                 new.doubtful |= other.doubtful if new.requires_grad else other.segments
                 new.open = new.open or other.open

@@ -1,8 +1,7 @@
 """Estimates: what the outputs of modules are to a regression, and targets that come from what is to meet them.
 
-An output is a prediction, and so is what is picked of it.  A target of reinforcement learning is the sum of what is
-given, such as a reward, and of a later prediction that is discounted, or is the best of several.  Where a loss compares
-the two, and the same parameters give both, a backward pass moves the target as well, unless its graph was cut.
+What those are, :mod:`gradlint.regressions` tells.  Where a loss compares a prediction with a target, and the same
+parameters give both, a backward pass moves the target as well, unless its graph was cut.
 Sums of outputs, differences of two outputs and what else is computed of them is no target: many losses want both sides
 to move.
 """
@@ -10,12 +9,14 @@ to move.
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceABC
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.regressions import BEST, DISCOUNTED, ERROR, OUTPUT, PREDICTIONS, TARGET, combined, meet
 from gradlint.static.knowledge.ops import Loss, Op
 from gradlint.static.knowledge.torch_layers import REGRESSIONS
+from gradlint.static.knowledge.torch_table import EXTREMES, MASKING, STORING, SYMBOLS
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.provenance import from_module
@@ -28,23 +29,6 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-
-OUTPUT: Final = "output"  #: what a module returned, or some of it
-BEST: Final = "best"  #: the largest, or smallest, of several outputs
-DISCOUNTED: Final = "discounted"  #: an output that is multiplied by what is given
-TARGET: Final = "target"  #: what is given, and a discounted or best output
-ERROR: Final = "error"  #: the difference between a target and a prediction that the same parameters give
-
-_PREDICTIONS: Final = (OUTPUT, BEST, DISCOUNTED)
-_SYMBOLS: Final = {
-    **dict.fromkeys(("add", "add_", "+="), "+"),
-    **dict.fromkeys(("sub", "subtract", "sub_", "-="), "-"),
-    **dict.fromkeys(("mul", "multiply", "mul_", "*="), "*"),
-    **dict.fromkeys(("div", "divide", "true_divide", "div_", "/="), "/"),
-}
-_EXTREMES: Final = ("max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin")
-_STORED: Final = ("[]=", "[:]=", "copy_", "index_copy_", "masked_scatter_")
-_MASKED: Final = ("masked_fill", "masked_fill_", "fill_", "index_fill_")
 
 
 class Estimates:
@@ -98,14 +82,14 @@ class Estimates:
         if not any(roles):
             return
         tensor: Tensor = w.write(target)
-        if how in _MASKED:
+        if how in MASKING:
             return
         given = all(self._is_given(value, w) for value in values)
-        if how in _STORED:
+        if how in STORING:
             blank = not before and tensor.constant
             tensor.estimate = roles[-1] if blank and len(roles) == 2 else before if given else ""
         else:
-            symbol = _SYMBOLS.get(how, "")
+            symbol = SYMBOLS.get(how, "")
             tensor.estimate = self._combined(symbol, [Ref(target), *values], roles, w) if len(values) == 1 else ""
 
     def _learn(self, result: Value, role: str, w: World) -> None:
@@ -118,39 +102,31 @@ class Estimates:
 
     def _of(self, name: str, op: Op, values: list[Value], roles: list[str], w: World) -> str:
         known_roles = {role for role in roles if role}
-        if name in _SYMBOLS and len(values) >= 2:
-            return self._combined(_SYMBOLS[name], values[:2], roles[:2], w)
-        if op.ranks or name in _EXTREMES:
+        if name in SYMBOLS and len(values) >= 2:
+            return self._combined(SYMBOLS[name], values[:2], roles[:2], w)
+        if op.ranks or name in EXTREMES:
             others = [value for value, role in zip(values, roles, strict=True) if not role]
             plain = known_roles <= {OUTPUT, BEST, DISCOUNTED} and all(self._is_given(value, w) for value in others)
             return BEST if plain else ""
         if name == "where":
             chosen = [r for value, r in zip(values[1:], roles[1:], strict=True) if r or not self._is_given(value, w)]
             return chosen[0] if chosen and len(set(chosen)) == 1 else ""
-        if name in ("neg", "negative"):
-            return ERROR if roles[0] == ERROR else DISCOUNTED if roles[0] in _PREDICTIONS else ""
+        if SYMBOLS.get(name, name) == "neg":
+            return ERROR if roles[0] == ERROR else DISCOUNTED if roles[0] in PREDICTIONS else ""
         if name == "sum":
-            return roles[0] if roles[0] in _PREDICTIONS else ""
-        if name in _MASKED or op.picks or op.view or op.activation == "bounds":
+            return roles[0] if roles[0] in PREDICTIONS else ""
+        if name in MASKING or op.picks or op.view or op.activation == "bounds":
             return roles[0]
         return known_roles.pop() if op.activation == "keeps" and len(known_roles) == 1 and "" not in roles[:1] else ""
 
     def _combined(self, symbol: str, values: list[Value], roles: list[str], w: World) -> str:
-        """What a sum, difference, product or quotient of two values is."""
-        (left, right), (one, other) = values, roles
-        role, rest = (one, right) if one else (other, left)
-        if symbol == "-" and one and other:
-            apart = TARGET in roles and {*roles} - {TARGET} <= {*_PREDICTIONS} and one != other
-            return ERROR if apart and self._shared(left, right, w) else ""
-        if one and other:
-            return DISCOUNTED if symbol == "+" and ERROR not in roles else ""
-        if not self._is_given(rest, w):
-            return ""
-        if symbol in ("*", "/"):
-            return "" if symbol == "/" and other else DISCOUNTED if role in _PREDICTIONS else role
-        if symbol == "+" or (symbol == "-" and one):
-            return TARGET if role in (DISCOUNTED, BEST, TARGET) else ""
-        return ""
+        """What a sum, difference, product or quotient of two values is; of a difference, where both come from one."""
+        one, other = (
+            role or (None if self._is_given(value, w) else "") for role, value in zip(roles, values, strict=True)
+        )
+        role = combined(symbol, one, other)
+        is_difference = role == ERROR and one is not None and other is not None
+        return "" if is_difference and not self._shared(values[0], values[1], w) else role
 
     def _role(self, value: Value, w: World) -> str:
         tensor = w.get(value, Tensor)
@@ -173,7 +149,7 @@ class Estimates:
             return
         sides = [w.resolve(prediction), w.resolve(target)]
         roles = [self._role(side, w) for side in sides]
-        if TARGET not in roles or not {*roles} - {TARGET} <= {*_PREDICTIONS} or roles[0] == roles[1]:
+        if not meet(*roles):
             return
         groups = self._shared(sides[0], sides[1], w)
         at = roles.index(TARGET)
@@ -185,8 +161,9 @@ class Estimates:
 
     def _squared(self, name: str, values: list[Value], result: Value, w: World, site: Site) -> None:
         """An error is squared, or its size is taken: what is made of it is to become small."""
-        twice = name in ("**", "pow", "pow_") and len(values) == 2 and values[1] in (Const(2), Const(2.0))
-        product = name in ("*", "mul", "multiply") and len(values) == 2 and values[0] == values[1]
+        symbol = SYMBOLS.get(name, name)
+        twice = symbol == "**" and len(values) == 2 and values[1] in (Const(2), Const(2.0))
+        product = symbol == "*" and len(values) == 2 and values[0] == values[1]
         if not (twice or product or name in ("square", "abs", "absolute")) or not isinstance(result, Ref):
             return
         error = w.get(values[0], Tensor)
@@ -206,7 +183,7 @@ class Estimates:
     def walked(self, root: Tensor, w: World, ctx: Context) -> None:
         """A backward pass begins: it walks the targets of these regressions."""
         held = self._ownership.held(w) if root.regressions else frozenset[int]()
-        for regression in [each for each in root.regressions if not each.shapes]:
+        for regression in root.regressions:
             event = events.TargetWalked(
                 site=regression.at,
                 loss=regression.loss,

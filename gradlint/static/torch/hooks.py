@@ -21,16 +21,14 @@ from gradlint.static.state.values import (
     Hook,
     Instance,
     Lambda,
-    Mapping,
     Partial,
     Ref,
     Sequence,
     Unknown,
     Value,
-    each_of,
 )
 from gradlint.static.state.world import World
-from gradlint.static.torch.layer_containers import is_open
+from gradlint.static.torch.layer_containers import stands_for_others
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 
@@ -81,20 +79,9 @@ class Hooks:
         obj = w.get(module, Instance)
         if obj is None or not self._witness.listened(events.HookRegistered):
             return
-        piled = site in obj.hooked_at and not self._stands_for_others(module, w)
+        piled = site in obj.hooked_at and not stands_for_others(module, w)
         self._witness.send(events.HookRegistered(site=site, method=method, piled=known(piled)), w, ctx)
         w.write(module.id).hooked_at |= {site}
-
-    def _stands_for_others(self, module: Ref, w: World) -> bool:
-        """Whether a module is any one of those that something holds, and so may be another one each time."""
-        for obj in {**w.shared, **w.heap}.values():
-            if isinstance(obj, (Sequence, Mapping)):
-                some = [] if obj.tail is None else [obj.tail]
-            else:
-                some = list(obj.attrs.values()) if isinstance(obj, Instance) and is_open(obj) else []
-            if any(module in map(w.resolve, each_of(w.resolve(value))) for value in some):
-                return True
-        return False
 
     def may_be_removed(self, w: World) -> None:
         """Something is removed that may be a hook of any module."""

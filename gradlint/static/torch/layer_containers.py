@@ -13,7 +13,19 @@ from gradlint.static.python.domain import Index, Items
 from gradlint.static.python.filling import Filling
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
-from gradlint.static.state.values import NONE, Choice, Const, Instance, Mapping, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import (
+    NONE,
+    Choice,
+    Const,
+    Instance,
+    Mapping,
+    Ref,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    each_of,
+)
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.modules import Modules
@@ -310,3 +322,15 @@ def _forget_ending(new: Instance) -> None:
     new.attrs.pop(_LAST, None)
     new.attrs.pop(_MORE, None)
     new.attrs[_MORE] = Const(True)
+
+
+def stands_for_others(module: Value, w: World) -> bool:
+    """Whether a module is any one of those that something holds, and so may be another one each time."""
+    for obj in {**w.shared, **w.heap}.values():
+        if isinstance(obj, (Sequence, Mapping)):
+            some = [] if obj.tail is None else [obj.tail]
+        else:
+            some = list(obj.attrs.values()) if isinstance(obj, Instance) and is_open(obj) else []
+        if any(module in map(w.resolve, each_of(w.resolve(value))) for value in some):
+            return True
+    return False

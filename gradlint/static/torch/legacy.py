@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.guesses import EPSILON_NAME
-from gradlint.static.knowledge.torch_table import DEPRECATED_INITS, SOFTMAX_DIMS
+from gradlint.static.knowledge.torch_table import DEPRECATED_INITS, SOFTMAX_DIMS, SYMBOLS
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledger, Ledgers
@@ -123,14 +123,15 @@ class Legacy:
         operands = [w.resolve(value) for value in inputs]
         if not operands or not isinstance(result, Ref):
             return
-        if name == "log":
+        symbol = SYMBOLS.get(name, name)
+        if symbol == "log":
             self._logged(result, operands[0], site)
-        elif name in ("neg", "negative"):
+        elif symbol == "neg":
             self._negated(result, operands[0], w)
-        elif name == "+" and len(operands) == 2:
+        elif symbol == "+" and len(operands) == 2:
             self._added(result, operands[0], operands[1], w)
             self._added(result, operands[1], operands[0], w)
-        elif name in ("*", "mul", "multiply") and len(operands) == 2:
+        elif symbol == "*" and len(operands) == 2:
             self._multiplied(*operands)
             self._multiplied(*reversed(operands))
 

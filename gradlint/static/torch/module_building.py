@@ -38,7 +38,7 @@ class ModuleBuilding:
         inplace = w.resolve(args.keywords.get("inplace", NONE))
         if inplace == Const(True):
             obj.attrs["<inplace>"] = inplace
-        if w.resolve(args.get(4, "track_running_stats") or Const(True)) != Const(True):
+        if layer.tracks is not None and w.resolve(args.get(*layer.tracks) or Const(True)) != Const(True):
             obj.attrs[UNTRACKED] = Const(True)
         obj.mode_dependent = self._drops(layer, args, w)
         width = self._shapes.width(name, args, w)

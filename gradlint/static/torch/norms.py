@@ -25,11 +25,10 @@ UNTRACKED = "<untracked>"
 class FrozenNorms:
     """Watches layers that keep statistics: what they are called in, and whether they are frozen for good."""
 
+    _ledgers: Ledgers
     _witness: Witness
     _modules: Modules
     _tensors: Tensors
-
-    _ledgers: Ledgers
 
     def __init__(self) -> None:
         self._drifting: Ledger[int, frozenset[int]] = self._ledgers.open()
@@ -54,7 +53,8 @@ class FrozenNorms:
 
     def _is_frozen(self, layer: Instance, w: World) -> bool:
         """Whether it keeps statistics, and its parameters were frozen before any gradient has reached them."""
-        if layer.cls is not None or not keeps_statistics(layer.name) or UNTRACKED in layer.attrs:
+        tracks = keeps_statistics(layer.name) if layer.layer is None else layer.layer.tracks is not None
+        if layer.cls is not None or not tracks or UNTRACKED in layer.attrs:
             return False
         groups = [w.find(key) for key in layer.groups]
         return bool(groups) and all(

@@ -229,6 +229,7 @@ class Operations:
         new.calls = self._graphs.computed_from([*args, *inputs], w)
         if new.requires_grad is not False:
             new.regressions = tuple(dict.fromkeys(each for t in tensors for each in t.regressions))
+            new.spreads = tuple(dict.fromkeys(each for t in tensors for each in t.spreads))
         self._breaks.result(op, inputs if op.likens else list(args), inputs, new, bool(parameters), w, site)
         self._shape(op, new, first, tensors, inputs, args, w, site)
         if integers:

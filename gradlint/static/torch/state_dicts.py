@@ -14,6 +14,7 @@ from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Instance, Mapping, Object, Ref, Sequence, Tensor, Value, each_of
 from gradlint.static.state.world import World
 from gradlint.static.text.units import NodeSite
+from gradlint.static.torch.layer_containers import stands_for_others
 from gradlint.static.torch.modules import Modules
 from gradlint.surroundings import is_chosen
 
@@ -63,7 +64,7 @@ class StateDicts:
         state, obj = w.get(given, Mapping), w.get(module, Instance)
         if state is None or obj is None or not state.views or not _is_argument(state.taken_at, site):
             return
-        own = groups == state.views and not self._stands_for_others(module, w)
+        own = groups == state.views and not stands_for_others(module, w)
         self._witness.send(events.WeightsTaken(site=site, by="load", own=known(own), built_at=obj.made_at), w, ctx)
 
     def paired(self, values: list[Value], w: World, ctx: Context, site: Site) -> None:
@@ -75,16 +76,10 @@ class StateDicts:
         modules = [w.resolve(value) for value in whole]
         if len(modules) < 2 or not isinstance(modules[0], Ref):
             return
-        own = modules.count(modules[0]) == len(modules) and not self._stands_for_others(modules[0], w)
+        own = modules.count(modules[0]) == len(modules) and not stands_for_others(modules[0], w)
         obj = w.get(modules[0], Instance)
         built_at = obj.made_at if obj is not None else None
         self._witness.send(events.WeightsTaken(site=site, by="pairs", own=known(own), built_at=built_at), w, ctx)
-
-    def _stands_for_others(self, module: Ref, w: World) -> bool:
-        """Whether a module is any one of those that a list holds, and so may be another one each time."""
-        containers = (obj for obj in {**w.shared, **w.heap}.values() if isinstance(obj, (Sequence, Mapping)))
-        tails = (w.resolve(obj.tail) for obj in containers if obj.tail is not None)
-        return any(module in map(w.resolve, each_of(tail)) for tail in tails)
 
     def saved(self, value: Value, w: World, ctx: Context, site: Site) -> None:
         """Something is written to a file."""
