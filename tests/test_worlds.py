@@ -6,9 +6,23 @@ from pathlib import Path
 import pytest
 
 from gradlint.cli import main
+from gradlint.static.python.counting import counted
 from gradlint.static.state.joining import join_results
-from gradlint.static.state.values import NONE, Choice, Const, External, Group, Instance, Object, Ref, Unknown, Value
-from gradlint.static.state.world import World
+from gradlint.static.state.provenance import COUNTED, is_later
+from gradlint.static.state.values import (
+    NONE,
+    Choice,
+    Const,
+    External,
+    Group,
+    Instance,
+    Object,
+    Ref,
+    Sequence,
+    Unknown,
+    Value,
+)
+from gradlint.static.state.world import World, fresh
 
 ITEM = Unknown(("item", "graph", "weight"))
 OTHER = Unknown(("item", "graph", "label"))
@@ -130,3 +144,22 @@ def test_where_worlds_meet_it_is_known_what_each_value_came_with() -> None:
     }
     world.assumed[IS_A] = True
     assert [each for each, _ in world.alternatives(value)] == [External("torch.relu")]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_what_a_loop_counts_is_the_same_number_on_all_ways_through_an_iteration(later: bool) -> None:
+    def given(number: int) -> tuple[Value, Value]:
+        """The index and the item that ``enumerate`` gives on some way."""
+        world = World()
+        index, item = Unknown(("element", fresh(), (COUNTED, fresh())), "i"), Unknown(("element", fresh(), "data"))
+        pair = world.new(Sequence([index, item], [None, None], None, None, False))
+        here = world.get(counted(pair, number, later, world), Sequence)
+        assert here is not None
+        return here.items[0], here.items[1]
+
+    (one, item), (other, another) = given(7), given(7)
+    assert one == other
+    assert one != given(8)[0]
+    assert item != another  # the data need not be the same
+    assert isinstance(one, Unknown)
+    assert is_later(one) is later

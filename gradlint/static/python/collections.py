@@ -18,7 +18,7 @@ from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.provenance import COUNTED, LATER, NOTHING, dict_of, each_optimizer, is_any, known_by
+from gradlint.static.state.provenance import NOTHING, dict_of, each_optimizer, is_any, known_by
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -182,23 +182,6 @@ class Collections:
             items = [self.renew(item, w) for item in obj.items]
             return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
         return value
-
-    def counted(self, value: Value, number: int, is_later: bool, w: World) -> Value:
-        """What a loop is given in an iteration, of that ``number``: what it counts from zero is the same on all ways.
-
-        After its first iteration, it is not zero.
-        """
-        value = w.resolve(value)
-        if isinstance(value, Unknown):
-            if not is_any(value, COUNTED):
-                return value
-            key = (LATER, number) if is_later else computed("element", number, (COUNTED, number))
-            return Unknown(key, value.hint)
-        obj = w.get(value, Sequence)
-        if obj is None or obj.mutable or not obj.items:
-            return value
-        items = [self.counted(item, number, is_later, w) for item in obj.items]
-        return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))
 
     def unpack(self, value: Value, count: int, starred: list[bool], w: World, ctx: Context) -> list[Value]:
         """The values for ``count`` targets."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+from gradlint.static.state.computed import computed
 from gradlint.static.state.joining import join_groups, parameters_apart, parameters_of_many
+from gradlint.static.state.provenance import COUNTED, LATER, is_any
 from gradlint.static.state.values import Choice, Const, Group, Sequence, Unknown, Value
 from gradlint.static.state.world import World
 
@@ -67,3 +69,21 @@ class Counting:
                 untouched[key] = group if known is None else join_groups(known, group)
             elif known is not None and group is not known:
                 w.new(known.copy(), key=key)
+
+
+def counted(value: Value, number: int, is_later: bool, w: World) -> Value:
+    """What a loop is given in an iteration, of that ``number``: what it counts from zero is the same on all ways.
+
+    After its first iteration, it is not zero.
+    """
+    value = w.resolve(value)
+    if isinstance(value, Unknown):
+        if not is_any(value, COUNTED):
+            return value
+        key = (LATER, number) if is_later else computed("element", number, (COUNTED, number))
+        return Unknown(key, value.hint)
+    obj = w.get(value, Sequence)
+    if obj is None or obj.mutable or not obj.items:
+        return value
+    items = [counted(item, number, is_later, w) for item in obj.items]
+    return w.new(Sequence(items, list(obj.sites), obj.tail, obj.tail_site, False, obj.fields))

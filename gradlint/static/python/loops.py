@@ -12,7 +12,7 @@ import libcst as cst
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.conditions import Conditions
-from gradlint.static.python.counting import Counting
+from gradlint.static.python.counting import Counting, counted
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.flow import Flow
@@ -83,7 +83,7 @@ class Loops:
             frame = world.get(Ref(ctx.frame), Frame)
             iterable = frame.vars.get(slot) if frame is not None else None
             element = self._collections.element(iterable or Unknown(("iterable", fresh())), world, here)
-            element = self._collections.counted(element, counts.setdefault(number, fresh()), number > 0, world)
+            element = counted(element, counts.setdefault(number, fresh()), number > 0, world)
             self._counting.given(element, untouched, world, number)
             self._flow.bind(node.target, element, world, here, node.target)
 
