@@ -1,6 +1,6 @@
 """Fuzzing: files, notebooks, configuration and messages that nobody meant; none may crash gradlint or hold it up.
 
-    python tests/tooling/fuzz.py                      two minutes, as in .ci/run
+    python tests/tooling/fuzz.py --seed 1             two minutes, as in .ci/run
     python tests/tooling/fuzz.py --seconds 36000      ten hours
     python tests/tooling/fuzz.py --only mutants --seed 7
 
