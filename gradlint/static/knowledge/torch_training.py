@@ -237,6 +237,20 @@ COLLECTING_TRANSFORMS: Final = names(
 ) | names("torchvision.transforms", "v2.RandomOrder")
 """Those of them that apply others."""
 
+ONE_BY_ONE: Final = names("torchvision.transforms", "Compose transforms.Compose v2.Compose")
+"""Those of these that apply one after the other, each always."""
+
+TENSOR_TRANSFORMS: Final = names(
+    "torchvision.transforms",
+    "ToTensor PILToTensor transforms.ToTensor transforms.PILToTensor v2.ToTensor v2.PILToTensor v2.ToImage",
+)
+"""Those of the transforms that make a tensor of an image."""
+
+IMAGE_TRANSFORMS: Final = names(
+    "torchvision.transforms", "ToPILImage FiveCrop TenCrop v2.ToPILImage v2.FiveCrop v2.TenCrop"
+)
+"""Those that may give something else where they are given a tensor."""
+
 FRAMEWORKS: Final[dict[str, str]] = {
     "accelerate.Accelerator": "accelerate",
     "deepspeed.initialize": "deepspeed",

@@ -285,6 +285,7 @@ class TorchCalls:
     _construction: Construction
     _optimizers: Optimizers
     _library_models: LibraryModels
+    _batches: Batches
     _module_calls: ModuleCalls
     _trainers: Trainers
     _functions: CustomFunctions
@@ -297,13 +298,16 @@ class TorchCalls:
         self.recognised = self._modules.recognised
         self.named = self._construction.named
         self.method = self._methods.call
-        self.part = self._library_models.part_called
         self.external = self._externals.call
         self.returned = self._trainers.returned
 
     def forward(self, receiver: Value, by: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         self._construction.forward_called(receiver, by, w, ctx, site)
         self._functions.forward_called(receiver, args, w, ctx, site)
+
+    def part(self, callee: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
+        given = self._batches.transformed(callee, w, site)
+        return given or self._library_models.part_called(callee, args, w, ctx, site)
 
     def instance(
         self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site

@@ -10,10 +10,13 @@ from gradlint.static.knowledge.torch_table import (
     ARBITRARY_TRANSFORMS,
     COLLATE,
     COLLECTING_TRANSFORMS,
+    IMAGE_TRANSFORMS,
     LIBRARY_DATASETS,
     LIBRARY_TRANSFORMS,
+    ONE_BY_ONE,
     STACKING_LOADER,
     TENSOR_DATASET,
+    TENSOR_TRANSFORMS,
     TRANSFORMING,
 )
 from gradlint.static.python.budget import Budget
@@ -36,6 +39,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -51,6 +55,7 @@ class Batches:
     _progress: Progress
     _definitions: Definitions
     _calls: Calls
+    _tensors: Tensors
 
     # --- what is built
 
@@ -66,7 +71,23 @@ class Batches:
     def given(self, name: str, args: Arguments, hint: str, w: World) -> Unknown:
         """What calling ``name`` (canonical) gives, which touches nothing; its key tells data sets of known items."""
         told = name if self._is_library_item(name, args, w) else ""
+        if told and self._ends_in_tensor(name, args, w):
+            return Unknown(("number", fresh(), told, "tensor"), hint)
         return Unknown(("number", fresh(), told) if told else ("number", fresh()), hint)
+
+    def _ends_in_tensor(self, name: str, args: Arguments, w: World) -> bool:
+        """Whether a transform of a library gives a tensor of whatever image it is given."""
+        listed = w.get(w.resolve(args.get(0, "transforms") or NONE), Sequence)
+        if name not in ONE_BY_ONE or listed is None:
+            return name in TENSOR_TRANSFORMS
+        ends = False
+        for item in map(w.resolve, listed.items):
+            ends = _gives_tensors(item) or (ends and _library_name(item) not in IMAGE_TRANSFORMS)
+        return ends
+
+    def transformed(self, callee: Unknown, w: World, site: Site) -> Ref | None:
+        """What calling a transform gives, if that is a tensor: a new one, which has nothing of a graph."""
+        return self._tensors.leaf(w, site, activation=None) if _gives_tensors(callee) else None
 
     def _is_library_item(self, name: str, args: Arguments, w: World) -> bool:
         """Whether a call builds a transform of a library, or a data set that uses no others."""
@@ -158,7 +179,13 @@ class Batches:
 def _library_name(value: Value) -> str:
     """The canonical name of what built a data set or transform of a library."""
     key = value.key if isinstance(value, Unknown) else None
-    return str(key[2]) if isinstance(key, tuple) and key[0] == "number" and len(key) == 3 else ""
+    return str(key[2]) if isinstance(key, tuple) and key[0] == "number" and len(key) >= 3 else ""
+
+
+def _gives_tensors(value: Value) -> bool:
+    """Whether a value is a transform of a library that gives a tensor of whatever image it is given."""
+    key = value.key if isinstance(value, Unknown) else None
+    return isinstance(key, tuple) and key[0] == "number" and key[3:] == ("tensor",)
 
 
 def _held_at(item: Value, place: Const, w: World) -> Value | None:
