@@ -373,6 +373,8 @@ class Instance(Object):
     loss: Loss | None = story("follows from the name", join=AGREED)
     groups: frozenset[int] = fact(frozenset(), join=UNION, same=POINTED_SET, points=OWN)
     """Own parameter groups; for an optimizer those it steps."""
+    perhaps: frozenset[int] = fact(frozenset(), join=uncertain("groups"), same=SETTLED)
+    """Those of them that are its own on some of the ways that led here, and on others are not."""
     training: bool | None = fact(True)
     mode_at: Site | None = fact(None, join=FIRST, same=SETTLED)  #: where the mode was last set
     mode_asked: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which it was last set to something known

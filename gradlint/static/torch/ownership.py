@@ -100,6 +100,13 @@ class Ownership:
             *(o.groups for o in everything if isinstance(o, Instance) and o.kind == "optimizer")
         )
 
+    def doubtful(self, w: World) -> frozenset[int]:
+        """The parameter groups that an optimizer holds on some of the ways that led here only."""
+        everything = {**w.shared, **w.heap}.values()
+        return frozenset[int]().union(
+            *(o.perhaps for o in everything if isinstance(o, Instance) and o.kind == "optimizer")
+        )
+
     def may_step(self, w: World, ctx: Context) -> frozenset[int]:
         """The parameter groups that optimizers hold which anything may still ask to step."""
         if not self.held(w):

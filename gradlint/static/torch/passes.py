@@ -228,21 +228,22 @@ class Passes:
                 touches[key] = True if certain else None
         if tensor.open:
             # Where it is known to reach what an optimizer steps, it need not reach what none does.
-            held = self._ownership.held(w)
+            held, doubtful = self._ownership.held(w), self._ownership.doubtful(w)
             trained = not held.isdisjoint(touches)
             for key in sorted(w.heap):
                 group = w.find(key)
                 if not isinstance(group, Group) or key in touches or group.requires_grad is False:
                     continue
                 if group.opaque or group.gradients_used:
-                    presumed = certain and group.opaque and (not trained or key in held)
+                    presumed = certain and group.opaque and (not trained or key in held) and key not in doubtful
                     touches[key] = True if presumed else None
         elif any(isinstance(group, Group) and group.opaque for group in map(w.find, tensor.deps)):
             optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
             for optimizer in optimizers:
                 if optimizer.opaque:  # it may hold what the model holds; the only one does
-                    only = certain and len(optimizers) == 1
-                    touches.update(dict.fromkeys(optimizer.groups - touches.keys(), True if only else None))
+                    sure = optimizer.groups - optimizer.perhaps if certain and len(optimizers) == 1 else frozenset()
+                    for key in sorted(optimizer.groups - touches.keys()):
+                        touches[key] = True if key in sure else None
         return touches
 
     def _asked(self, root: Ref, tensor: Tensor, given: Fact[bool], w: World, ctx: Context, site: Site) -> None:
