@@ -67,6 +67,7 @@ class Protocol:
         self.start = Token(start)
         self.arms = frozenset([arms] if isinstance(arms, type) else arms)
         self.events = frozenset(event for _, event in self.transitions)
+        self._left = frozenset(state for state, _ in self.transitions)
         self.judged = frozenset(event for (_, event), to in self.transitions.items() if isinstance(to, Violating))
         self.name = ""
         self.rule_name = ""
@@ -91,8 +92,8 @@ class Protocol:
         kind = type(event)
         target = self.transitions.get((token.state, kind))
         if target is None:
-            if kind not in self.events:
-                return token, False
+            if kind not in self.events or (token.state not in self._left and kind not in self.arms):
+                return token, False  # a state that nothing leaves has no story to tell
             target = token.state
         violated = isinstance(target, Violating)
         state = target.state if isinstance(target, Violating) else target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,8 @@ class Repetition:
         """A container was built of these layers, and of others that are not known where there are more."""
         if not self._witness.listened(events.LayersHeld):
             return
-        layers = [w.resolve(value) for value in values]
-        several = [one for one in dict.fromkeys(layers) if more or layers.count(one) > 1]
+        layers = Counter(w.resolve(value) for value in values)
+        several = [layer for layer, count in layers.items() if more or count > 1]
         repeated = next((found for one in several if (found := self._repeated(one, w)) is not None), None)
         event = events.LayersHeld(
             site=site,
