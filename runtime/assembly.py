@@ -30,6 +30,7 @@ from gradlint.events import (
     OptimizerChecked,
     OutputMeasured,
     ParametersDrawn,
+    ParametersUnchanged,
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
@@ -84,6 +85,7 @@ from .witnesses.schedules import Schedules
 from .witnesses.spreading import SpreadComparisons
 from .witnesses.states import KeptStates
 from .witnesses.targets import Targets
+from .witnesses.unchanged import UnchangedParameters
 from .witnesses.unowned import UnownedParameters
 
 if TYPE_CHECKING:
@@ -141,6 +143,7 @@ def needed(
         (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
         (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
         (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
+        (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),

@@ -202,6 +202,17 @@ class NeverReached(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParametersUnchanged(Event):
+    """Parameters have gradients, and an optimizer's steps leave them what they are.  ``site`` is its last step."""
+
+    parameters: tuple[str, ...]
+    steps: int  #: of the optimizer, in which they have not changed
+    always: bool  #: they have never changed
+    learning_rate: float  #: at the end
+    dtype: str  #: without the ``torch.``
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerChecked(Event):
     """An optimizer is about to step.  ``site`` is where it was built."""
 
