@@ -23,6 +23,7 @@ from gradlint.events.calls import (
     InputDone,
     InputFed,
     LossCalled,
+    LostTermAdded,
     TargetWalked,
 )
 from gradlint.events.definitions import (
@@ -145,6 +146,7 @@ __all__ = [
     "Loaded",
     "LogTaken",
     "LossCalled",
+    "LostTermAdded",
     "ModelStepped",
     "ModuleBuilt",
     "ModuleLoaded",

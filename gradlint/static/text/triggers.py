@@ -147,6 +147,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.InputDone: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.LossCalled: (Feature.LOSS,),
     events.TargetWalked: (_WALKED,),
+    events.LostTermAdded: (_WALKED,),
     events.BothSpread: (Feature.LOSS | _WALKED,),
     events.DropoutCalled: (Feature.MODULE, Feature.DROPOUT | Feature.BUILT),
     events.LayersHeld: (Feature.HOLDS, Feature.REPEATED),

@@ -441,6 +441,7 @@ class Operations:
         ):
             w.write(result.id).size = "samples"
         self._estimates.combined(symbol, left, right, result, w, site)
+        self._breaks.combined(symbol, left, right, result, w, site)
         if symbol in _ELEMENTWISE:
             self._shapes.combined(left, right, result, w)
         if symbol == "-":
