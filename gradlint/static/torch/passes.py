@@ -101,7 +101,7 @@ class Passes:
         retain, create = _retains(args, w)
         view = self._tensors.view_of(root, w)
         touches = self._touched(root, tensor, certain, w)
-        _mark(touches, w)
+        self._feed(touches, tensor.deps, w, ctx, site)
         self._perhaps_fed(touches, w, ctx, site)
         self._stepping.settle(w, ctx, site)
         self._stepping.accumulated(touches, w, ctx, site)
@@ -134,6 +134,24 @@ class Passes:
             w.write(root.id).size = "one"  # or it has raised
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
             w.grad = True  # so it has when the graph was not recorded
+
+    def _feed(
+        self,
+        touches: dict[Hashable, Literal[True] | None],
+        deps: frozenset[int],
+        w: World,
+        ctx: Context,
+        site: Site,
+    ) -> None:
+        """A backward pass is made, which may be where the last one was that reached these groups."""
+        if self._witness.listened(events.LossRepeated):
+            again: dict[Hashable, Literal[True] | None] = {}
+            for key in touches:
+                group = w.find(key) if isinstance(key, int) else None
+                if isinstance(group, Group) and group.fed_at in (site, None):
+                    again[key] = True if group.fed_at == site else None
+            self._witness.send(events.LossRepeated(site=site, touches=again), w, ctx)
+        _mark(touches, deps, w, site)
 
     def _compared(self, root: Tensor, w: World, ctx: Context) -> None:
         """A backward pass walks the comparisons of predictions and targets in its graph."""
@@ -281,13 +299,15 @@ def _cut_at(cut: Cut) -> Site:
     return cut.turned_at or cut.at
 
 
-def _mark(touches: dict[Hashable, Literal[True] | None], w: World) -> None:
+def _mark(touches: dict[Hashable, Literal[True] | None], deps: frozenset[int], w: World, site: Site) -> None:
     """The gradients of these groups are added to."""
+    number = fresh()
     for key, reached in touches.items():
         if isinstance(key, int) and isinstance(w.find(key), Group):
             group: Group = w.write(key)
             group.prepared, group.gradients_used = True if reached or group.prepared else None, True
-            group.fed = fresh() if reached else group.fed
+            group.fed = number if reached else group.fed
+            group.fed_at = site if reached and key in deps else None
 
 
 def _flag(value: Value, w: World) -> bool | None:
