@@ -307,7 +307,8 @@ def _mark(touches: dict[Hashable, Literal[True] | None], deps: frozenset[int], w
             group: Group = w.write(key)
             group.prepared, group.gradients_used = True if reached or group.prepared else None, True
             group.fed = number if reached else group.fed
-            group.fed_at = site if reached and key in deps else None
+            trains = group.requires_grad or (group.opaque and not group.requires_grad_set)
+            group.fed_at = site if reached and key in deps and trains else None
 
 
 def _flag(value: Value, w: World) -> bool | None:
