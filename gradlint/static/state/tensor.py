@@ -127,6 +127,8 @@ class Described(Object):
     """Of an integer type, and no mask: as an index it takes as many elements as it has, or more."""
     activation: str | None = fact(None, join=_OF_WHAT_VARIES)
     activation_at: Site | None = story(TOLD)
+    activated: str | None = fact(None)  #: "softmax" or "sigmoid", to whose values its activation was applied
+    activated_at: Site | None = story(TOLD)
     random: bool = fact(False, join=BOTH, same=SETTLED)  #: made of random numbers
     constant: bool = fact(False, join=BOTH, same=SETTLED)  #: made of nothing that came from outside
     loaded: bool = fact(False, join=BOTH)  #: made of nothing but what a loop over data gave
