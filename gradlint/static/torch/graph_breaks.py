@@ -15,7 +15,7 @@ from gradlint.static.knowledge.ops import Op, names
 from gradlint.static.knowledge.torch_table import SYMBOLS
 from gradlint.static.state.context import Arguments
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER
+from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER, is_number
 from gradlint.static.state.tensor import LostTerm
 from gradlint.static.state.values import NONE, Choice, Cut, Group, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
@@ -118,7 +118,7 @@ class GraphBreaks:
     ) -> None:
         """What the result of an operation remembers."""
         if new.requires_grad is not False:
-            new.from_unknown = parameters or any(self.carries(v, w) for v in inputs)
+            new.from_unknown = parameters or any(self.carries(v, w) for v in inputs if not _is_setting(v))
             new.cut = None if new.from_unknown else self.first([*args, *inputs], w)
         elif parameters or any(self.carries(v, w, presume_data=True) for v in inputs):
             how = "no_grad" if w.grad is False else "detach" if op.detaches else "integers"
@@ -280,6 +280,11 @@ class GraphBreaks:
         if w.grad is True and isinstance(result.key, tuple):
             return Unknown((*result.key[:2], "forward"), result.hint, result.deps)
         return result
+
+
+def _is_setting(value: Value) -> bool:
+    """Whether a value is a number that a class was built with."""
+    return isinstance(value, Unknown) and is_number(value)
 
 
 __all__ = ["GraphBreaks"]
