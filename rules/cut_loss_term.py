@@ -51,8 +51,8 @@ class CutLossTerm(Rule):
 
     ## Stays silent on
     Weights and other factors, targets; terms that are detached, or computed under `no_grad`, and not turned into
-    numbers afterwards: that is a purpose; straight-through estimators; sums that are only printed; losses none of whose
-    terms has a graph (GL107).
+    numbers afterwards: that is a purpose, and so is a detached term beside others, as in straight-through estimators;
+    sums that are only printed; losses none of whose terms has a graph (GL107).
 
     ## References
     - [Autograd mechanics](https://docs.pytorch.org/docs/stable/notes/autograd.html)

@@ -68,7 +68,10 @@ class LostTerms(Resting):
             node = getattr(root, "grad_fn", None)
             if node is None or root.numel() != 1:
                 continue
-            for event in self._lost_below(node):
+            found = list(self._lost_below(node))
+            if any(event.how == "detach" for event in found):
+                continue  # what is detached in a sum belongs to a straight-through estimate of the others
+            for event in found:
                 if event.site not in self._told:
                     self._told.add(event.site)  # type: ignore[arg-type]
                     self._judge.send(event)
@@ -180,7 +183,7 @@ class LostTerms(Resting):
             cut = self._of(other)
             if cut is None and isinstance(other, float) and site not in self._told:
                 cut = self._spelt(site)
-            if cut is not None and cut.told and site not in self._told:
+            if cut is not None and site not in self._told:
                 event = LostTermAdded(site=site, how=cut.how, cut_at=cut.at)
                 node.metadata.setdefault(self._key, []).append(event)
                 self.wake()

@@ -254,10 +254,11 @@ class GraphBreaks:
         return list(dict.fromkeys(terms))
 
     def _lost(self, value: Value, w: World) -> Cut | None:
-        """Where what is trained lost its graph, which is all that a value is made of; None if that was on purpose."""
+        """Where what is trained lost its graph, which is all that a value is made of."""
         cut = self.of(value, w)
-        on_purpose = cut is None or (cut.how in ("detach", "no_grad") and not cut.turned)
-        return None if on_purpose or cut is None or not cut.trained or self.carries(value, w) else cut
+        if cut is None or cut.how == "no_grad" or not cut.trained or self.carries(value, w):
+            return None
+        return cut
 
     def _keeps(self, value: Value, w: World) -> bool:
         """Whether a value has a graph, or may have one: it is no mere leaf."""

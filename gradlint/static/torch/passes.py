@@ -16,7 +16,6 @@ from gradlint.static.state.values import (
     NONE,
     WALKED,
     Const,
-    Cut,
     Group,
     Instance,
     Object,
@@ -157,8 +156,13 @@ class Passes:
         """A backward pass walks the comparisons of predictions and targets in its graph."""
         self._estimates.walked(root, w, ctx)
         self._broadcasts.walked(root, w, ctx)
-        for term in root.lost_terms if root.cut is None and root.asked_at is None else ():
-            event = events.LostTermAdded(site=term.at, how=term.cut.turned or term.cut.how, cut_at=_cut_at(term.cut))
+        terms = root.lost_terms if root.cut is None and root.asked_at is None else ()
+        if any(term.cut.how == "detach" and not term.cut.turned for term in terms):
+            return  # what is detached in a sum belongs to a straight-through estimate of the others
+        for term in terms:
+            event = events.LostTermAdded(
+                site=term.at, how=term.cut.turned or term.cut.how, cut_at=term.cut.turned_at or term.cut.at
+            )
             self._witness.send(event, w, ctx, alternative=term.at)
 
     def _touched(self, root: Ref, tensor: Tensor, certain: bool, w: World) -> dict[Hashable, Literal[True] | None]:
@@ -293,10 +297,6 @@ def _retains(args: Arguments, w: World) -> tuple[bool | None, bool | None]:
     asked = args.keywords.get("retain_graph", args.keywords.get("retain_variables"))
     create = _flag(w.resolve(args.keywords.get("create_graph", Const(False))), w)
     return create if asked is None else _flag(w.resolve(asked), w), create
-
-
-def _cut_at(cut: Cut) -> Site:
-    return cut.turned_at or cut.at
 
 
 def _mark(touches: dict[Hashable, Literal[True] | None], deps: frozenset[int], w: World, site: Site) -> None:
