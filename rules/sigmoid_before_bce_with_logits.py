@@ -13,7 +13,7 @@ class SigmoidBeforeBceWithLogits(Rule):
 
     ## What it does
     Finds `nn.BCEWithLogitsLoss` and `F.binary_cross_entropy_with_logits` whose prediction has already been through a
-    sigmoid.
+    sigmoid; and `nn.BCELoss` and `F.binary_cross_entropy` whose prediction has been through two.
 
     ## Why is this bad
     The second sigmoid maps probabilities between 0 and 1 to values between 0.5 and 0.73: a negative can never be
@@ -54,6 +54,8 @@ class SigmoidBeforeBceWithLogits(Rule):
 
     @on(LossCalled)
     def called(self, event: LossCalled) -> Iterator[Violation]:
+        if event.loss == "binary_cross_entropy":
+            yield from self._twice(event)
         if event.loss != "binary_cross_entropy_with_logits" or not event.input.activation.equals("sigmoid"):
             return
         applied = event.input.activation_at
@@ -63,3 +65,15 @@ class SigmoidBeforeBceWithLogits(Rule):
             related=places(("sigmoid applied here", applied)),
             mend=unsafe("leave it out", Omit("sigmoid", "Sigmoid", at=applied)) if applied else None,
         )
+
+    def _twice(self, event: LossCalled) -> Iterator[Violation]:
+        given = event.input
+        if given.activation.equals("sigmoid") and given.activated.equals("sigmoid"):
+            yield Violation(
+                f"{given.named('the input of this loss')} has been through two sigmoids",
+                at=event.site,
+                related=places(
+                    ("the first one here", given.activated_at), ("the second one here", given.activation_at)
+                ),
+                remedy="apply one sigmoid",
+            )

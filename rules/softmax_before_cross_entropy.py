@@ -13,7 +13,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     ## What it does
     Finds `nn.CrossEntropyLoss` and `F.cross_entropy` whose prediction has already been through a softmax, in the same
-    function, at the end of the model, or in another file.
+    function, at the end of the model, or in another file; and `nn.NLLLoss` and `F.nll_loss` that are given the
+    log-softmax of a softmax, which is the same.
 
     ## Why is this bad
     The loss expects logits and applies log-softmax to them. A second softmax squeezes probabilities between 0 and 1
@@ -54,6 +55,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     @on(LossCalled)
     def called(self, event: LossCalled) -> Iterator[Violation]:
+        if event.loss == "nll_loss":
+            yield from self._twice(event)
         if event.loss != "cross_entropy" or not event.input.activation.equals("softmax"):
             return
         applied = event.input.activation_at
@@ -63,3 +66,13 @@ class SoftmaxBeforeCrossEntropy(Rule):
             related=places(("softmax applied here", applied)),
             mend=unsafe("leave it out", Omit("softmax", "Softmax", at=applied)) if applied else None,
         )
+
+    def _twice(self, event: LossCalled) -> Iterator[Violation]:
+        given = event.input
+        if given.activation.equals("log_softmax") and given.activated.equals("softmax"):
+            yield Violation(
+                f"{given.named('the input of this loss')} is the log-softmax of what has been through a softmax",
+                at=event.site,
+                related=places(("softmax applied here", given.activated_at), ("log-softmax here", given.activation_at)),
+                remedy="take the log-softmax of the logits",
+            )

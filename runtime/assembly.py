@@ -22,6 +22,7 @@ from gradlint.events import (
     LayersHeld,
     LogTaken,
     LossCalled,
+    LostTermAdded,
     ModelStepped,
     ModuleBuilt,
     ModuleRequiresGradSet,
@@ -85,6 +86,7 @@ from .witnesses.schedules import Schedules
 from .witnesses.spreading import SpreadComparisons
 from .witnesses.states import KeptStates
 from .witnesses.targets import Targets
+from .witnesses.terms import LostTerms
 from .witnesses.unchanged import UnchangedParameters
 from .witnesses.unowned import UnownedParameters
 
@@ -160,6 +162,7 @@ def _of_targets(judge: Judge, walks: Walks, modules: KnownModules, optimizers: l
     made: tuple[tuple[bool, Callable[[], Follower]], ...] = (
         (judge.listens(TargetWalked), lambda: Targets(judge, walks, optimizers)),
         (judge.listens(BothSpread), lambda: SpreadComparisons(judge, walks)),
+        (judge.listens(LostTermAdded), lambda: LostTerms(judge)),
         (judge.listens(UnownedTrained), lambda: UnownedParameters(judge, modules, optimizers)),
     )
     return [build() for is_needed, build in made if is_needed]

@@ -33,6 +33,23 @@ COMPUTES = (
     "__rsub__ __rtruediv__ add addcdiv addcmul clamp clip clone detach div exp lerp maximum minimum mul neg norm pow "
     "reciprocal rsqrt rsub sign sqrt square sub sum true_divide where"
 )
+#: Others whose result is computed from all that they are given.
+LIKENS = (
+    "__getitem__ __mul__ __neg__ __pow__ __rmul__ __truediv__ abs addmm amax amin bmm cat cos cosh cumsum dot exp log "
+    "log10 log1p log2 logsumexp masked_fill masked_select matmul max mean min mm mse numel prod relu sigmoid sin "
+    "softmax stack std sum tanh to topk var where"
+)
+#: Methods and functions whose result shares no graph with what they are given, on purpose.
+DETACHES = "detach"
+#: Those whose gradient is zero everywhere.
+STEPS = "ceil fix floor round sgn sign trunc"
+#: Those whose result has no gradient: integers, and comparisons.
+CUTS = (
+    "__eq__ __ge__ __gt__ __le__ __lt__ __ne__ argmax argmin argsort bool eq ge gt int le logical_and logical_not "
+    "logical_or long lt ne"
+)
+#: Those that add, or subtract.
+SUMS = "__add__ __iadd__ __isub__ __radd__ __rsub__ __sub__ add add_ rsub sub sub_ subtract"
 #: Methods that write what is computed from what they are given.
 STORES = "__setitem__ add_ addcdiv_ addcmul_ clamp_ copy_ div_ lerp_ mul_ neg_ sqrt_ sub_"
 #: Methods that write what has nothing to do with what was there.

@@ -19,7 +19,7 @@ from gradlint.protocol import Token
 from gradlint.static.state.declaring import fact, facts, joining, signing
 from gradlint.static.state.joining import join
 from gradlint.static.state.sameness import contents, signature
-from gradlint.static.state.tensor import Regression, Spread
+from gradlint.static.state.tensor import LostTerm, Regression, Spread
 from gradlint.static.state.values import (
     Const,
     Cut,
@@ -53,7 +53,10 @@ OF_TYPE: dict[str, list[Any]] = {
     "str": WORDS,
     "str | None": [None, *WORDS],
     "Site | None": [None, *PLACES],
-    "Cut | None": [None, *(Cut(how, place) for how in ("detach", "numpy") for place in PLACES)],
+    "Cut | None": [
+        None,
+        *(Cut(how, at, trained) for how in ("detach", "numpy") for trained in (False, True) for at in PLACES),
+    ],
     "frozenset[int]": IDS,
     "frozenset[str]": [frozenset[str](), frozenset("a"), frozenset("ab")],
     "frozenset[Site]": [frozenset[Location](), frozenset(PLACES[:1]), frozenset(PLACES[1:])],
@@ -63,6 +66,7 @@ OF_TYPE: dict[str, list[Any]] = {
     "tuple[Unknown, ...]": [(), (Unknown("x", "x"),), (Unknown("x", "x"), Unknown("y", "y"))],
     "tuple[ConvertedToNumpy | DataWritten, ...]": [()],
     "tuple[Regression, ...]": [(), (Regression(PLACES[0], "", IDS[1]),), (Regression(PLACES[1], "l1_loss", IDS[2]),)],
+    "tuple[LostTerm, ...]": [(), *((LostTerm(PLACES[2], Cut("numpy", place, True)),) for place in PLACES)],
     "tuple[Spread, ...]": [(), (Spread(PLACES[0], ((2, 1), (2,))),), (Spread(PLACES[1], ((None, 1), (None,))),)],
     "tuple[Hook, ...]": [(), (Hook(Const(1), False),), (Hook(Const(2), True),)],
     "tuple[str, str]": [("", ""), ("Net", "mask")],

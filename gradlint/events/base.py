@@ -29,6 +29,9 @@ class Tensor:
     activation: Fact[str] = field(default_factory=unknown)
     """What last shaped its values: "softmax", "log_softmax", "sigmoid", "logits" (a linear map), "none"."""
     activation_at: Site | None = None
+    activated: Fact[str] = field(default_factory=unknown)
+    """What had shaped the values that this activation was applied to: "softmax" or "sigmoid"."""
+    activated_at: Site | None = None
     made_at: Site | None = None
     moved_at: Site | None = None  #: where it was put on its device
     kept_at: Site | None = None  #: where it was put into the container it came from

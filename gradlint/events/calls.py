@@ -53,6 +53,17 @@ class TargetWalked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostTermAdded(Event):
+    """A backward pass starts from a sum, one term of which was computed from what is trained, but lost its graph.
+
+    ``site`` is where it is added to others that keep theirs.
+    """
+
+    how: str = ""  #: what cut the graph, as of :class:`Tensor`
+    cut_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BothSpread(Event):
     """Two tensors are compared by a loss, or by a difference from which a backward pass is made."""
 

@@ -100,6 +100,19 @@ class GradientsAccumulated(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsLeft(Event):
+    """An optimizer applied gradients of a backward pass that has reached parameters of others, too.
+
+    Touches those others: what the pass has left there was not made for them, or is applied by a step of their own.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossRepeated(Event):
+    """A backward pass is made where the last one was that reached these parameters.  Sent before :class:`Backward`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GradientsAssigned(Event):
     """Gradients were set, or changed, by the program itself: ``parameter.grad = value``."""
 

@@ -15,6 +15,8 @@ from operator import is_, is_not, ne
 import torch
 from torch import Tensor
 
+from gradlint.finding import Site
+
 from ..cohorts import Subject
 from ..tensors import holds_values, unseen_by_modes
 
@@ -45,6 +47,7 @@ class Bundle(Subject):
         "parameters",
         "reached",
         "reached_at",
+        "reached_by",
         "scaled",
         "spent",
         "versions",
@@ -56,6 +59,7 @@ class Bundle(Subject):
         self.versions: list[int] = []  # likewise
         self.reached = False  # there have been gradients
         self.reached_at = self.changed_at = 0  # when, by a backward pass and otherwise, by the clock of the history
+        self.reached_by: Site | None = None  # the place of that backward pass
         self.spent = False  # applied by a step, and not known to have been cleared since
         self.added = False  # a backward pass has added to them since
         self.given = False  # set by hand since
@@ -137,7 +141,7 @@ class Bundle(Subject):
         parts = [self]
         for indices in groups[1:]:
             part = Bundle(())
-            for name in ("reached", "reached_at", "changed_at", "spent", "added", "given", "scaled"):
+            for name in ("reached", "reached_at", "reached_by", "changed_at", "spent", "added", "given", "scaled"):
                 setattr(part, name, getattr(self, name))
             part._keep(self, indices)
             parts.append(part)

@@ -18,8 +18,10 @@ from gradlint.events import (
     Event,
     GradientsClipped,
     GradientsDropped,
+    GradientsLeft,
     GradientsScaled,
     GradientsUnscaled,
+    LossRepeated,
     ScalerStepped,
     Step,
     WeightsUpdated,
@@ -65,6 +67,7 @@ class GradientHistory:
         self._cleared: dict[Site, Cleared] = {}
         self._updated: dict[Site, WeightsUpdated] = {}
         self._follows_drops = judge.listens(GradientsDropped)
+        self._follows_others = bool(judge.follows(GradientsLeft))
         self.reached: list[Bundle] = []  #: by the last backward pass
         self.before_step: list[Callable[[StepCall, list[Bundle]], None]] = []  #: who looks at what is to be applied
         self._round: Round | None = None  # while nothing but ordinary rounds is seen
@@ -361,6 +364,10 @@ class GradientHistory:
             bundle.reached_at = self._clock + 1
             reached.append(bundle)
         self._clock += bool(reached)
+        if self._follows_others:
+            self._send(LossRepeated(site=event.site), [one for one in reached if one.reached_by == event.site])
+        for bundle in reached:
+            bundle.reached_by = event.site
         self._send(event, reached)
         self._send_cleared(event.site, cleared)
         return reached
@@ -374,10 +381,20 @@ class GradientHistory:
         call.event = self._judged(call, prepared)
         self._followed.of_optimizer(call.optimizer).unprepared &= prepared.is_false
         self._send(call.event, [bundle for bundle in bundles if bundle.grads is not None])
+        if self._follows_others and len(bundles) < len(self._followed.bundles):
+            self._send(GradientsLeft(site=call.site), self._left_by(bundles))
         # Where there is something to apply, what is not there for a part of the parameters is no loss.
         applied = [bundle for bundle in bundles if bundle.added or bundle.given]
         self._send(self._update(call.site), applied or bundles)
         self._unreached.count(call, self._followed.of_optimizer(call.optimizer), bundles)
+
+    def _left_by(self, bundles: list[Bundle]) -> list[Bundle]:
+        """What the backward passes whose gradients a step applies have added elsewhere."""
+        passes = {bundle.reached_at for bundle in bundles if bundle.added}
+        owned = set(map(id, bundles))
+        return [
+            one for one in self._followed.bundles if one.added and one.reached_at in passes and id(one) not in owned
+        ]
 
     def _update(self, site: Site) -> WeightsUpdated:
         event = self._updated.get(site)

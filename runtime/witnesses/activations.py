@@ -66,6 +66,7 @@ class Activations:
         self._judge = judge
         self._known: _Known = {}
         self._nudged: _Known = {}  # a small number was added
+        self._twice: _Known = {}  # made of probabilities, by an activation: what these were
         self._negated: _Known = {}
         self._bounded: _Known = {}  # probabilities that were kept from 0, or from 1
         self._logs: list[_Log] = []  # of probabilities and a small number, which may become entropies
@@ -101,12 +102,18 @@ class Activations:
     def tensors_swapped(self, call: SwapCall) -> None:
         """Forget tensors that become others."""
         for tensor in call.tensors:
-            for known_tensors in (self._known, self._nudged, self._negated, self._bounded):
+            for known_tensors in (self._known, self._twice, self._nudged, self._negated, self._bounded):
                 known_tensors.pop(id(tensor), None)
             self._logs = [log for log in self._logs if not log.gave(tensor)]
 
     def _applied(self, activation: str) -> Callable[..., None]:
         def handle(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+            entry = _entry(self._known, args[0] if args else kwargs.get("input"))
+            if isinstance(result, torch.Tensor):
+                self._twice.pop(id(result), None)
+                if entry is not None and entry[1] in PROBABILITIES:
+                    _forget_dead(self._twice)
+                    self._twice[id(result)] = weakref.ref(result), entry[1], entry[2]
             self.know(result, activation, user_site(4))
 
         return handle
@@ -116,6 +123,8 @@ class Activations:
         if entry is not None:
             for part in result if isinstance(result, (tuple, list)) else (result,):
                 self.know(part, entry[1], entry[2])
+                if isinstance(part, torch.Tensor) and (twice := _entry(self._twice, args[0])) is not None:
+                    self._twice[id(part)] = weakref.ref(part), twice[1], twice[2]
 
     def _turned(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None
@@ -200,12 +209,15 @@ class Activations:
         if not isinstance(tensor, torch.Tensor):
             return Tensor()
         entry = _entry(self._known, tensor) or _entry(self._bounded, tensor) or _entry(self._nudged, tensor)
+        twice = _entry(self._twice, tensor)
         return Tensor(
             requires_grad=known(tensor.requires_grad),
             integral=known(not tensor.is_floating_point() and not tensor.is_complex()),
             device=known(tensor.device.type),
             activation=known(entry[1]) if entry is not None else unknown(),
             activation_at=entry[2] if entry is not None else None,
+            activated=known(twice[1]) if twice is not None else unknown(),
+            activated_at=twice[2] if twice is not None else None,
         )
 
 

@@ -33,6 +33,8 @@ OTHERWISE = {
     "exhausted_parameters-several models chained, clipped by a function": "the guard does not know chains",
     "exhausted_parameters-named parameters that two loops go over": "the guard sees no loops",
     "exhausted_parameters-an average of the weights in a comprehension, in every epoch": "the guard sees no loops",
+    "cut_loss_term-a spread that numpy computed": "the guard does not see what numpy computes",
+    "cut_loss_term-weights that are summed as numbers": "the guard does not see what Python computes of numbers",
     "softmax_before_cross_entropy-silent: the other arm gives logits": "the program takes the arm with the softmax",
     "unregistered_modules-layers that a function gives are told where a class keeps them": (
         "the guard reports each list where it is made"

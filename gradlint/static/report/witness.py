@@ -304,6 +304,9 @@ class Witness:
             prepared=prepared,
         )
         self.send(event, w, ctx)
+        if whole and self.listened(events.GradientsLeft):
+            left = _left_by(members, w)
+            self.send(events.GradientsLeft(site=site, touches=dict.fromkeys(left, True)), w, ctx)
         if self.listened(events.WeightsUpdated):
             touches = self._applied(members, optimizer == MANUAL, w)
             self.send(events.WeightsUpdated(site=site, touches=touches), w, ctx)
@@ -454,6 +457,14 @@ def _divided(w: World) -> set[int]:
     some = [obj.groups for obj in optimizers if any(w.get(w.resolve(given), Instance) is None for given in obj.args)]
     held = Counter(key for obj in optimizers for key in obj.groups) if some else Counter[int]()
     return {key for key in frozenset[int]().union(*some) if held[key] > 1}
+
+
+def _left_by(members: Container[int], w: World) -> list[int]:
+    """The groups that the backward passes have reached which have fed these members, and that are none of them."""
+    fed = {key: group for key, group in w.heap.items() if isinstance(group, Group) and group.fed_at is not None}
+    full = {key: group for key, group in fed.items() if group.fed > group.cleared}
+    passes = {group.fed for key, group in full.items() if key in members}
+    return [key for key in sorted(full.keys()) if key not in members and full[key].fed in passes]
 
 
 def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None]:

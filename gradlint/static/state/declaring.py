@@ -301,7 +301,7 @@ def _along(x_site: Any, y_site: Any, x: Any, y: Any, otherwise: object) -> Any:
 
 
 def _rank(each: object) -> tuple[int, str]:
-    return (each, "") if isinstance(each, int) else (0, str(getattr(each, "hint", getattr(each, "how", ""))))
+    return (each, "") if isinstance(each, int) else (0, str(getattr(each, "hint", getattr(each, "rank", ""))))
 
 
 def _gathered(x: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -73,6 +73,27 @@ class Cut:
 
     how: str  #: "detach", "copy", "integers", "number", "numpy", "gradient", "no_grad" or "round"
     at: Site
+    trained: bool = False  #: what was cut is known, or presumed, to require grad
+    turned: str = ""  #: what was detached was turned into this, for which it had to be: "number" or "numpy"
+    turned_at: Site | None = None
+
+    @property
+    def rank(self) -> str:
+        """What tells two cuts at one place apart."""
+        return f"{self.how} {self.trained} {self.turned} {self.turned_at.locate() if self.turned_at else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class LostTerm:
+    """The place where a term that has lost its graph is added to others that have theirs."""
+
+    at: Site
+    cut: Cut
+
+    @property
+    def rank(self) -> str:
+        """What tells two terms apart."""
+        return f"{self.at.locate()} {self.cut.at.locate()} {self.cut.rank}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +127,8 @@ class Described(Object):
     """Of an integer type, and no mask: as an index it takes as many elements as it has, or more."""
     activation: str | None = fact(None, join=_OF_WHAT_VARIES)
     activation_at: Site | None = story(TOLD)
+    activated: str | None = fact(None)  #: "softmax" or "sigmoid", to whose values its activation was applied
+    activated_at: Site | None = story(TOLD)
     random: bool = fact(False, join=BOTH, same=SETTLED)  #: made of random numbers
     constant: bool = fact(False, join=BOTH, same=SETTLED)  #: made of nothing that came from outside
     loaded: bool = fact(False, join=BOTH)  #: made of nothing but what a loop over data gave
@@ -205,6 +228,8 @@ class Tensor(Recorded):
     regressions: tuple[Regression, ...] = fact((), join=SHARED, same=SETTLED)
     """Those that it was computed from, of those whose target is walked as well."""
     spreads: tuple[Spread, ...] = fact((), join=SHARED, same=SETTLED)  #: those that it was computed from
+    lost_terms: tuple[LostTerm, ...] = fact((), join=GATHERED, same=SETTLED)
+    """Those of the terms whose sum it is, multiplied by constants at most, that carry no graph any more."""
     calls: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """The calls of modules from whose outputs it was computed, of those that are watched."""
     owner: object = None

@@ -312,6 +312,8 @@ class Group(Object):
     """Its gradients were added to, applied, set or cleared, or may have been."""
     fed: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which a backward pass last added to its gradients."""
+    fed_at: Site | None = fact(None, same=SETTLED)
+    """Where, if that pass is known to have reached them."""
     cleared: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which they were last cleared, or may have been."""
     owner: object = None

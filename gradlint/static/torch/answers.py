@@ -367,9 +367,11 @@ class TorchOperators:
             if len(values) == 1 and known:
                 return w.resolve(values[0])
             total = Op(saves="", size="broadcast", activation="combines")
-            return self._operations.apply(total, Arguments(list(tensors)), w, ctx, site)
+            result = self._operations.apply(total, Arguments(list(tensors)), w, ctx, site)
+            return self._breaks.total(tensors, result, w, site)
         deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
-        return Unknown(("sum", fresh(), *(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
+        numbers = Unknown(("sum", fresh(), *(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
+        return self._breaks.total(tensors, numbers, w, site)
 
 
 class TorchMutations:

@@ -103,7 +103,7 @@ class Derivatives:
             if create == Const(False):
                 new.requires_grad, new.deps, new.segments, new.open = False, frozenset(), frozenset(), False
                 new.reaches = frozenset()
-                new.cut = Cut("gradient", site)
+                new.cut = Cut("gradient", site, any(self._tensors.presumed(value, w) for value in outputs))
             else:
                 new.requires_grad = True if self._graphs.passes_weights(ends, outputs, w) else None
                 if not new.segments:  # the operations that computed the gradient made some

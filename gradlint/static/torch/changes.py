@@ -106,7 +106,7 @@ class Changes:
         if how in _RESHAPING:
             w.write(target.id).shape = None
         if not tensor.groups and w.grad is not False:
-            self._breaks.overwritten(target.id, values, w)
+            self._breaks.overwritten(how, target.id, values, w, site)
 
     def _stepped(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         """Parameters were changed by their gradients: an update, unless it is an optimizer that updates them.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 _COMPUTED: Final = Op(saves="other", copies=True)
-_DRAWN: Final = Op(grad="never", saves="", copies=True)
+_DRAWN: Final = Op(grad="never", saves="", copies=True, detaches=True)
 _DRAWN_INDEX: Final = Op(grad="never", saves="", integral=True, copies=True)
 
 

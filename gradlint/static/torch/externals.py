@@ -285,6 +285,7 @@ class Externals:
             self._shown(name, args, w, ctx, site)
             if name.startswith("numpy."):
                 number = made_by(name, w) or Unknown(("number", fresh(), NUMPYS), mode_of(*args))
+                number = self._breaks.inherit(number, args, w)
                 return self._graphs.reduced(number, [*args, *self._tensors.tensors_in(args, w)], w)
             return made_by(name, w) or self._batches.given(name, args, mode_of(*args), w)
         result = self._escapes.call(External(name), args, w, ctx, site)
@@ -366,7 +367,7 @@ class Externals:
         self._shapes.applied(name.rpartition(".")[2], op, given, value, w)
         self._estimates.applied(name.rpartition(".")[2], op, given, value, w, site)
         self._plain.made(name, given, value, w)
-        self._breaks.rounded(name.rpartition(".")[2], value, w, site)
+        self._breaks.computed(name.rpartition(".")[2], given, value, w, site)
         self._legacy.computed(name.rpartition(".")[2], given.positional, value, w, site)
         if overwrites:
             self._memory.alias(value, args.positional[0], w)

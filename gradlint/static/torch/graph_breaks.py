@@ -7,13 +7,17 @@ was computed from, and so do numbers and arrays.  Whatever may still carry a gra
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
 from gradlint.static.knowledge.ops import Op, names
+from gradlint.static.knowledge.torch_table import SYMBOLS
+from gradlint.static.state.context import Arguments
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER
-from gradlint.static.state.values import Choice, Cut, Group, Instance, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER, is_number
+from gradlint.static.state.tensor import LostTerm
+from gradlint.static.state.values import NONE, Choice, Cut, Group, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Inputs
@@ -28,6 +32,8 @@ _FREE = names(
     "comparison norm time cut",
 ) | {COUNTED, FIGURE, LATER}
 """Kinds of unknown values that are no tensors with a graph."""
+_LINEAR = frozenset(["mean", "sum", "squeeze", "clone", "cuda", "cpu", "to", "float", "double"])
+"""What may be done with a sum of single numbers, which stays one."""
 _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 
 
@@ -112,24 +118,35 @@ class GraphBreaks:
     ) -> None:
         """What the result of an operation remembers."""
         if new.requires_grad is not False:
-            new.from_unknown = parameters or any(self.carries(v, w) for v in inputs)
+            new.from_unknown = parameters or any(self.carries(v, w) for v in inputs if not _is_setting(v))
             new.cut = None if new.from_unknown else self.first([*args, *inputs], w)
         elif parameters or any(self.carries(v, w, presume_data=True) for v in inputs):
-            new.cut = Cut("no_grad" if w.grad is False else "detach" if op.detaches else "integers", site)
+            how = "no_grad" if w.grad is False else "detach" if op.detaches else "integers"
+            new.cut = Cut(how, site, self._are_trained(inputs, w))
         else:
             new.cut = self.first([*args, *inputs], w)
 
-    def rounded(self, name: str, result: Value, w: World, site: Site) -> None:
+    def computed(self, name: str, args: Arguments, result: Value, w: World, site: Site) -> None:
         """The function or method ``name`` gave ``result``: where it rounds, its gradient is zero everywhere."""
         if name in _STEPS and isinstance(result, Ref) and self._tensors.presumed(result, w):
-            w.write(result.id).cut = Cut("round", site)
+            w.write(result.id).cut = Cut("round", site, trained=True)
+        symbol = SYMBOLS.get(name, "neg" if name in _LINEAR else "")
+        first = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
+        if symbol and first is not None and (name not in ("mean", "sum") or first.size == "one"):
+            self.combined(symbol, args.positional[0], args.get(1) or NONE, result, w, site)
+
+    def _are_trained(self, values: Iterable[Value], w: World) -> bool:
+        return any(self._tensors.presumed(value, w) for value in values)
 
     def lost(self, values: Iterable[Value], how: str, w: World, site: Site) -> Cut | None:
         """The cut behind something made from the mere values of ``values``."""
         values = list(values)
-        if any(self.carries(v, w, presume_data=True) for v in self._tensors.tensors_in(values, w)):
-            return Cut(how, site)
-        return self.first(self._tensors.tensors_in(values, w) + values, w)
+        tensors = self._tensors.tensors_in(values, w)
+        if any(self.carries(v, w, presume_data=True) for v in tensors):
+            return Cut(how, site, self._are_trained(tensors, w))
+        cut = self.first(tensors + values, w)
+        turns = cut is not None and cut.how == "detach" and not cut.turned and how in ("number", "numpy")
+        return replace(cut, turned=how, turned_at=site) if cut is not None and turns else cut
 
     def copied(self, values: list[Value], w: World, site: Site) -> Cut | None:
         """The cut behind a tensor made from the mere values of ``values``."""
@@ -186,13 +203,67 @@ class GraphBreaks:
         new.cut = self.of(prediction, w) or (self.of(target, w) if target is not None else None)
         new.from_unknown = False
 
-    def overwritten(self, key: int, used: list[Value], w: World) -> None:
-        """A tensor without a graph was changed in place, using other values."""
+    def overwritten(self, how: str, key: int, used: list[Value], w: World, site: Site) -> None:
+        """A tensor was changed in place, using other values."""
         new: Tensor = w.write(key)
+        symbol = SYMBOLS.get(how, how.removesuffix("="))
+        self.combined(symbol, Ref(key), used[0] if len(used) == 1 else NONE, Ref(key), w, site)
         if any(self.carries(v, w) for v in used) or self.carries(Ref(key), w):
             new.cut, new.from_unknown = None, True
         elif new.cut is None:
             new.cut = self.first(used, w)
+
+    # --- sums
+
+    def combined(self, symbol: str, left: Value, right: Value, result: Value, w: World, site: Site) -> None:
+        """``left symbol right``: a backward pass from a sum does not see its terms that have lost their graph."""
+        tensor = w.get(result, Tensor)
+        if tensor is None or not isinstance(result, Ref):
+            return
+        terms: list[LostTerm] = []
+        if tensor.requires_grad is not False:
+            terms = self._terms(symbol, w.resolve(left), w.resolve(right), w, site)
+        if terms or tensor.lost_terms:
+            w.write(result.id).lost_terms = tuple(terms)
+
+    def _terms(self, symbol: str, left: Value, right: Value, w: World, site: Site) -> list[LostTerm]:
+        if symbol in ("+", "-"):
+            return self._of_sum([left, right], w, site)
+        terms = self._of_sum([left], w, site)
+        if symbol == "neg":
+            return terms
+        if symbol == "*" and not terms:
+            left, right, terms = right, left, self._of_sum([right], w, site)
+        is_scaled = symbol in ("*", "/") and not self.carries(right, w, presume_data=True)
+        return terms if is_scaled else []
+
+    def total(self, values: list[Value], result: Value, w: World, site: Site) -> Value:
+        """``result`` is the sum of all these."""
+        if isinstance(result, Ref) and w.get(result, Tensor) is not None:
+            w.write(result.id).lost_terms = tuple(self._of_sum(values, w, site))
+        elif not any(self.carries(value, w) for value in values):
+            self.inherit(result, values, w)
+        return result
+
+    def _of_sum(self, values: list[Value], w: World, site: Site) -> list[LostTerm]:
+        tensors = [tensor for value in values if (tensor := w.get(value, Tensor)) is not None]
+        terms = [term for tensor in tensors for term in tensor.lost_terms]
+        cuts = [cut for value in values if (cut := self._lost(value, w)) is not None]
+        if cuts and any(self._keeps(value, w) for value in values):
+            terms += [LostTerm(site, cut) for cut in cuts]
+        return list(dict.fromkeys(terms))
+
+    def _lost(self, value: Value, w: World) -> Cut | None:
+        """Where what is trained lost its graph, which is all that a value is made of."""
+        cut = self.of(value, w)
+        if cut is None or cut.how == "no_grad" or not cut.trained or self.carries(value, w):
+            return None
+        return cut
+
+    def _keeps(self, value: Value, w: World) -> bool:
+        """Whether a value has a graph, or may have one: it is no mere leaf."""
+        tensor = w.get(value, Tensor)
+        return self.carries(value, w) and (tensor is None or not tensor.is_leaf or tensor.is_parameter is not False)
 
     # --- modules that are not known
 
@@ -210,6 +281,11 @@ class GraphBreaks:
         if w.grad is True and isinstance(result.key, tuple):
             return Unknown((*result.key[:2], "forward"), result.hint, result.deps)
         return result
+
+
+def _is_setting(value: Value) -> bool:
+    """Whether a value is a number that a class was built with."""
+    return isinstance(value, Unknown) and is_number(value)
 
 
 __all__ = ["GraphBreaks"]

@@ -194,7 +194,7 @@ class Methods:
             self._placement.proven(result, w)
         self._shapes.applied(name, op, given, result, w)
         self._estimates.applied(name, op, given, result, w, site)
-        self._breaks.rounded(name, result, w, site)
+        self._breaks.computed(name, given, result, w, site)
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
             self._same_storage(name, receiver, tensor, result, op, w)
         self._tensors.suppose(result, [receiver], w)
@@ -341,7 +341,7 @@ class Methods:
                 self._memory.array_changed(receiver, w, ctx, site)
             is_array = name not in ("item", "tolist")
             made = w.new(Instance(name="numpy.ndarray", kind="array")) if is_array else Unknown((FIGURE, fresh()))
-            return self._graphs.reduced(made, [receiver], w)
+            return self._graphs.reduced(self._breaks.inherit(made, [receiver], w), [receiver], w)
         if name in EXPECTING_METHODS and obj.cls is not None and self._definitions.is_test(obj.cls):
             return w.new(Instance(name=name, kind="expecting"))
         if obj.cls is not None:

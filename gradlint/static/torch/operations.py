@@ -50,6 +50,7 @@ _ARITHMETIC = {
     "neg": Op(saves="", size="keeps", activation="combines"),
 }
 _ELEMENTWISE = ("+", "-", "*", "/", "**")
+_NORMALIZING = ("softmax", "log_softmax", "sigmoid")
 _INTEGRAL = Op(grad="never", saves="", size="broadcast", integral=True)
 
 
@@ -311,9 +312,9 @@ class Operations:
     ) -> None:
         """The activation, the type and the number of elements of a result."""
         if op.activation == "keeps":
-            new.activation = first.activation if first is not None else None
-            new.activation_at = first.activation_at if first is not None else None
-            new.nudged = first.nudged if first is not None else ""
+            if first is not None:
+                new.activation, new.activation_at, new.nudged = first.activation, first.activation_at, first.nudged
+                new.activated, new.activated_at = first.activated, first.activated_at
             if not op.picks and any(t.activation != new.activation for t in tensors):
                 new.activation = None
         elif op.activation == "bounds":
@@ -332,6 +333,8 @@ class Operations:
             new.activation = "none"
         else:
             new.activation, new.activation_at = op.activation, site
+            if op.activation in _NORMALIZING and first is not None and _is_probability(first):
+                new.activated, new.activated_at = first.activation, first.activation_at
         if op.integral:
             new.integral, new.places = True, op.ranks
         elif first is not None and op.grad != "never":
@@ -441,6 +444,7 @@ class Operations:
         ):
             w.write(result.id).size = "samples"
         self._estimates.combined(symbol, left, right, result, w, site)
+        self._breaks.combined(symbol, left, right, result, w, site)
         if symbol in _ELEMENTWISE:
             self._shapes.combined(left, right, result, w)
         if symbol == "-":

@@ -100,7 +100,7 @@ class Passes:
         retain, create = _retains(args, w)
         view = self._tensors.view_of(root, w)
         touches = self._touched(root, tensor, certain, w)
-        _mark(touches, w)
+        self._feed(touches, tensor.deps, w, ctx, site)
         self._perhaps_fed(touches, w, ctx, site)
         self._stepping.settle(w, ctx, site)
         self._stepping.accumulated(touches, w, ctx, site)
@@ -134,10 +134,36 @@ class Passes:
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
             w.grad = True  # so it has when the graph was not recorded
 
+    def _feed(
+        self,
+        touches: dict[Hashable, Literal[True] | None],
+        deps: frozenset[int],
+        w: World,
+        ctx: Context,
+        site: Site,
+    ) -> None:
+        """A backward pass is made, which may be where the last one was that reached these groups."""
+        if self._witness.listened(events.LossRepeated):
+            again: dict[Hashable, Literal[True] | None] = {}
+            for key in touches:
+                group = w.find(key) if isinstance(key, int) else None
+                if isinstance(group, Group) and group.fed_at in (site, None):
+                    again[key] = True if group.fed_at == site else None
+            self._witness.send(events.LossRepeated(site=site, touches=again), w, ctx)
+        _mark(touches, deps, w, site)
+
     def _compared(self, root: Tensor, w: World, ctx: Context) -> None:
         """A backward pass walks the comparisons of predictions and targets in its graph."""
         self._estimates.walked(root, w, ctx)
         self._broadcasts.walked(root, w, ctx)
+        terms = root.lost_terms if root.cut is None and root.asked_at is None else ()
+        if any(term.cut.how == "detach" and not term.cut.turned for term in terms):
+            return  # what is detached in a sum belongs to a straight-through estimate of the others
+        for term in terms:
+            event = events.LostTermAdded(
+                site=term.at, how=term.cut.turned or term.cut.how, cut_at=term.cut.turned_at or term.cut.at
+            )
+            self._witness.send(event, w, ctx, alternative=term.at)
 
     def _touched(self, root: Ref, tensor: Tensor, certain: bool, w: World) -> dict[Hashable, Literal[True] | None]:
         """The parameters that get gradients; where the graph is cut, perhaps all that there are."""
@@ -274,13 +300,16 @@ def _retains(args: Arguments, w: World) -> tuple[bool | None, bool | None]:
     return create if asked is None else _flag(w.resolve(asked), w), create
 
 
-def _mark(touches: dict[Hashable, Literal[True] | None], w: World) -> None:
+def _mark(touches: dict[Hashable, Literal[True] | None], deps: frozenset[int], w: World, site: Site) -> None:
     """The gradients of these groups are added to."""
+    number = fresh()
     for key, reached in touches.items():
         if isinstance(key, int) and isinstance(w.find(key), Group):
             group: Group = w.write(key)
             group.prepared, group.gradients_used = True if reached or group.prepared else None, True
-            group.fed = fresh() if reached else group.fed
+            group.fed = number if reached else group.fed
+            trains = group.requires_grad or (group.opaque and not group.requires_grad_set)
+            group.fed_at = site if reached and key in deps and trains else None
 
 
 def _flag(value: Value, w: World) -> bool | None:

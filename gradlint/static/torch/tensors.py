@@ -321,6 +321,8 @@ class Tensors:
             integral=fact(tensor.integral),  # type: ignore[arg-type]
             activation=fact(tensor.activation),  # type: ignore[arg-type]
             activation_at=tensor.activation_at,
+            activated=fact(tensor.activated),  # type: ignore[arg-type]
+            activated_at=tensor.activated_at,
             made_at=tensor.made_at,
             moved_at=tensor.moved_at,
             kept_at=kept_at,
