@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from gradlint.events import PlainTensorUsed
 from gradlint.finding import Effect, Severity
@@ -67,8 +68,13 @@ class UnregisteredBuffer(Rule):
             yield Violation(
                 f"`self.{event.attribute}` stays on the CPU when {event.module} is moved, and is not saved with it",
                 at=event.site,
-                mend=unsafe("register it", _registered(event.attribute)),
+                remedy=_TRAINED_OR_NOT if event.like_parameter else "",
+                # a buffer is never trained: what is called a weight was most likely meant to be
+                mend=None if event.like_parameter else unsafe("register it", _registered(event.attribute)),
             )
+
+
+_TRAINED_OR_NOT: Final = "make it an nn.Parameter if it is to be trained, a buffer if it is to stay as it is"
 
 
 def _registered(attribute: str) -> Intent:

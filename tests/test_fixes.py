@@ -501,3 +501,16 @@ def test_all_that_a_function_initialises_is_fixed_together(change: str, fixed: s
         if fixed is not None
         else []
     )
+
+
+@pytest.mark.parametrize("name", ["weight", "bias", "scale"])
+def test_what_may_have_been_meant_to_be_trained_becomes_no_buffer(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+        f"        super().__init__()\n        self.{name} = torch.ones(3)\n\n"
+        f"    def forward(self, x):\n        return x * self.{name}\n\n\nNet()(torch.ones(3))\n"
+    )
+    report, done = mended(tmp_path, [path])
+    assert [finding.code for finding in report.findings] == ["GL411"]
+    assert ["register_buffer" in data.decode() for data in done.after.values()] == ([True] if name == "scale" else [])

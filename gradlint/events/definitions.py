@@ -62,6 +62,7 @@ class PlainTensorUsed(Event):
     attribute: str
     random: Fact[bool] = field(default_factory=unknown)  #: its values are random
     factor: Fact[bool] = field(default_factory=unknown)  #: it multiplied
+    like_parameter: bool = False  #: layers call their parameters so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

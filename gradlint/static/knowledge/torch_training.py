@@ -114,8 +114,19 @@ INITS: Final = DEPRECATED_INITS | names(
 )
 """Initialisers: they change their first argument in place, under ``no_grad``, and return it."""
 
-PARTED: Final = {"torch.nn.utils.weight_norm": ("weight", ("weight_v", "weight_g"))}
-"""What computes a parameter of a layer from others from now on: the one it does if no other is named, and these."""
+PARTED: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
+    "torch.nn.utils.weight_norm": ("weight", ("weight_v", "weight_g")),
+    "torch.nn.utils.spectral_norm": ("weight", ("weight_orig",)),
+    "torch.nn.utils.parametrizations.orthogonal": ("weight", ()),
+    "torch.nn.utils.parametrizations.spectral_norm": ("weight", ()),
+    "torch.nn.utils.parametrizations.weight_norm": ("weight", ()),
+    "torch.nn.utils.remove_spectral_norm": ("weight", None),
+    "torch.nn.utils.remove_weight_norm": ("weight", None),
+}
+"""What computes a parameter of a layer from others from now on: the one it does if no other is named, and these.
+
+None: it is a parameter again from now on.
+"""
 
 PASSED_THROUGH: Final = names(
     "",

@@ -64,9 +64,9 @@ class Legacy:
         self._send("variable", "Variable(…)", "the tensor itself", w, ctx, site, detached)
 
     def indexed(self, tensor: Tensor, index: object, w: World, ctx: Context, site: Site) -> bool:
-        """Whether this is ``loss.data[0]``, where the loss is a single number: it was a number once, and raises now."""
+        """Whether this is ``loss.data[0]``, where the loss has no dimension: it had one once, and raises now."""
         base = w.find(tensor.data_of) if tensor.data_of is not None else None
-        if not isinstance(base, Tensor) or index != Const(0) or (base.is_leaf and base.shape):
+        if not isinstance(base, Tensor) or index != Const(0) or base.shape != ():
             return False
         if tensor.size == "one" and tensor.data_of is not None:
             self._evaluation.measured([Ref(tensor.data_of)], False, w, ctx)

@@ -25,7 +25,7 @@ from gradlint.static.state.values import (
     Value,
     each_of,
 )
-from gradlint.static.state.world import World
+from gradlint.static.state.world import World, fresh
 from gradlint.static.text.chains import chains_in
 from gradlint.static.torch.library_objects import part_of
 from gradlint.static.torch.loading import Loading
@@ -211,14 +211,21 @@ class Modules:
             return self.groups_in(w.bound[key], w)
         return frozenset()
 
-    def parted(self, layer: Value, usual: str, halves: tuple[str, ...], args: Arguments, w: World) -> None:
-        """A parameter of a layer, the usual one if no other is named, is computed from others from now on."""
+    def parted(self, layer: Value, usual: str, halves: tuple[str, ...] | None, args: Arguments, w: World) -> None:
+        """A parameter of a layer, the usual one if no other is named, is computed from others from now on.
+
+        Where there are none it becomes a parameter again.
+        """
         obj, name = w.get(layer, Instance), w.resolve(args.get(1, "name") or Const(usual))
         if not isinstance(layer, Ref) or obj is None or obj.layer is None or not obj.groups or name != Const(usual):
             return
+        attrs = w.write(layer.id).attrs
+        if halves is None:
+            attrs.pop(usual, None)
+            return
         for half in halves:
-            parameter = self._tensors.parameter(obj.groups, w, obj.made_at, obj.device)
-            w.write(layer.id).attrs[half] = parameter
+            attrs[half] = self._tensors.parameter(obj.groups, w, obj.made_at, obj.device)
+        attrs[usual] = Unknown(("parted", fresh()), usual, obj.groups)  # computed anew where it is needed
 
     def spelled(self, w: World, ctx: Context) -> str:
         """How the method that is being executed spells its own module: ``self``; empty where there is none."""

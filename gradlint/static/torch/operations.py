@@ -343,10 +343,13 @@ class Operations:
             new.integral = False
         if op.size in ("one", "many"):
             new.size = op.size
+            if op.size == "one":
+                new.shape = ()
         elif op.size == "keeps":
             new.size = first.size if first is not None else None
         elif op.size == "reduces":
-            new.size = None if self._has_dim(args) else "one"
+            if not self._has_dim(args):
+                new.size, new.shape = "one", None if "keepdim" in args.keywords else ()
         elif op.size == "broadcast":
             sizes = {t.size for t in tensors}
             figures = sum(isinstance(value, Unknown) and is_figure(value) for value in map(w.resolve, inputs))

@@ -130,7 +130,7 @@ class Passes:
         if frees:
             self.free(tensor, retain, w, site)
         if tensor.size is None and given.is_false:
-            w.write(root.id).size = "one"  # or it has raised
+            _taken_for_number(root, w)  # or it has raised
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
             w.grad = True  # so it has when the graph was not recorded
 
@@ -291,6 +291,14 @@ class Passes:
         if unknown:
             self._escapes.doubt(unknown, [], w)
             self._stepping.refilled(unknown, w, ctx, site)
+
+
+def _taken_for_number(root: Ref, w: World) -> None:
+    """What could be walked has one element, and most likely no dimension."""
+    tensor: Tensor = w.write(root.id)
+    tensor.size = "one"
+    if tensor.shape is None:
+        tensor.shape = ()
 
 
 def _retains(args: Arguments, w: World) -> tuple[bool | None, bool | None]:

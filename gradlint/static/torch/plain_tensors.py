@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import known
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.knowledge.torch_layers import names_parameter
 from gradlint.static.knowledge.torch_table import BATCH_STEPS, RANDOM, RANDOM_FILLS
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
@@ -200,6 +201,7 @@ class PlainTensors:
                 attribute=tensor.kept_as[1],
                 random=known(tensor.random),
                 factor=known(factor),
+                like_parameter=names_parameter(tensor.kept_as[1]),
             )
             self._witness.send(event, w, ctx)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge.ops import Op, names
 from gradlint.static.knowledge.torch_table import SAME_SHAPE
 from gradlint.static.state.context import Arguments
-from gradlint.static.state.values import NONE, Const, Instance, Ref, Sequence, Tensor, Value
+from gradlint.static.state.provenance import is_figure
+from gradlint.static.state.values import NONE, Const, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Shapes:
         shapes = [_of_operand(w.resolve(value), w) for value in (left, right)]
         tensor = w.get(result, Tensor)
         if isinstance(result, Ref) and tensor is not None and tensor.shape is None:
-            self._learn(result, broadcast(*shapes) or None, w)
+            self._learn(result, broadcast(*shapes), w)
 
     def passed(self, layer: Instance, op: Op, args: Arguments, result: Value, w: World) -> None:
         """A layer gave ``result``: what is linear changes the length of the last dimension."""
@@ -283,7 +284,8 @@ def _of_operand(value: Value, w: World) -> Shape | None:
     tensor = w.get(value, Tensor)
     if tensor is not None:
         return tensor.shape
-    return () if isinstance(value, Const) and isinstance(value.value, (int, float)) else None
+    is_number = isinstance(value, Const) and isinstance(value.value, (int, float))
+    return () if is_number or (isinstance(value, Unknown) and is_figure(value)) else None
 
 
 def _spans_two(part: slice) -> bool:
