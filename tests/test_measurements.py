@@ -45,6 +45,15 @@ def test_precision_counts_reports_of_right_code_and_of_anything_else(measurement
     assert counts.precision == (6, 8)
 
 
+def test_where_right_code_was_not_looked_at_there_is_no_precision(measurements: ModuleType) -> None:
+    some, more = measurements.Counts(bugs=4, found=3), measurements.Counts(bugs=2, found=2, clean=5)
+    assert [some.precision, some.left_alone] == [(0, 0), "–"]
+    assert measurements.shown(some.precision) == "–"
+    assert (some + more).recall == (5, 6)
+    assert (some + more).precision == (0, 0)
+    assert (more + more).left_alone == "10 of 10"
+
+
 @pytest.mark.parametrize("change", [{"found": 9}, {"flagged": 6}, {"extra": -1}])
 def test_counts_that_contradict_each_other_are_refused(measurements: ModuleType, change: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="more was found than there is"):

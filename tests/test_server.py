@@ -295,6 +295,14 @@ def test_settings_are_those_of_the_project(tmp_path: Path) -> None:
     session(tmp_path, act)
 
 
+def test_the_option_that_editors_add_is_accepted(tmp_path: Path) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", BROKEN)
+        assert [one.code for one in await editor.told("train.py")] == ["GL201"]
+
+    session(tmp_path, act, "--stdio")
+
+
 def test_options_choose_rules(tmp_path: Path) -> None:
     async def act(editor: Editor) -> None:
         editor.open("train.py", BROKEN + "print(net.weight.numpy())\n")

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 from gradlint.manual import witnesses
@@ -24,19 +25,19 @@ class Counts:
     Attributes:
         bugs: places that should be reported.
         found: those of them that were.
-        clean: right places that look like the mistake.
+        clean: right places that look like the mistake; none where reports of right code were not counted.
         flagged: those of them that were reported.
         extra: reports that hit neither.
     """
 
     bugs: int
     found: int
-    clean: int
-    flagged: int
-    extra: int
+    clean: int | None = None
+    flagged: int = 0
+    extra: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.found <= self.bugs and 0 <= self.flagged <= self.clean and self.extra >= 0):
+        if not (0 <= self.found <= self.bugs and 0 <= self.flagged <= (self.clean or 0) and self.extra >= 0):
             raise ValueError(f"{self}: more was found than there is")
 
     @property
@@ -46,8 +47,18 @@ class Counts:
 
     @property
     def precision(self) -> tuple[int, int]:
-        """Right reports, of all reports."""
-        return self.found, self.found + self.flagged + self.extra
+        """Right reports, of all reports; none of none where these were not counted."""
+        return (0, 0) if self.clean is None else (self.found, self.found + self.flagged + self.extra)
+
+    @property
+    def left_alone(self) -> str:
+        """How much of the right code was not reported, for people."""
+        return "–" if self.clean is None else f"{self.clean - self.flagged} of {self.clean}"
+
+    def __add__(self, other: Counts) -> Counts:
+        clean = None if self.clean is None or other.clean is None else self.clean + other.clean
+        flagged, extra = self.flagged + other.flagged, self.extra + other.extra
+        return Counts(self.bugs + other.bugs, self.found + other.found, clean, flagged, extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +120,7 @@ def section(rule: type[Rule]) -> str:
             "|---|---|",
             f"| Recall: bugs that are reported | {shown(counts.recall)} |",
             f"| Precision: reports that are right | {shown(counts.precision)} |",
-            f"| Right code that looks like it, left alone | {counts.clean - counts.flagged} of {counts.clean} |\n",
+            f"| Right code that looks like it, left alone | {counts.left_alone} |\n",
             "[What these figures tell, and what they do not](../measured.md).\n",
         ]
     unmeasured = [_WITNESSES[name] for name in witnesses(rule) if name not in {each.witness for each, _ in known}]
@@ -139,10 +150,9 @@ def tables(rules: Iterable[type[Rule]]) -> str:
             "| rule | recall | precision | right code left alone |",
             "|---|---|---|---|",
         ]
-        total = Counts(*(sum(getattr(c, name) for c in each.rules.values()) for name in Counts.__slots__))
+        total = reduce(Counts.__add__, each.rules.values())
         rows = [(f"[{code}](rules/{names[code]}.md)", counts) for code, counts in sorted(each.rules.items())]
         for label, counts in [("**all**", total), *rows]:
-            alone = f"{counts.clean - counts.flagged} of {counts.clean}"
-            lines.append(f"| {label} | {shown(counts.recall)} | {shown(counts.precision)} | {alone} |")
+            lines.append(f"| {label} | {shown(counts.recall)} | {shown(counts.precision)} | {counts.left_alone} |")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)

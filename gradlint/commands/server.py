@@ -13,6 +13,7 @@ from gradlint.refusal import Refusal
 @click.command()
 @rule_options
 @configuration_options
+@click.option("--stdio", is_flag=True, expose_value=False, help="What it does anyway: some editors ask for it.")
 @click.pass_context
 def server(
     ctx: click.Context,

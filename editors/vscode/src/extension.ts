@@ -1,7 +1,7 @@
 /** The extension: starts the language server of gradlint and lets it speak with VS Code. */
 
 import * as vscode from "vscode";
-import { LanguageClient, RevealOutputChannelOn, TransportKind } from "vscode-languageclient/node";
+import { LanguageClient, RevealOutputChannelOn } from "vscode-languageclient/node";
 
 import { chosenPython, onPythonChosen } from "./python";
 import { findServer, initializationOptions, NoServer, type Settings } from "./server";
@@ -71,8 +71,7 @@ async function started(
       "gradlint",
       {
         command: server.command,
-        args: [...server.args],
-        transport: TransportKind.stdio,
+        args: [...server.args], // no transport is named: for one that is, the client adds options of its own
         options: { env: server.environment },
       },
       {

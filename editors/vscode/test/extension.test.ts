@@ -8,7 +8,7 @@ import * as path from "node:path";
 import { after, beforeEach, describe, it } from "node:test";
 
 interface Started {
-  readonly server: { command: string; args: string[]; options: { env: NodeJS.ProcessEnv } };
+  readonly server: { command: string; args: string[]; transport?: unknown; options: { env: NodeJS.ProcessEnv } };
   readonly client: { documentSelector: unknown[]; initializationOptions: unknown };
   running: boolean;
 }
@@ -52,7 +52,6 @@ const vscode = {
   },
 };
 const client = {
-  TransportKind: { stdio: 0 },
   RevealOutputChannelOn: { Never: 4 },
   LanguageClient: class {
     private readonly one: Started;
@@ -94,6 +93,7 @@ describe("the extension", () => {
     const [one] = started;
     assert.ok(one?.running);
     assert.deepEqual([one.server.command, ...one.server.args], [gradlint, "server", "--select", "GL2"]);
+    assert.ok(!("transport" in one.server), "for this the client adds options such as --stdio");
     assert.equal(one.server.options.env["PATH"], process.env["PATH"]);
     assert.deepEqual(one.client.initializationOptions, { run: "onSave" });
     assert.deepEqual(one.client.documentSelector, [

@@ -83,13 +83,14 @@ class Hooks:
         self._witness.send(events.HookRegistered(site=site, method=method, piled=known(piled)), w, ctx)
         w.write(module.id).hooked_at |= {site}
 
-    def may_be_removed(self, w: World) -> None:
-        """Something is removed that may be a hook of any module."""
-        for key, obj in list(w.heap.items()):
-            if isinstance(obj, Instance) and obj.hooked_at:
+    def may_be_removed(self, w: World, of: Ref | None = None) -> None:
+        """Something is removed that may be a hook of a module, of any if it is not known which."""
+        for module in [of] if of is not None else [Ref(key) for key in list(w.heap)]:
+            obj = w.get(module, Instance)
+            if obj is not None and obj.hooked_at:
                 for site in obj.hooked_at:
                     self._witness.withdraw(events.HookRegistered, site)
-                w.write(key).hooked_at = frozenset()
+                w.write(module.id).hooked_at = frozenset()
 
     def _is_callable(self, function: Value, w: World) -> bool:
         """Whether a value is a function of the project, or an object of a class that is called as one."""
@@ -102,8 +103,9 @@ class Hooks:
 
     def removed(self, handle: Instance, w: World) -> None:
         """``handle.remove()``; one that stands for several removes what any of them may."""
-        self.may_be_removed(w)
         module, function = w.resolve(handle.attrs[_MODULE]), w.resolve(handle.attrs[_HOOK])
+        one = module if isinstance(module, Ref) and w.get(module, Instance) is not None else None
+        self.may_be_removed(w, None if one is None or stands_for_others(one, w) else one)
         for each in [module] if w.get(module, Instance) is not None else [Ref(key) for key in list(w.heap)]:
             obj = w.get(each, Instance)
             if obj is not None and obj.hooks and isinstance(each, Ref):
