@@ -123,10 +123,7 @@ PARTED: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
     "torch.nn.utils.remove_spectral_norm": ("weight", None),
     "torch.nn.utils.remove_weight_norm": ("weight", None),
 }
-"""What computes a parameter of a layer from others from now on: the one it does if no other is named, and these.
-
-None: it is a parameter again from now on.
-"""
+"""What computes a parameter of a layer, if no other is named, from these from now on; None: it is one again."""
 
 PASSED_THROUGH: Final = names(
     "",

@@ -343,8 +343,7 @@ class Operations:
             new.integral = False
         if op.size in ("one", "many"):
             new.size = op.size
-            if op.size == "one":
-                new.shape = ()
+            new.shape = () if op.size == "one" else new.shape
         elif op.size == "keeps":
             new.size = first.size if first is not None else None
         elif op.size == "reduces":
