@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Protocol
 
 from gradlint.engine import Earlier, Report
-from gradlint.finding import Edit, Finding, Severity
+from gradlint.finding import Edit, Finding, Location, Severity
 from gradlint.notebookedit import CellText
 from gradlint.reading import read_bytes
 from gradlint.source import Source, SourceError, source_from_bytes
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 _PASSES = 20  #: after which whatever is left to mend stays
+_TRIES = 100  #: the same, of those too that only look for a fix to take back
 
 
 class Text(Protocol):
@@ -195,7 +196,8 @@ def mend(report: Report, check: Checking, *, unsafe: bool) -> Mended:
     mended = Mended(report)
     refused: set[_Remark] = set()
     most: int | None = None
-    for _ in range(_PASSES):
+    passes = 0
+    for _ in range(_TRIES):
         wanted = [
             finding
             for finding in mended.report.findings
@@ -205,7 +207,7 @@ def mend(report: Report, check: Checking, *, unsafe: bool) -> Mended:
             and Path(finding.location.filename) not in mended.troubles
         ]
         changed = _rewritten(mended.report, wanted[:most], mended.troubles)
-        if not changed:
+        if not changed or passes == _PASSES:
             break
         data = {**mended.after, **{path: result.data for path, result in changed.items()}}
         given = {path: partial(source_from_bytes, path, text) for path, text in data.items()}
@@ -216,7 +218,7 @@ def mend(report: Report, check: Checking, *, unsafe: bool) -> Mended:
                 mended.before.setdefault(path, mended.report.read(path))
                 mended.applied[path] += len(result.applied)
             mended.after, mended.report = data, after
-            most = None
+            most, passes = None, passes + 1
         elif len(applied) > 1:
             most = len(wanted[:most]) // 2
         else:
@@ -248,12 +250,39 @@ def _remark(report: Report, finding: Finding) -> _Remark:
 
 
 def _are_gone(applied: Sequence[Finding], before: Report, after: Report) -> bool:
-    """Whether there are as many fewer of each mistake as were mended."""
-    mended, once, now = (
-        Counter((f.location.filename, f.code, f.message) for f in findings)
-        for findings in (applied, before.findings, after.findings)
+    """Whether there are as many fewer of each mistake as were mended, if not in the file then on each of its lines.
+
+    Others of the kind may be told of elsewhere in the file, which another mistake has hidden so far.
+    """
+    mended, once, now = (Counter(map(_mistake, findings)) for findings in (applied, before.findings, after.findings))
+    grown = {mistake for mistake, count in mended.items() if now[mistake] > once[mistake] - count}
+    if not grown:
+        return True
+    edits = {edit for finding in applied if finding.fix is not None for edit in finding.fix.edits}
+    doubtful = [finding for finding in applied if _mistake(finding) in grown]
+    there = Counter((*_mistake(f), f.location.cell, f.location.row) for f in after.findings)
+    left = Counter((*_mistake(f), f.location.cell, f.location.row) for f in before.findings)
+    left.subtract((*_mistake(f), f.location.cell, f.location.row) for f in doubtful)
+    return all(
+        there[*_mistake(f), f.location.cell, _row_after(f.location, edits)]
+        <= left[*_mistake(f), f.location.cell, f.location.row]
+        for f in doubtful
     )
-    return all(now[mistake] <= once[mistake] - count for mistake, count in mended.items())
+
+
+def _mistake(finding: Finding) -> tuple[str, str, str]:
+    return finding.location.filename, finding.code, finding.message
+
+
+def _row_after(place: Location, edits: Iterable[Edit]) -> int:
+    """The row on which what stands at a place stands once the edits are made."""
+    here = place.filename, place.cell
+    return place.row + sum(
+        edit.content.count("\n") - max(edit.location.end_row - edit.location.row, 0)
+        for edit in edits
+        if (edit.location.filename, edit.location.cell) == here
+        and (edit.location.row, edit.location.column) <= (place.row, place.column)
+    )
 
 
 def _errors(report: Report) -> Counter[tuple[str, str]]:

@@ -514,3 +514,38 @@ def test_what_may_have_been_meant_to_be_trained_becomes_no_buffer(name: str, tmp
     report, done = mended(tmp_path, [path])
     assert [finding.code for finding in report.findings] == ["GL411"]
     assert ["register_buffer" in data.decode() for data in done.after.values()] == ([True] if name == "scale" else [])
+
+
+def test_a_fix_is_not_to_blame_for_what_another_mistake_has_hidden(tmp_path: Path) -> None:
+    """A fix brings lines above, and one more mistake of the kind that the other fix mends shows elsewhere."""
+    path = tmp_path / "a.py"
+    before = source_from_bytes(path, b"a = 1\nb = 2\n")
+    wrap = replace(finding(path, (1, 1, 1, "if 1:\n    ")), code="GL001")
+    told = [wrap, finding(path, (2, 5, 6, "0"))]
+    checks = []
+
+    def check(given: Mapping[Path, Callable[[], Source]], _earlier: Earlier) -> Report:
+        source = given[path]()
+        checks.append(source)
+        row = len(source.rows) - 2
+        left = [] if source.rows[row - 1].endswith("0") else [finding(path, (row, 9, 10, "0"))]
+        return Report([path], lambda _: source, left)
+
+    done = mend(Report([path], lambda _: before, told), check, unsafe=True)
+    assert (done.after, len(checks)) == ({path: b"if 1:\n    a = 0\nb = 0\n"}, 2)
+
+
+def test_one_fix_to_take_back_costs_no_other(tmp_path: Path) -> None:
+    """However many there are to look for: those of other files are applied in the same run."""
+    paths = [tmp_path / f"{number}.py" for number in range(32)]
+    before = {path: source_from_bytes(path, b"a = 1\nb = 2\n") for path in paths}
+    idle = [finding(path, (1, 6, 6, "  ")) for path in paths[::8]]
+    good = [finding(path, (2, 5, 6, "0")) for path in paths]
+
+    def check(given: Mapping[Path, Callable[[], Source]], _earlier: Earlier) -> Report:
+        now = {**before, **{path: read() for path, read in given.items()}}
+        left = [each for each in good if now[Path(each.location.filename)].rows[1].endswith("2")]
+        return Report(paths, now.__getitem__, [*idle, *left])
+
+    done = mend(Report(paths, before.__getitem__, [*idle, *good]), check, unsafe=True)
+    assert done.after == dict.fromkeys(paths, b"a = 1\nb = 0\n")
