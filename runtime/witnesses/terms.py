@@ -117,6 +117,8 @@ class LostTerms(Resting):
         return known[1] if known is not None and known[0]() is value else None
 
     def _remember(self, value: Any, cut: _Cut) -> None:
+        if isinstance(value, float):
+            return
         if len(self._cuts) > MANY:
             self._cuts = {key: entry for key, entry in self._cuts.items() if entry[0]() is not None}
         self._cuts[id(value)] = weakref.ref(value), cut
@@ -237,7 +239,7 @@ def _values(given: Iterable[Any], depth: int = 2) -> Iterator[Any]:
     for value in given:
         if isinstance(value, (list, tuple)) and depth:
             yield from _values(value, depth - 1)
-        elif isinstance(value, (torch.Tensor, float)) or type(value).__module__ == "numpy":
+        elif isinstance(value, (torch.Tensor, float)) or type(value).__name__ == "ndarray":
             yield value
 
 
