@@ -61,6 +61,7 @@ class Request:
     force_exclude: bool = False
     stdin_filename: Path | None = None
     fixing: Fixing = Fixing()
+    no_baseline: bool = False  #: report what the configuration's baseline knows, too
     write_baseline: bool = False  #: make what is found the known findings
     add_noqa: bool = False  #: suppress what is found by comments
     statistics: bool = False
@@ -179,7 +180,7 @@ class Session:
     # --- known findings --------------------------------------------------------------------------------------------
 
     def _read_baseline(self) -> Baseline | None:
-        path = self._settings.baseline
+        path = None if self._request.no_baseline else self._settings.baseline
         if path is None:
             if self._request.write_baseline:
                 raise Refusal("gradlint: --write-baseline needs the name of a file: --baseline FILE")

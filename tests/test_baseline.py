@@ -174,6 +174,23 @@ def test_the_configuration_may_name_it(project: Project) -> None:
     assert project.check() == (0, "No findings in 1 file. 2 findings of the baseline are not shown.\n", "")
 
 
+def test_what_the_configuration_names_can_be_passed_over(project: Project) -> None:
+    project.accept()
+    project.write("gradlint.toml", 'baseline = "known.json"\n')
+    assert project.check()[0] == 0
+    code, out, _ = project.check("--no-baseline")
+    assert code == 1
+    assert out.startswith("a.py:3:")
+    assert project.check()[0] == 0, "what is kept of a run is kept of that request only"
+
+
+@pytest.mark.parametrize("other", [["--baseline", "known.json"], ["--write-baseline"]])
+def test_no_baseline_goes_with_no_other_option_for_one(project: Project, other: list[str]) -> None:
+    code, _, err = project.check("--no-baseline", *other)
+    assert code == 2
+    assert f"{other[0]} and --no-baseline exclude each other" in err
+
+
 def test_an_edited_baseline_is_read_again(project: Project) -> None:
     project.accept()
     assert project.check("--baseline", "known.json")[0] == 0

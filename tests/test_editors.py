@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -124,13 +126,48 @@ def test_emacs(project: Path) -> None:
     assert "gradients are added to those an earlier step already applied" in told
 
 
-def test_helix() -> None:
-    """There is no Helix to be had here: the recipe is compared with the names that Helix gives to its settings."""
+def test_the_recipe_for_helix_names_its_settings() -> None:
     written = tomllib.loads(recipe("Helix", "toml"))
     (language,) = written["language"]
     assert language["name"] == "python"
     assert "gradlint" in language["language-servers"]
     assert written["language-server"] == {"gradlint": {"command": "gradlint", "args": ["server"]}}
+
+
+def test_helix(project: Path) -> None:
+    """It has no mode without a terminal: it is given one, and what it draws there is read."""
+    editor = shutil.which("hx") or shutil.which("helix")
+    if editor is None:
+        pytest.skip("Helix is not installed")
+    import pty
+    import termios
+
+    settings = project.parent / "helix"
+    settings.mkdir()
+    (settings / "languages.toml").write_text(recipe("Helix", "toml"))
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "XDG_CONFIG_HOME": str(project.parent), "TERM": "xterm-256color"}
+    terminal, inside = pty.openpty()
+    termios.tcsetwinsize(inside, (40, 160))
+    with subprocess.Popen(
+        [editor, "train.py"], cwd=project, env=environment, stdin=inside, stdout=inside, start_new_session=True
+    ) as running:
+        try:
+            os.write(terminal, b"8gg")  # the whole message is shown below the line of the cursor
+            assert "gradients are added to those an earlier step already applied" in drawn(terminal, "help: clear the")
+        finally:
+            running.kill()
+    os.close(inside)
+    os.close(terminal)
+
+
+def drawn(terminal: int, wanted: str, seconds: float = 60) -> str:
+    """What a program draws in its terminal until a text appears there."""
+    text, end = "", time.monotonic() + seconds
+    while wanted not in text and time.monotonic() < end:
+        if select.select([terminal], [], [], 0.5)[0]:
+            text += re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", os.read(terminal, 1 << 16).decode("utf-8", "replace"))
+    return text
 
 
 def test_visual_studio_code_knows_the_settings_that_are_told_of() -> None:

@@ -212,6 +212,7 @@ def test_fix_writes_and_keeps_permissions_and_links(
     assert real.stat().st_mode & 0o777 == 0o751
     assert sorted(path.name for path in tmp_path.iterdir()) == [".gradlint_cache", "real.py", "train.py"]
     assert main(["--diff", "--isolated", "train.py"]) == 0
+    assert capsys.readouterr() == ("", "Would fix nothing.\n")
 
 
 def test_diff_shows_and_writes_nothing(

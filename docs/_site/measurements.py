@@ -115,14 +115,16 @@ def section(rule: type[Rule]) -> str:
     lines = ["## How well it is found\n"]
     known = [(each, each.rules[rule.code]) for each in read() if rule.code in each.rules]
     for each, counts in known:
-        lines += [
-            f"| {_WITNESSES[each.witness]} on {each.source} | |",
-            "|---|---|",
-            f"| Recall: bugs that are reported | {shown(counts.recall)} |",
-            f"| Precision: reports that are right | {shown(counts.precision)} |",
-            f"| Right code that looks like it, left alone | {counts.left_alone} |\n",
-            "[What these figures tell, and what they do not](../measured.md).\n",
-        ]
+        rows = {
+            "Recall: bugs that are reported": shown(counts.recall),
+            "Precision: reports that are right": shown(counts.precision),
+            "Right code that looks like it, left alone": counts.left_alone,
+        }
+        lines += [f"| {_WITNESSES[each.witness].capitalize()} on {each.source} | |", "|---|---|"]
+        lines += [f"| {name} | {figure} |" for name, figure in rows.items() if figure != "–"]
+        lines.append("")
+    if known:
+        lines.append("[What these figures tell, and what they do not](../measured.md).\n")
     unmeasured = [_WITNESSES[name] for name in witnesses(rule) if name not in {each.witness for each, _ in known}]
     if unmeasured:
         lines.append(f"Precision and recall of {' and '.join(unmeasured)} are not measured for this rule.\n")

@@ -54,6 +54,7 @@ _old_code_options = together(
         metavar="FILE",
         help="Do not report the findings in this file; say which of them are gone.",
     ),
+    click.option("--no-baseline", is_flag=True, help="Report what is in the baseline of the configuration, too."),
     click.option("--write-baseline", is_flag=True, help="Write all findings to the baseline instead."),
     click.option("--add-noqa", is_flag=True, help="Add a noqa comment to every line with findings instead."),
 )
@@ -132,6 +133,8 @@ def check(ctx: click.Context, /, **options: Any) -> int:
 def _refuse(ctx: click.Context, options: dict[str, Any]) -> None:
     """Refuse options that make no sense together."""
     refuse_both(ctx, "--config", "--isolated")
+    refuse_both(ctx, "--baseline", "--no-baseline")
+    refuse_both(ctx, "--write-baseline", "--no-baseline")
     modes = ("--show-files", "--show-settings", "--watch", "--add-noqa", "--write-baseline", "--fix", "--diff")
     given = [name for name in modes if options[name.lstrip("-").replace("-", "_")]]
     if len(given) > 1 and given != ["--fix", "--diff"]:
@@ -177,6 +180,7 @@ def _request(options: dict[str, Any], configuration: Configuration) -> Request:
         force_exclude=options["force_exclude"],
         stdin_filename=options["stdin_filename"],
         fixing=Fixing(fix=options["fix"], diff=options["diff"]),
+        no_baseline=options["no_baseline"],
         write_baseline=options["write_baseline"],
         add_noqa=options["add_noqa"],
         statistics=options["statistics"],
@@ -198,7 +202,7 @@ def _results(options: dict[str, Any], configuration: Configuration | None) -> Re
         place = location(options["cache_dir"], configured=configured)
     deciding = (
         *("paths", "select", "ignore", "extend_select", "exclude", "extend_exclude", "isolated", "force_exclude"),
-        *("fixable", "unfixable"),
+        *("fixable", "unfixable", "no_baseline"),
     )
     request = (*(options[name] for name in deciding), str(options["config"] or ""), str(options["baseline"] or ""))
     return Results(place, request)

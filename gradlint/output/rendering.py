@@ -47,9 +47,9 @@ def short(report: Report) -> str:
 
 
 def changed(mended: Mended, *, diff: bool) -> str:
-    """What was fixed, in one line, or would be; empty where that is nothing."""
+    """What was fixed, in one line, or would be; empty where nothing was."""
     if not mended.after:
-        return ""
+        return "Would fix nothing.\n" if diff else ""
     verb = "Would fix" if diff else "Fixed"
     return f"{verb} {counted(mended.applied.total(), 'finding')} in {counted(len(mended.after), 'file')}.\n"
 
