@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 50  #: steps between the first two looks
 AGAIN = 10  #: steps between looks at those that have not changed
+VANISHED = 1e-8  #: elements of gradients that are no greater move nothing, whatever the learning rate
 FALLEN = 1e-3  #: of the greatest learning rate so far: a schedule that comes below has decayed
 
 
@@ -194,9 +195,9 @@ def _is_same(before: Content, now: Content) -> bool:
 
 
 def _has_gradient(parameter: torch.Tensor) -> bool:
-    """Whether the gradient of a parameter is there, finite and not zero."""
+    """Whether the gradient of a parameter is there, finite, and has not vanished."""
     grad = parameter.grad
     if grad is None or not holds_values(grad):
         return False
     greatest = float(grad.abs().max())
-    return math.isfinite(greatest) and greatest > 0
+    return math.isfinite(greatest) and greatest > VANISHED
