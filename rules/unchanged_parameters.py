@@ -43,8 +43,8 @@ class UnchangedParameters(Rule):
 
     ## Stays silent on
     Frozen parameters, and groups whose learning rate is 0 while that of others is not; gradients that are missing
-    (GL702), have vanished (GL704), or are not finite; parameters that have come to rest while the learning rate has not; sharded parameters;
-    optimizers that are given a closure; fewer than fifty steps.
+    (GL702), have vanished (GL704), or are not finite; parameters that have come to rest while the learning rate has
+    not; sharded parameters; optimizers that are given a closure; fewer than fifty steps.
 
     ## References
     - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
