@@ -150,6 +150,9 @@ OTHERWISE = {
     "parameter_data_mutation-initialisation by apply, behind layers of many other classes": "nothing builds the model",
     "parameter_data_mutation-a frozen copy of a model of which nothing is known": "frozen parameters are passed over",
     "parameter_data_mutation-initialisation of what subclasses will hold": "there are no subclasses",
+    "parameter_data_mutation-what is computed from other parameters is none": (
+        "the guard reports the computed weight as well, whose graph does not know of the change"
+    ),
     "parameter_data_mutation-groups of an attribute, and of an optimizer without an initialiser": (
         "nothing builds the wrapper"
     ),
