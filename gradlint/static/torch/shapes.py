@@ -132,6 +132,8 @@ class Shapes:
             return self._viewed(first, args, w)
         if name in _FLATTENS:
             return self._flattened(name, first, args, w)
+        if name == "unsqueeze":
+            return self._unsqueezed(first, args, w)
         if op.size == "reduces" and (name not in _NOT_BY_DIM or "dim" in args.keywords):
             return self._reduced(args, first, tensor, w)
         alike = op.size == "keeps" and (op.copies or name in SAME_SHAPE)
@@ -208,6 +210,19 @@ class Shapes:
         place = at.value % len(first.shape)
         size = first.shape[place]
         return None if size is None else first.shape[:place] + first.shape[place + (size == 1) :]
+
+    def _unsqueezed(self, first: Tensor | None, args: Arguments, w: World) -> Shape | None:
+        """The shape of data with one dimension more, of length one; outputs get one to meet each other on purpose."""
+        at = w.resolve(args.get(1, "dim") or NONE)
+        if first is None or first.shape is None or not isinstance(at, Const) or type(at.value) is not int:
+            return None
+        if first.requires_grad is not False:
+            return None
+        rank = len(first.shape) + 1
+        if not -rank <= at.value < rank:
+            return None
+        place = at.value % rank
+        return (*first.shape[:place], 1, *first.shape[place:])
 
     def _asks_for_several(self, args: Arguments, w: World) -> bool:
         """Whether ``topk`` is asked for two or more: it raises where there are fewer."""
@@ -296,10 +311,10 @@ def _spans_two(part: slice) -> bool:
     return stop is None if start <= -2 else start == 0 and (stop is None or stop >= 2)
 
 
-__all__ = ["Shapes"]
-
-
 def is_wide(layer: Instance) -> bool:
     """Whether a layer is known to return, and to have biases for, more than one feature."""
     width = layer.attrs.get("<width>")
     return isinstance(width, Const) and width.value > 1
+
+
+__all__ = ["Shapes"]
