@@ -162,12 +162,11 @@ class Entries:
         self._idle = False
         ends = self._built(self._calls.instantiate(cls, Arguments(open=True), world, ctx, unit.here))
         for end, instance in ends:
-            obj = end.get(instance, Instance)
-            if obj is not None and not obj.kind:
-                end.write(instance.id).attrs[ESCAPED] = Const(True)
-            if obj is not None and not built:
-                end.write(instance.id).attrs[OPEN] = Const(True)
-            if obj is not None and obj.kind in ("module", "lightning"):
+            obj: Instance = end.write(instance.id)
+            obj.attrs |= self._definitions.running(cls, obj)
+            obj.attrs |= {} if obj.kind else {ESCAPED: Const(True)}
+            obj.attrs |= {} if built else {OPEN: Const(True)}
+            if obj.kind in ("module", "lightning"):
                 self._idle = self._idle or obj.training is False
                 for ref in self._modules.walk(instance, end):
                     end.write(ref.id).training = None

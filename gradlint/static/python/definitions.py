@@ -253,6 +253,14 @@ class Definitions:
             found = {**here.unit.methods, **found}
         return found
 
+    def running(self, cls: Class, obj: Instance) -> dict[str, Value]:
+        """The numbers that an object counts on in its attributes, which are any once it is in use."""
+        updated = {
+            name for one in self.methods(cls).values() if one.name != "__init__" for name in one.updated_attributes
+        }
+        numbers = {name for name in updated if type(getattr(obj.attrs.get(name), "value", None)) in (int, float)}
+        return {name: Unknown(("counter", fresh()), name) for name in sorted(numbers)}
+
     def initializer(self, cls: Class, w: World, after: Class | None = None) -> tuple[Function | None, bool]:
         """The ``__init__`` of the project that comes next, and whether one from outside may come before it.
 
