@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -44,6 +44,12 @@ class Violation:
 def places(*steps: tuple[str, Site | None]) -> tuple[tuple[str, Site], ...]:
     """The steps of a story whose sites are known, for :attr:`Violation.related`."""
     return tuple((message, site) for message, site in steps if site is not None)
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names, and how many more there are, for a message."""
+    others = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + others
 
 
 def on(*events: type[E], every_time: bool = False) -> Callable[[Check[E]], Check[E]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import NeverReached
 from gradlint.finding import Effect, Severity
-from gradlint.rule import Rule, Violation, on
+from gradlint.rule import Rule, Violation, listed, on
 
 
 class DeadParameter(Rule):
@@ -55,5 +55,4 @@ class DeadParameter(Rule):
     @on(NeverReached)
     def unreached(self, event: NeverReached) -> Iterator[Violation]:
         names = event.parameters
-        others = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield Violation(f"no gradient has reached {', '.join(names[:3])}{others} in {event.steps} steps", at=event.site)
+        yield Violation(f"no gradient has reached {listed(names)} in {event.steps} steps", at=event.site)

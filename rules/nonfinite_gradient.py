@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gradlint.events import GradientsMeasured
 from gradlint.finding import Effect, Severity
-from gradlint.rule import Rule, Violation, on
+from gradlint.rule import Rule, Violation, listed, on
 
 
 class NonfiniteGradient(Rule):
@@ -61,8 +61,7 @@ class NonfiniteGradient(Rule):
         broken = [name for name, norms in event.norms.items() if not math.isfinite(norms[-1])]
         if not broken:
             return
-        others = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
         yield Violation(
-            f"gradients are NaN or infinite at step {event.step}: those of {', '.join(broken[:3])}{others}",
+            f"gradients are NaN or infinite at step {event.step}: those of {listed(broken)}",
             at=event.site,
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import ParametersUnchanged
 from gradlint.finding import Effect, Severity
-from gradlint.rule import Rule, Violation, on
+from gradlint.rule import Rule, Violation, listed, on
 
 
 class UnchangedParameters(Rule):
@@ -61,11 +61,8 @@ class UnchangedParameters(Rule):
     @on(ParametersUnchanged)
     def unchanged(self, event: ParametersUnchanged) -> Iterator[Violation]:
         names = event.parameters
-        others = f" and {len(names) - 3} more" if len(names) > 3 else ""
         have = "has" if len(names) == 1 else "have"
-        yield Violation(
-            f"{', '.join(names[:3])}{others} {have} not changed in {event.steps} steps: {_why(event)}", at=event.site
-        )
+        yield Violation(f"{listed(names)} {have} not changed in {event.steps} steps: {_why(event)}", at=event.site)
 
 
 def _why(event: ParametersUnchanged) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gradlint.events import GradientsMeasured
 from gradlint.finding import Effect, Severity
-from gradlint.rule import Rule, Violation, on
+from gradlint.rule import Rule, Violation, listed, on
 
 TINY, HUGE = 1e-8, 1e4
 MANY = 8
@@ -65,8 +65,7 @@ class VanishingGradient(Rule):
         exploding = [name for name, latest in lasting if min(latest) > HUGE]
         for names, what in ((vanishing, f"below {TINY:g}"), (exploding, f"above {HUGE:g}")):
             if names:
-                others = f" and {len(names) - 3} more" if len(names) > 3 else ""
                 yield Violation(
-                    f"gradient norms stay {what}: those of {', '.join(names[:3])}{others}",
+                    f"gradient norms stay {what}: those of {listed(names)}",
                     at=event.site,
                 )

@@ -14,6 +14,9 @@ from gradlint.static.knowledge.ops import Op, in_place, merged, ops, words
 NEEDLESS: Final = frozenset(["contiguous", "float"])
 """Conversions that return a parameter itself, unless it was made otherwise than usual."""
 
+NUMBER_KEEPING: Final = frozenset(["mean", "sum", "squeeze", "clone", "cuda", "cpu", "to", "float", "double"])
+"""What leaves a tensor of one element, but for its place and type, what it is."""
+
 SAME_SHAPE: Final = frozenset(
     words(
         "alpha_dropout bfloat16 bool byte char contiguous cpu cuda detach double dropout dropout1d dropout2d dropout3d "

@@ -67,7 +67,13 @@ from gradlint.static.knowledge.torch_libraries import (
     shows,
 )
 from gradlint.static.knowledge.torch_names import ALIASES, canonical
-from gradlint.static.knowledge.torch_operations import INTEGRAL_TYPES, NEEDLESS, SAME_SHAPE, device_of_type
+from gradlint.static.knowledge.torch_operations import (
+    INTEGRAL_TYPES,
+    NEEDLESS,
+    NUMBER_KEEPING,
+    SAME_SHAPE,
+    device_of_type,
+)
 from gradlint.static.knowledge.torch_training import (
     ARBITRARY_TRANSFORMS,
     AUTOCASTS,
@@ -208,6 +214,7 @@ __all__ = [
     "MOVES",
     "NEEDLESS",
     "NORM_CLIPS",
+    "NUMBER_KEEPING",
     "NUMPY_CONVERTERS",
     "ONE_BY_ONE",
     "OPTIMIZERS",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
 from gradlint.static.knowledge.ops import Op, names
-from gradlint.static.knowledge.torch_table import SYMBOLS
+from gradlint.static.knowledge.torch_table import NUMBER_KEEPING, SYMBOLS
 from gradlint.static.state.context import Arguments
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER, is_number
@@ -32,8 +32,6 @@ _FREE = names(
     "comparison norm time cut",
 ) | {COUNTED, FIGURE, LATER}
 """Kinds of unknown values that are no tensors with a graph."""
-_LINEAR = frozenset(["mean", "sum", "squeeze", "clone", "cuda", "cpu", "to", "float", "double"])
-"""What may be done with a sum of single numbers, which stays one."""
 _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 
 
@@ -130,7 +128,7 @@ class GraphBreaks:
         """The function or method ``name`` gave ``result``: where it rounds, its gradient is zero everywhere."""
         if name in _STEPS and isinstance(result, Ref) and self._tensors.presumed(result, w):
             w.write(result.id).cut = Cut("round", site, trained=True)
-        symbol = SYMBOLS.get(name, "neg" if name in _LINEAR else "")
+        symbol = SYMBOLS.get(name, "neg" if name in NUMBER_KEEPING else "")
         first = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
         if symbol and first is not None and (name not in ("mean", "sum") or first.size == "one"):
             self.combined(symbol, args.positional[0], args.get(1) or NONE, result, w, site)

@@ -88,24 +88,17 @@ class Ownership:
             w.write(key).prepared = False
         if not others:
             return
-        optimizers = [o for o in {**w.shared, **w.heap}.values() if isinstance(o, Instance) and o.kind == "optimizer"]
-        for optimizer in optimizers:
+        for optimizer in _optimizers(w):
             if optimizer.groups & groups and optimizer.made_at is not None:
                 self._witness.withdraw(events.OptimizerChecked, optimizer.made_at)
 
     def held(self, w: World) -> frozenset[int]:
         """The parameter groups that optimizers hold."""
-        everything = {**w.shared, **w.heap}.values()
-        return frozenset[int]().union(
-            *(o.groups for o in everything if isinstance(o, Instance) and o.kind == "optimizer")
-        )
+        return frozenset[int]().union(*(optimizer.groups for optimizer in _optimizers(w)))
 
     def doubtful(self, w: World) -> frozenset[int]:
         """The parameter groups that an optimizer holds on some of the ways that led here only."""
-        everything = {**w.shared, **w.heap}.values()
-        return frozenset[int]().union(
-            *(o.perhaps for o in everything if isinstance(o, Instance) and o.kind == "optimizer")
-        )
+        return frozenset[int]().union(*(optimizer.perhaps for optimizer in _optimizers(w)))
 
     def may_step(self, w: World, ctx: Context) -> frozenset[int]:
         """The parameter groups that optimizers hold which anything may still ask to step."""
@@ -137,3 +130,8 @@ class Ownership:
 
 
 __all__ = ["Ownership"]
+
+
+def _optimizers(w: World) -> list[Instance]:
+    """The optimizers of a world."""
+    return [obj for obj in {**w.shared, **w.heap}.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
