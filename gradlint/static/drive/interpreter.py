@@ -27,6 +27,7 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.python.expressions import Expressions
 from gradlint.static.python.filling import Filling
 from gradlint.static.python.flow import Flow
+from gradlint.static.python.idleness import Idleness
 from gradlint.static.python.images import Images
 from gradlint.static.python.imports import Imports
 from gradlint.static.python.late import LateAttributes
@@ -158,6 +159,7 @@ class Interpreter:
         self.dicts = self._make(DictObjects)
         self.streams = self._make(Streams)
         self.binding = self._make(Binding)
+        self.idleness = self._make(Idleness)
         self.calls = self._make(Calls)
         self.late = self._make(LateAttributes)
         self.attributes = self._make(Attributes)

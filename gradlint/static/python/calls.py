@@ -20,6 +20,7 @@ from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
+from gradlint.static.python.idleness import Idleness
 from gradlint.static.python.nested import Nested
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.python.streams import Streams
@@ -70,6 +71,7 @@ class Calls:
     _coverage: Coverage
     _domain: Domain
     _execution: Execution
+    _idleness: Idleness
     _progress: Progress
     _reach: Reach
     _whole: Wholeness
@@ -253,7 +255,9 @@ class Calls:
             args = args.behind(receiver)
         far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
         forward = self._is_forward(fn, receiver, w)
-        if self._budget.is_opaque(unit) and not _is_followed_for_itself(unit, ctx):
+        data = self._idleness.carries_data(unit, args, w)
+        opaque = self._budget.is_opaque(unit) or (data and self._idleness.is_idle(unit))
+        if opaque and not _is_followed_for_itself(unit, ctx):
             return [(w, self._by_header(fn, args, w, ctx, site))]
         if far or self._tires(unit, args, w, forward) or not unit.is_readable:
             return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]
@@ -268,6 +272,7 @@ class Calls:
             results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
         finally:
             self._budget.took(unit, steps)
+        self._idleness.ended(unit, self._budget.steps - steps, since, results, data=data)
         outside = self._binding.around(fn, here)
         for world, value in results:
             self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)

@@ -352,6 +352,10 @@ class DomainEscapes(Protocol):
         """The block of a ``with`` statement was left."""
         ...
 
+    def concerned(self, obj: Object) -> bool:
+        """Whether an object is one of those that the domain is about."""
+        ...
+
 
 class DomainBranches(Protocol):
     """Conditions that mean something to the domain, and loops that are over."""

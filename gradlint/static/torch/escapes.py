@@ -27,6 +27,7 @@ from gradlint.static.state.values import (
     Mapping,
     Object,
     Ref,
+    Segment,
     Sequence,
     Tensor,
     Unknown,
@@ -54,6 +55,8 @@ _FAR = 5  #: how deep is looked into what an object was given before: the traine
 _ANY_OF = "any of"
 _KEPT = "kept by"
 """With the key of something unknown: what a world is bound to once that was given an object of the project."""
+_DATA = ("", "array", "dict", "loader")
+"""Kinds of objects that hold data."""
 
 
 class Escapes:
@@ -123,6 +126,14 @@ class Escapes:
         """The block of a ``with`` statement was left: a hook that it removes is there no longer."""
         if manager.kind == "hook":
             self._hooks.removed(manager, w)
+
+    def concerned(self, obj: Object) -> bool:
+        """Whether an object has to do with modules, optimizers, parameters or graphs; data has not."""
+        if isinstance(obj, Tensor):
+            return bool(obj.groups or obj.deps or obj.requires_grad)
+        if isinstance(obj, Segment):
+            return not obj.presumed
+        return isinstance(obj, Group) or (isinstance(obj, Instance) and obj.kind not in _DATA)
 
     def kept(self, keeper: Unknown, value: Value, w: World) -> None:
         """Something unknown, or one of many such, was given an object of the project: it may use that when called."""
