@@ -276,3 +276,75 @@ def test_a_model_too_deep_to_follow_whole_is_trained_all_the_same(
     report = Engine(Configuration(isolated=True)).check([path], [path])
     assert not [note for note in report.notes if "to follow" in note]
     assert [finding.code for finding in report.findings] == found
+
+
+LIBRARY = (
+    "import torch\nfrom torch import nn\n\n\n"
+    "def wrap(model, depth=0):\n" + "    depth = depth + len(str(model))\n" * 120 + "    if depth < 9:\n"
+    "        wrap(model, depth)\n        wrap(model.inner, depth)\n    model.requires_grad_(True)\n    return model\n"
+)
+SCRIPT = (
+    "import torch\nfrom lib.wrapping import wrap\n\n"
+    "net = wrap(torch.nn.Linear(4, 1))\n"
+    "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+    "for x in range(9):\n"
+    "    net(torch.ones(2, 4)).mean().backward()\n"
+    "    optimizer.step()\n"
+)
+
+
+def test_what_is_too_costly_in_another_package_is_tried_by_one_script_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "MAX_STEPS", 600)
+    monkeypatch.setattr("gradlint.static.python.patience.LONG", 300)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/__init__.py").write_text("", encoding="utf-8")
+    (tmp_path / "lib/wrapping.py").write_text(LIBRARY, encoding="utf-8")
+
+    def taken(count: int) -> tuple[int, list[str]]:
+        paths = []
+        for number in range(count):
+            paths.append(tmp_path / f"example_{number}/train.py")
+            paths[-1].parent.mkdir(exist_ok=True)
+            paths[-1].write_text(SCRIPT, encoding="utf-8")
+        ticks = 0
+        tick = Budget.tick
+
+        def counting(budget: Budget) -> None:
+            nonlocal ticks
+            ticks += 1
+            tick(budget)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Budget, "tick", counting)
+            found = analyze(Project([tmp_path]), paths, list(all_rules())).findings
+        return ticks, [f"{finding.code}:{finding.location.row}" for finding in found]
+
+    (one, found), (many, all_found) = taken(1), taken(6)
+    assert found == ["GL201:7"]
+    assert all_found == found * 6
+    assert many - one < 5 * 100 < one
+
+
+def test_functions_that_all_call_one_another_are_not_followed_in_every_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def text(count: int) -> str:
+        functions = (
+            f"\n\ndef train_{own}(model, optimizer, x):\n"
+            + ("    optimizer.zero_grad()\n" if own else "    optimizer.step()\n    print(model(x).numpy())\n")
+            + "    model(x).mean().backward()\n    optimizer.step()\n"
+            + "".join(f"    train_{other}(model, optimizer, x)\n" for other in range(count) if other != own)
+            for own in range(count)
+        )
+        return (
+            "import torch\n"
+            + "".join(functions)
+            + "\n\nmodel = torch.nn.Linear(4, 1)\n"
+            + "train_1(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.ones(2, 4))\n"
+        )
+
+    assert "GL501:6" in check(tmp_path, text(8))
+    few, many = (steps(tmp_path, text(count), monkeypatch) for count in (5, 10))
+    assert many < 10 * few

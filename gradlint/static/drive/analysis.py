@@ -271,15 +271,16 @@ class _Analyzer:
         order_matters = too_long = False
         steps = self._steps(start, brief, again)
         home = start if isinstance(start, Module) else start.module
-        far = self.machine.patience.far(home, near=near)
+        patience = self.machine.patience
+        far, elsewhere = patience.far(home, near=near), patience.elsewhere(home)
         try:
-            with budget.apart(steps, briefly=brief is not None, hurried=tries > 0, far=far):
+            with budget.apart(steps, briefly=brief is not None, hurried=tries > 0, far=far, elsewhere=elsewhere):
                 act()
                 self.entries.nested()
         except OrderMattersError:
             order_matters = True
         except BudgetExceededError:
-            own, patience = partial(_stands_in, start), self.machine.patience
+            own = partial(_stands_in, start)
             too_long = tries < TRIES and patience.is_worth_another(home, own, all_followed=far is None)
             if not too_long:
                 raise

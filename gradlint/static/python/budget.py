@@ -28,6 +28,7 @@ ASIDE = (1, 1)
 """The same in functions that have to do neither with modules nor with gradients."""
 
 OFTEN = 24  #: executions of a function that stands aside, once half of the steps is spent
+ROUNDS = 12  #: executions of a function that leads back to itself
 REPEATS = 8  #: executions of one function for a definition that is followed briefly
 REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
 SHARE_ASIDE = 8  #: a function that stands aside is too costly if its calls take one in so many of the steps
@@ -55,12 +56,16 @@ class Budget:
         self._opaque: set[Unit] = set()  #: functions that have turned out to be too costly to follow
         self._shares: Counter[FunctionUnit] = Counter()  #: the steps that their calls took, calls within included
         self._far: Callable[[Module], bool] | None = None
+        self._shunned: set[Unit] = set()  #: functions that are too costly to follow from other packages
+        self._elsewhere: Callable[[Module], bool] = _nowhere
         self._limit = MAX_STEPS
         self._briefly = False
         self._times: Counter[tuple[Unit, bool]] = Counter()
         self._often: Counter[Unit] = Counter()
         self._alike: Counter[Unit] = Counter()
         self._kinds: set[Hashable] = set()  #: functions, with the classes of the modules they were given
+        self._circular: set[Unit] = set()  #: functions that were entered again before they had returned
+        self._rounds: Counter[Unit] = Counter()  #: executions of these
         self._walks: dict[Unit, bool] = {}
         self._last_shares: Counter[FunctionUnit] = Counter()
 
@@ -87,6 +92,7 @@ class Budget:
         briefly: bool = False,
         hurried: bool = False,
         far: Callable[[Module], bool] | None = None,
+        elsewhere: Callable[[Module], bool] | None = None,
     ) -> Iterator[None]:
         """What is executed meanwhile has steps of its own.
 
@@ -95,20 +101,22 @@ class Budget:
             briefly: of each function, a few executions are enough.
             hurried: it has taken too many steps before; of modules that are alike, a few are enough.
             far: whether the functions and classes of a file are not to be followed; none if not given.
+            elsewhere: whether a file belongs to another package than what is executed; as before if not given.
         """
-        before = self.steps, self._limit, self._briefly, self.hurried, self._far
-        counted = self._times, self._often, self._alike, self._kinds, self._shares
+        before = self.steps, self._limit, self._briefly, self.hurried, self._far, self._elsewhere
+        counted = self._times, self._often, self._alike, self._kinds, self._shares, self._rounds
         self._limit = MAX_STEPS if steps is None else min(steps, MAX_STEPS)
         self.steps, self._briefly, self.hurried, self._far = 0, briefly, hurried, far
+        self._elsewhere = elsewhere or self._elsewhere
         self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
-        self._shares = Counter()
+        self._shares, self._rounds = Counter(), Counter()
         try:
             yield
         finally:
             self.spent = self.steps
-            self.steps, self._limit, self._briefly, self.hurried, self._far = before
+            self.steps, self._limit, self._briefly, self.hurried, self._far, self._elsewhere = before
             self._last_shares = self._shares
-            self._times, self._often, self._alike, self._kinds, self._shares = counted
+            self._times, self._often, self._alike, self._kinds, self._shares, self._rounds = counted
 
     def took(self, unit: FunctionUnit, before: int) -> None:
         """A call of a function is over, before which so many steps had been taken: it has its share of those since."""
@@ -116,7 +124,18 @@ class Budget:
 
     def is_opaque(self, unit: Unit) -> bool:
         """Whether a function or class is too costly to follow where something else calls it, or too far away."""
-        return unit in self._opaque or (self._far is not None and self._far(unit.module))
+        if unit in self._opaque or (unit in self._shunned and self._elsewhere(unit.module)):
+            return True
+        return self._far is not None and self._far(unit.module)
+
+    def shun(self, elsewhere: Callable[[Module], bool]) -> None:
+        """What was last followed took too many steps: calls into other packages that took most of them are no more.
+
+        Args:
+            elsewhere: whether a file belongs to another package than what was followed.
+        """
+        costly = (unit for unit, steps in self._last_shares.items() if steps > self.spent // 2)
+        self._shunned.update(unit for unit in costly if elsewhere(unit.module))
 
     def blame(self, aside: Callable[[FunctionUnit], bool], near: Callable[[Unit], bool]) -> bool:
         """What was last followed took too many steps: do not follow any more what has taken most of them.
@@ -171,6 +190,22 @@ class Budget:
         """
         self._often[unit] += 1
         return self._often[unit] > OFTEN and self.steps > self._limit // 2 and not self._briefly
+
+    def circles(self, unit: Unit, again: bool) -> bool:
+        """Whether a function that leads back to itself was executed often enough.
+
+        Functions that all call one another have more ways through them than can be followed.
+
+        Args:
+            unit: the function.
+            again: it is being executed already.
+        """
+        if again:
+            self._circular.add(unit)
+        if unit not in self._circular:
+            return False
+        self._rounds[unit] += 1
+        return self._rounds[unit] > ROUNDS
 
     def hurries(self, unit: Unit) -> bool:
         """Whether another module of a class, or another forward pass of one, need not be looked into."""
@@ -235,3 +270,8 @@ class Budget:
         if self.aside:
             return ASIDE
         return next(pace for steps, pace in (ORDERLY if self.ordered else UNORDERED) if self.steps < steps)
+
+
+def _nowhere(_module: Module) -> bool:
+    """Nothing belongs to another package."""
+    return False

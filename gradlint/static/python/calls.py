@@ -253,8 +253,9 @@ class Calls:
             return [(w, self._domain.escapes.call(receiver, args, w, ctx, site, method=unit.name))]
         if receiver is not None and fn.kind != "static":
             args = args.behind(receiver)
-        far = ctx.depth >= MAX_DEPTH or ctx.calls(unit) >= MAX_RECURSION
-        forward = self._is_forward(fn, receiver, w)
+        forward, entered = self._is_forward(fn, receiver, w), ctx.calls(unit)
+        far = ctx.depth >= MAX_DEPTH or entered >= MAX_RECURSION
+        far = far or self._budget.circles(unit, entered > 0 and not forward)
         data = self._idleness.carries_data(unit, args, w)
         opaque = self._budget.is_opaque(unit) or (data and self._idleness.is_idle(unit))
         if opaque and not _is_followed_for_itself(unit, ctx):

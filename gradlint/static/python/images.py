@@ -106,7 +106,8 @@ class Images:
         for tries in range(TRIES + 1):
             far = self._patience.far(module, near=tries > 0)
             try:
-                with self._budget.apart(hurried=tries > 0, far=far):
+                elsewhere = self._patience.elsewhere(module)
+                with self._budget.apart(hurried=tries > 0, far=far, elsewhere=elsewhere):
                     return self._bodies.units(units, [w.copy()], ctx).normal
             except BudgetExceededError:
                 self._progress.give_up()

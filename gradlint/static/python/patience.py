@@ -39,7 +39,11 @@ class Patience:
             near: it took too long with all of them.
         """
         near = near or self._too_long[self._top(home)] >= OFTEN
-        return partial(self.apart, home) if near else None
+        return self.elsewhere(home) if near else None
+
+    def elsewhere(self, home: Module) -> Callable[[Module], bool]:
+        """Whether a file belongs to another package than one that is followed."""
+        return partial(self.apart, home)
 
     def apart(self, one: Module, other: Module) -> bool:
         """Whether two files belong to different packages."""
@@ -56,6 +60,7 @@ class Patience:
         long = self._budget.spent > LONG
         if all_followed and long:
             self._too_long[self._top(home)] += 1
+            self._budget.shun(self.elsewhere(home))
         blamed = long and self._budget.blame(self._reach.stands_aside, near)
         return blamed or all_followed
 

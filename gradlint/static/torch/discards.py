@@ -9,9 +9,10 @@ from gradlint.static.knowledge.torch_table import MOVES, returns_new
 from gradlint.static.python.execution import Execution
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
-from gradlint.static.state.values import Tensor, Unknown
+from gradlint.static.state.values import Ref, Tensor, Unknown
 from gradlint.static.state.world import World
 from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.tensors import Tensors
 
 _PLACES = (cst.Name, cst.Integer, cst.SimpleString, cst.Ellipsis)
@@ -22,6 +23,7 @@ class Discards:
 
     _execution: Execution
     _witness: Witness
+    _modules: Modules
     _tensors: Tensors
     _batches: Batches
 
@@ -36,6 +38,8 @@ class Discards:
         receiver = w.resolve(self._execution.evaluate(call.func.value, w, ctx))
         tensor = w.get(receiver, Tensor)
         if tensor is None and not isinstance(receiver, Unknown):
+            return
+        if isinstance(receiver, Ref) and name in MOVES and self._modules.may_be_one(receiver, w):
             return
         certain = not tensor.structured if tensor is not None else self._batches.is_tensor(receiver, w, ctx)
         if not certain and (name in MOVES or not self._tensors.presumed(receiver, w)):

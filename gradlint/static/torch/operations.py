@@ -63,6 +63,7 @@ def operation_of(how: str) -> Op:
 
 
 _GPU = ("cuda", CHOSEN)
+_LONG = 1_000  #: operations of one graph whose saved tensors are told apart
 
 
 class Operations:
@@ -268,7 +269,7 @@ class Operations:
         )
         new.segments = frozenset().union(*(t.segments for t in tensors))
         new.reaches = frozenset[int]().union(*(self._graphs.presumed(v, w) for v in inputs))
-        if op.saves:
+        if op.saves and len(new.segments) < _LONG:
             # A layer needs its weights to pass gradients on to its input, if that wants any.
             weights = parameters if any(self._tensors.requires_grad(v, w) for v in inputs) else frozenset[int]()
             new.segments |= {w.new(Segment(weights=weights)).id}
