@@ -117,6 +117,8 @@ _WRAPPERS: Final = layers(
     container="wrapper",
 )
 
+WRAPPED: Final = frozenset(words("module _orig_mod"))  #: the attributes under which they and compiled modules have that module
+
 _GRAPHS: Final = within(
     "torch_geometric.nn",
     merged(

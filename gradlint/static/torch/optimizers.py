@@ -76,12 +76,22 @@ class Optimizers:
         self._own: list[tuple[Ref, Context, Site]] = []  #: the methods of the project that are being executed as steps
 
     def clear(
-        self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site, owner: str = "zero_grad"
+        self,
+        groups: frozenset[int],
+        opaque: bool,
+        w: World,
+        ctx: Context,
+        site: Site,
+        owner: str = "zero_grad",
+        certain: bool = True,
     ) -> None:
-        """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
+        """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well.
+
+        A part of an opaque module clears (not certain) some of what that holds.
+        """
         others = self._grouping.others(groups, opaque, w)
         self._stepping.before_clearing(groups, others, w, ctx, site)
-        self._witness.cleared(groups, owner, w, ctx, site)
+        self._witness.cleared(groups, owner, w, ctx, site, certain)
         if others:
             self._witness.cleared(others, owner, w, ctx, site, certain=False)
         if self._holds_more(groups, w):  # these are not to be applied, and the others are
