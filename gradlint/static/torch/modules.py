@@ -9,7 +9,7 @@ from gradlint.static.knowledge.torch_layers import WRAPPED
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.provenance import looks_like_module
+from gradlint.static.state.provenance import looks_like_module, ways_into
 from gradlint.static.state.values import (
     Choice,
     Class,
@@ -88,12 +88,7 @@ class Modules:
 
     def is_part(self, value: Unknown) -> bool:
         """Whether something unknown is a part of an opaque module: ``model.decoder``, not what that was wrapped in."""
-        key = value.key
-        while isinstance(key, tuple) and len(key) == 3 and key[0] in _TAKEN:
-            if key[0] != "attribute" or key[2] not in WRAPPED:
-                return bool(value.deps)
-            key = key[1]
-        return False
+        return bool(value.deps) and any(map(_is_within, ways_into(value.key) or (value.key,)))
 
     def presume_parts(self, ref: Ref, w: World, site: Site) -> None:
         """A module is asked for its parameters, of which none are known: it holds what it calls and is not known."""
@@ -255,3 +250,12 @@ class Modules:
         value = frame.vars.get(first.name.value)
         obj = w.get(w.resolve(value), Instance) if value is not None else None
         return first.name.value if obj is not None and obj.kind in MODULES else ""
+
+
+def _is_within(key: Hashable) -> bool:
+    """Whether this is the key of an attribute or item of something, other than of what only wraps it."""
+    while isinstance(key, tuple) and len(key) == 3 and key[0] in _TAKEN:
+        if key[0] != "attribute" or key[2] not in WRAPPED:
+            return True
+        key = key[1]
+    return False
