@@ -224,10 +224,7 @@ class GraphRetention:
     def _may_be_no_tensor(self, value: Value, w: World) -> bool:
         """Whether a value is one of several that themselves are one of several that a model returned: figures, it may be."""
         tensor = w.get(w.resolve(value), Tensor)
-        if tensor is None or not tensor.structured or tensor.part_of is None:
-            return False
-        several = w.find(tensor.part_of)
-        return isinstance(several, Tensor) and several.part_of is not None
+        return tensor is not None and tensor.structured and tensor.supposed and tensor.part_of is not None
 
     def _walked_before(self, old: Value, since: int, w: World, ctx: Context, site: Site) -> Site | None:
         """Where the graph was walked of a value that an earlier iteration kept at ``site``.

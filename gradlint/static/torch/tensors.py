@@ -446,6 +446,7 @@ class Tensors:
         new.retains = False
         if tensor.structured:
             new.pending = ()
+            new.supposed = tensor.supposed or tensor.part_of is not None  # beside outputs, a tuple may hold figures
         if (tensor.structured or tensor.is_gradient) and isinstance(value, Ref):
             new.part_of = value.id
         if isinstance(value, Ref) and not tensor.structured:
