@@ -117,7 +117,7 @@ _WRAPPERS: Final = layers(
     container="wrapper",
 )
 
-WRAPPED: Final = frozenset(words("module _orig_mod"))  #: the attributes under which they and compiled modules have that module
+WRAPPED: Final = frozenset(words("module _orig_mod"))  #: the attribute under which they have it
 
 _GRAPHS: Final = within(
     "torch_geometric.nn",

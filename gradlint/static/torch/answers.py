@@ -59,8 +59,8 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.placement import asks_device
-from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.plain_tensors import PlainTensors
+from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping

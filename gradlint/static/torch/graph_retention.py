@@ -222,7 +222,7 @@ class GraphRetention:
             self._witness.send(events.GraphKept(site=site, where=where), w, ctx)
 
     def _may_be_no_tensor(self, value: Value, w: World) -> bool:
-        """Whether a value is one of several that themselves are one of several that a model returned: figures, it may be."""
+        """Whether a value is a part of one of several that a model returned: it may be a figure."""
         tensor = w.get(w.resolve(value), Tensor)
         return tensor is not None and tensor.structured and tensor.supposed and tensor.part_of is not None
 
