@@ -117,6 +117,8 @@ _WRAPPERS: Final = layers(
     container="wrapper",
 )
 
+WRAPPED: Final = frozenset(words("module _orig_mod"))  #: the attribute under which they have it
+
 _GRAPHS: Final = within(
     "torch_geometric.nn",
     merged(

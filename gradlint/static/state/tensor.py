@@ -139,7 +139,7 @@ class Described(Object):
         False, join=EITHER, same=SETTLED
     )  #: may be a tuple, dict or output object of tensors like this
     supposed: bool = fact(False, join=EITHER, same=SETTLED)
-    """Made by operators or methods of what may be no tensor: it need be none either."""
+    """Made by operators or methods of what may be no tensor, or a part of such a part: it need be none either."""
     from_unknown: bool = fact(False, join=EITHER, same=SETTLED)  #: computed from something of which nothing is known
     origin: Hashable = fact(None, same=SETTLED)
     """How what may be no tensor came about: two of the same origin, read off one setting, are worth the same."""

@@ -399,8 +399,8 @@ class Instance(Object):
     )  #: of a module: built in the forward pass of another, and not kept
     tokens: dict[str, Tokens] = fact(factory=dict, join=TOKENS, same=STATES)
     stepped: bool | None = fact(False)  #: of an optimizer: whether it has stepped
-    scheduled_at: Site | None = fact(None, join=FIRST, same=SETTLED)
-    """Of an optimizer: where a scheduler of it was stepped."""
+    scheduled_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=SETTLED)
+    """Of an optimizer: where a scheduler of it was stepped, on all the ways that led here."""
     born: int = fact(0, join=GREATEST, same=SETTLED)  #: of an optimizer: the number at which it was built
     drifts_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=SETTLED)
     """Of a frozen module: where the outermost module was called that moved its statistics."""

@@ -59,6 +59,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.placement import asks_device
+from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.state_dicts import StateDicts
@@ -189,6 +190,7 @@ class TorchItems:
     _legacy: Legacy
     _retention: GraphRetention
     _memory: Memory
+    _plain: PlainTensors
     _shapes: Shapes
     _construction: Construction
     _layers: LayerContainers
@@ -266,6 +268,7 @@ class TorchItems:
         if isinstance(part, Unknown):
             self._memory.sliced(part, owner, node, w)
         elif isinstance(part, Ref) and w.get(owner, Tensor) is not None:
+            self._plain.picked(owner, parts, part, w)
             if len(parts) > 1:
                 self._tensors.taken_from(owner, part, w)
             if not all(map(_is_basic, parts)):

@@ -190,7 +190,7 @@ class CustomFunctions:
     def _gradients(
         self, cls: Class, backward: Function, signature: _Signature, value: Value, w: World, ctx: Context
     ) -> set[int]:
-        """Tell how many gradients are returned; the positions of those that are not ``None``."""
+        """Tell how many gradients are returned; the positions of those that are not ``None``, if none are missing."""
         value = w.resolve(value)
         obj = w.get(value, Object)
         items: list[Value] | None = None
@@ -212,6 +212,8 @@ class CustomFunctions:
             used=known(used),
         )
         self._witness.send(event, w, ctx)
+        if len(items) < signature.required:
+            return set()  # of which inputs these were to be the gradients is not known
         return {position for position, item in enumerate(items) if item != NONE}
 
     def _returned_at(self, backward: Function, value: Object | None) -> Site:

@@ -266,14 +266,17 @@ class Evaluation:
         presumed = grad and training is not False
         if presumed and not ctx.iteration:
             return  # a single look at a model costs nothing worth telling of
+        parts = self._tensors.tensors_in([value, *self._kept(ref, w)], w)
+        if grad and all(_is_unrecorded(part, w) for part in parts):
+            return  # the forward pass itself sees to it
         key = fresh()
         name = obj.cls.unit.name if obj.cls is not None else obj.name
         trained, groups = self._is_trained(ref, w), frozenset(self._modules.groups(ref, w))
         self._calls[key] = _Call(tuple(ctx.way(site)), training, acting.mode_at, grad, trained, name, groups, ctx.phase)
         if presumed:
             self._presumed[key] = None
-        for part in self._tensors.tensors_in([value, *self._kept(ref, w)], w):
-            if isinstance(part, Ref) and w.get(part, Tensor) is not None:
+        for part in parts:
+            if isinstance(part, Ref) and w.get(part, Tensor) is not None and not (grad and _is_unrecorded(part, w)):
                 w.write(part.id).calls |= {key}
 
     def _kept(self, ref: Ref, w: World) -> Iterator[Value]:
@@ -439,6 +442,16 @@ class Evaluation:
 
 def _depends_on_mode(obj: Instance) -> bool:
     return obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent)
+
+
+def _is_unrecorded(part: Value, w: World) -> bool:
+    """Whether no graph was built for an output, as far as is known: of what has none, or where none are recorded."""
+    tensor = w.get(part, Tensor)
+    if tensor is None or tensor.requires_grad:
+        return False
+    if tensor.cut is not None:
+        return tensor.cut.how == "no_grad" or not tensor.cut.trained
+    return tensor.requires_grad is False or not (tensor.deps or tensor.open)
 
 
 def _in_forward(ctx: Context) -> bool:

@@ -200,7 +200,7 @@ class GraphRetention:
         if not self._witness.listened(events.ValueKept):
             return
         walked_at = None
-        for old in held:
+        for old in held if not self._may_be_no_tensor(value, w) else ():
             if self._graphs.carries(old, w):
                 walked_at = self._walked_before(old, since, w, ctx, site) or walked_at
         event = events.ValueKept(
@@ -220,6 +220,11 @@ class GraphRetention:
             for key in frozenset[int]().union(*(self._graphs.reached(each, w) for each in kept)):
                 self._idle.setdefault(key, set()).add(site)
             self._witness.send(events.GraphKept(site=site, where=where), w, ctx)
+
+    def _may_be_no_tensor(self, value: Value, w: World) -> bool:
+        """Whether a value is a part of one of several that a model returned: it may be a figure."""
+        tensor = w.get(w.resolve(value), Tensor)
+        return tensor is not None and tensor.structured and tensor.supposed and tensor.part_of is not None
 
     def _walked_before(self, old: Value, since: int, w: World, ctx: Context, site: Site) -> Site | None:
         """Where the graph was walked of a value that an earlier iteration kept at ``site``.

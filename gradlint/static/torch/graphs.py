@@ -13,7 +13,20 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge.guesses import LOSS_NAME
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import key_of, ways_into
-from gradlint.static.state.values import Group, Mapping, Object, Ref, Segment, Sequence, Tensor, Unknown, Value, each_of
+from gradlint.static.state.values import (
+    Function,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    each_of,
+)
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.tensors import Tensors
@@ -102,8 +115,12 @@ class Graphs:
     def _told(self, callee: Value, given: Iterable[Value], w: World) -> frozenset[int]:
         """The calls from whose outputs an unknown object was given something, in this call or before.
 
-        An environment gives observations that depend on all actions before, a buffer what was put into it.
+        An environment gives observations that depend on all actions before, a buffer what was put into it.  Modules and
+        functions make what they return of what they are given, also where it costs too much to follow them.
         """
+        module = w.get(callee, Instance)
+        if isinstance(callee, Function) or (module is not None and module.kind == "module"):
+            return self.computed_from(given, w)
         keeper = key_of(callee)
         while isinstance(keeper, tuple) and len(keeper) == 3 and keeper[0] in ("attribute", "item"):
             keeper = keeper[1]

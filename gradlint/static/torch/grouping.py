@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import holds_parameters, names_parameter
@@ -25,17 +26,18 @@ class Grouping:
 
         A deep copy holds none of its original's, nor that any of the copy's.
         """
-        members = [group for key in groups if isinstance(group := w.find(key), Group)]
-        apart = groups.union(*(group.beside for group in members if group.copied))
+        apart = groups | self.strangers(groups, w)
         return {
             key
             for key, obj in w.heap.items()
-            if isinstance(obj, Group)
-            and key not in apart
-            and (opaque or obj.opaque)
-            and obj.gradients_used
-            and not (obj.copied and obj.beside & groups)
+            if isinstance(obj, Group) and key not in apart and (opaque or obj.opaque) and obj.gradients_used
         }
+
+    def strangers(self, groups: AbstractSet[int], w: World) -> frozenset[int]:
+        """The groups of deep copies of what these belong to, and of what these were copied from."""
+        members = [group for key in groups if isinstance(group := w.find(key), Group)]
+        copies = (k for k, obj in w.heap.items() if isinstance(obj, Group) and obj.copied and obj.beside & groups)
+        return frozenset(copies).union(*(group.beside for group in members if group.copied))
 
     def parameter_inside(self, value: Unknown, w: World) -> Ref | None:
         """The parameter that an unknown value is: ``resnet.layer4[0].conv1.weight`` of a library's or a given model.

@@ -105,7 +105,8 @@ class ModuleMethods:
             self._apply(receiver, obj, args, w, ctx, site)
             return receiver
         if name == "zero_grad":
-            self._optimizers.clear(modules.groups(receiver, w), obj.opaque, w, ctx, site)
+            certain = receiver.id not in modules.parts
+            self._optimizers.clear(modules.groups(receiver, w), obj.opaque, w, ctx, site, certain=certain)
             return NONE
         if name in ("requires_grad_", "freeze", "unfreeze"):
             flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge.torch_layers import WRAPPED
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.provenance import looks_like_module
+from gradlint.static.state.provenance import looks_like_module, ways_into
 from gradlint.static.state.values import (
     Choice,
     Class,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from gradlint.static.state.ledger import Ledger
 
 MODULES = ("module", "lightning", "loss")
+_TAKEN = ("attribute", "item", "element")
 MOVED = "moved"
 """With the key of an unknown value: what a world is bound to once that was moved to a device."""
 
@@ -51,6 +53,8 @@ class Modules:
     def __init__(self) -> None:
         self._taken: Ledger[int, Unknown] = self._ledgers.open()
         """By what is taken for a tensor, what it was before: the same, if it is a module after all."""
+        self.parts: Ledger[int, None] = self._ledgers.open()
+        """Modules that are some of the parts of an opaque one, and hold some of its parameters."""
 
     def opaque(
         self,
@@ -74,11 +78,17 @@ class Modules:
         part = part_of(value, w)
         name = value.hint if part is None else f"{part[0].name}.{part[1]}"
         opaque = self.opaque(w, name, site, None, value.deps, ("module", value.key))
+        if self.is_part(value):
+            self.parts[opaque.id] = None
         obj = w.get(opaque, Instance)
         for key in obj.groups if obj is not None and self._loading.may_be_frozen(value) else ():
             w.write(key).requires_grad_set = True
         w.bound[value.key] = opaque
         return opaque
+
+    def is_part(self, value: Unknown) -> bool:
+        """Whether something unknown is a part of an opaque module: ``model.decoder``, not what that was wrapped in."""
+        return bool(value.deps) and any(map(_is_within, ways_into(value.key) or (value.key,)))
 
     def presume_parts(self, ref: Ref, w: World, site: Site) -> None:
         """A module is asked for its parameters, of which none are known: it holds what it calls and is not known."""
@@ -240,3 +250,12 @@ class Modules:
         value = frame.vars.get(first.name.value)
         obj = w.get(w.resolve(value), Instance) if value is not None else None
         return first.name.value if obj is not None and obj.kind in MODULES else ""
+
+
+def _is_within(key: Hashable) -> bool:
+    """Whether this is the key of an attribute or item of something, other than of what only wraps it."""
+    while isinstance(key, tuple) and len(key) == 3 and key[0] in _TAKEN:
+        if key[0] != "attribute" or key[2] not in WRAPPED:
+            return True
+        key = key[1]
+    return False

@@ -76,12 +76,22 @@ class Optimizers:
         self._own: list[tuple[Ref, Context, Site]] = []  #: the methods of the project that are being executed as steps
 
     def clear(
-        self, groups: frozenset[int], opaque: bool, w: World, ctx: Context, site: Site, owner: str = "zero_grad"
+        self,
+        groups: frozenset[int],
+        opaque: bool,
+        w: World,
+        ctx: Context,
+        site: Site,
+        owner: str = "zero_grad",
+        certain: bool = True,
     ) -> None:
-        """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well."""
+        """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well.
+
+        A part of an opaque module clears (not certain) some of what that holds.
+        """
         others = self._grouping.others(groups, opaque, w)
         self._stepping.before_clearing(groups, others, w, ctx, site)
-        self._witness.cleared(groups, owner, w, ctx, site)
+        self._witness.cleared(groups, owner, w, ctx, site, certain)
         if others:
             self._witness.cleared(others, owner, w, ctx, site, certain=False)
         if self._holds_more(groups, w):  # these are not to be applied, and the others are
@@ -194,18 +204,23 @@ class Optimizers:
         if not isinstance(optimizer, Ref) or obj.stepped is None:
             return
         scheduled_at = None if obj.stepped else obj.scheduled_at  # where it has stepped before, none was too early
-        self._witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx)
+        # Where nothing schedules it, as another branch chose an optimizer without, that tells nothing of the others.
+        idle = not self._has_scheduler(optimizer, w)
+        self._witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx, idle=idle)
         w.write(optimizer.id).stepped = True
 
     def scheduled(self, given: Value, w: World, site: Site) -> None:
         """A learning-rate scheduler is built: to the first one of an optimizer, only steps from now on count."""
         optimizer = self._known(given, w, site)
         target = w.get(optimizer, Instance)
-        held = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "scheduler")
         if target is None or target.kind != "optimizer" or not isinstance(optimizer, Ref):
             return
-        if all(optimizer not in map(w.resolve, obj.args) for obj in held):
+        if not self._has_scheduler(optimizer, w):
             w.write(optimizer.id).stepped = False
+
+    def _has_scheduler(self, optimizer: Ref, w: World) -> bool:
+        schedulers = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "scheduler")
+        return any(optimizer in map(w.resolve, obj.args) for obj in schedulers)
 
     def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, site: Site) -> None:
         """Call a method of a learning-rate scheduler."""

@@ -33,6 +33,7 @@ from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.proofs import Proofs
@@ -52,6 +53,7 @@ class Passes:
     _tensors: Tensors
     _ownership: Ownership
     _graphs: Graphs
+    _grouping: Grouping
     _proofs: Proofs
     _evaluation: Evaluation
     _retention: GraphRetention
@@ -256,9 +258,10 @@ class Passes:
             # Where it is known to reach what an optimizer steps, it need not reach what none does.
             held, doubtful = self._ownership.held(w), self._ownership.doubtful(w)
             trained = not held.isdisjoint(touches)
+            known_others = touches.keys() | self._grouping.strangers(tensor.deps, w)
             for key in sorted(w.heap):
                 group = w.find(key)
-                if not isinstance(group, Group) or key in touches or group.requires_grad is False:
+                if not isinstance(group, Group) or key in known_others or group.requires_grad is False:
                     continue
                 if group.opaque or group.gradients_used:
                     presumed = certain and group.opaque and (not trained or key in held) and key not in doubtful

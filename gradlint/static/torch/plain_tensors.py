@@ -21,10 +21,12 @@ from gradlint.static.torch.tensors import Tensors, handed_on
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
+    from gradlint.static.python.domain import Index
     from gradlint.static.state.context import Arguments
 
 _MOVERS = ("to", "cuda", "_apply")
 _ACROSS_DEVICES = frozenset(["copy_", "[]=", "[:]=", "out="])  #: changes by which values may come from another device
+_NOTHING_TO_TELL = ("", "")  #: stands where names would of what may stay on the device it is on
 _FACTS_OF_TENSORS = frozenset(["shape", "ndim", "device", "dtype"])
 
 
@@ -149,6 +151,14 @@ class PlainTensors:
         new.random, new.constant, new.placed = tensor.random, tensor.constant, tensor.placed
         handed_on(new, tensor, new.made_at)
 
+    def picked(self, owner: Value, parts: list[Index], part: Ref, w: World) -> None:
+        """``owner[i, j]`` is ``part``: a single element may stay where it is, so far as is known that is one."""
+        tensor = w.get(owner, Tensor)
+        if tensor is None or tensor.kept_at is None or not all(map(_is_place, parts)):
+            return
+        if tensor.shape is None or len(tensor.shape) <= len(parts):
+            w.write(part.id).kept_as = _NOTHING_TO_TELL
+
     def combined(self, op: Op, inputs: list[Value], result: Value, parameters: bool, w: World, ctx: Context) -> None:
         """An operation was applied: tell where a plain attribute meets another tensor, else hand on what is known."""
         tensors = [(v, t) for v in inputs if (t := w.get(v, Tensor)) is not None]
@@ -195,6 +205,8 @@ class PlainTensors:
     def _tell(self, kept: list[Tensor], w: World, ctx: Context, *, factor: bool) -> None:
         for tensor in kept:
             assert tensor.kept_at is not None
+            if tensor.kept_as == _NOTHING_TO_TELL:
+                continue
             event = events.PlainTensorUsed(
                 site=tensor.kept_at,
                 module=tensor.kept_as[0],
@@ -216,6 +228,13 @@ def _modules(w: World) -> Iterator[Instance]:
 def _in_use(ctx: Context) -> bool:
     """Whether code is run whenever the module is used."""
     return ctx.in_forward or (ctx.function is not None and ctx.function.unit.name in BATCH_STEPS)
+
+
+def _is_place(index: Index) -> bool:
+    """Whether an index is one number."""
+    if isinstance(index, Const):
+        return type(index.value) is int
+    return isinstance(index, Unknown) and is_number(index)
 
 
 def _is_input(value: Unknown) -> bool:

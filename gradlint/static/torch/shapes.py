@@ -288,7 +288,7 @@ def spread(one: Shape | None, other: Shape | None) -> bool:
     if one is None or other is None or len(one) == len(other):
         return False
     column, row = (one, other) if len(one) > len(other) else (other, one)
-    if len(column) != len(row) + 1 or column[-1] != 1 or 1 in (column[-2], row[-1:][0] if row else 1):
+    if not row or len(column) != len(row) + 1 or column[-1] != 1 or 1 in (column[-2], row[-1]):
         return False
     lengths = {column[-2], row[-1]}
     return len(lengths) == 1 or None in lengths

@@ -444,8 +444,8 @@ class Tensors:
             new.device, new.device_if_tensor, new.on_device_as_one = None, tensor.device, False
         new.base = self.root(value.id, w) if isinstance(value, Ref) else None
         new.retains = False
-        if tensor.structured:
-            new.pending = ()
+        if tensor.structured:  # beside outputs, a tuple may hold figures
+            new.pending, new.supposed = (), tensor.supposed or tensor.part_of is not None
         if (tensor.structured or tensor.is_gradient) and isinstance(value, Ref):
             new.part_of = value.id
         if isinstance(value, Ref) and not tensor.structured:

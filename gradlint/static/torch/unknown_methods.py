@@ -239,7 +239,7 @@ class UnknownMethods:
         if looks_like_optimizer(receiver):
             return self._optimizer(receiver, name, args, w, ctx, site)
         self._clearing[receiver.key] = None
-        self._optimizers.clear(receiver.deps, True, w, ctx, site)
+        self._optimizers.clear(receiver.deps, True, w, ctx, site, certain=not self._modules.is_part(receiver))
         return NONE
 
     # --- what it tells of the receiver
