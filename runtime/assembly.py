@@ -35,6 +35,7 @@ from gradlint.events import (
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
+    SkipOverwritten,
     StateDictReused,
     Step,
     TargetWalked,
@@ -79,6 +80,7 @@ from .witnesses.norms import GradientNorms
 from .witnesses.ownership import Ownership
 from .witnesses.passes import BackwardPasses
 from .witnesses.repetitions import RepeatedLayers
+from .witnesses.residuals import Residuals
 from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
@@ -163,6 +165,7 @@ def _of_targets(judge: Judge, walks: Walks, modules: KnownModules, optimizers: l
         (judge.listens(TargetWalked), lambda: Targets(judge, walks, optimizers)),
         (judge.listens(BothSpread), lambda: SpreadComparisons(judge, walks)),
         (judge.listens(LostTermAdded), lambda: LostTerms(judge)),
+        (judge.listens(SkipOverwritten), lambda: Residuals(judge)),
         (judge.listens(UnownedTrained), lambda: UnownedParameters(judge, modules, optimizers)),
     )
     return [build() for is_needed, build in made if is_needed]

@@ -24,6 +24,7 @@ from gradlint.events.calls import (
     InputFed,
     LossCalled,
     LostTermAdded,
+    SkipOverwritten,
     TargetWalked,
 )
 from gradlint.events.definitions import (
@@ -176,6 +177,7 @@ __all__ = [
     "ScalerUpdated",
     "SetsLayer",
     "SharedMemoryChanged",
+    "SkipOverwritten",
     "SoftmaxCalled",
     "StateDictReused",
     "Step",

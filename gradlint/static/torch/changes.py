@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.unowned import UnownedParameters
@@ -68,6 +69,7 @@ class Changes:
     _escapes: Escapes
     _optimizers: Optimizers
     _library_models: LibraryModels
+    _residuals: Residuals
 
     def __init__(self) -> None:
         self.trained: set[int] = set()  #: groups of leaves that an optimizer is given
@@ -103,6 +105,7 @@ class Changes:
         elif base_id is None:
             self._memory.changed(target.id, how, w, ctx, site)
         self._changed(target.id, tensor, used, how, w)
+        self._residuals.changed(operation_of(how), target, used, w, ctx, site)
         if how in _RESHAPING:
             w.write(target.id).shape = None
         if not tensor.groups and w.grad is not False:
@@ -209,7 +212,8 @@ class Changes:
         for other, obj in w.heap.items():
             if isinstance(obj, Tensor) and other != key and obj.data_of != key and obj.deps & leaf.groups:
                 return False
-            if isinstance(obj, Frame) and any(self._tensors.deps(v, w) & leaf.groups for v in _unknown(obj)):
+            values = obj.vars.values() if isinstance(obj, Frame) else ()
+            if any(isinstance(v, Unknown) and self._tensors.deps(v, w) & leaf.groups for v in values):
                 return False
         return True
 
@@ -494,7 +498,3 @@ class Changes:
             new.requires_grad = flag
             if tensor.cut is not None or tensor.open or frozen:
                 new.asked_at = site
-
-
-def _unknown(frame: Frame) -> Iterable[Value]:
-    return (value for value in frame.vars.values() if isinstance(value, Unknown))

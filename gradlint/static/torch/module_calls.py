@@ -33,7 +33,6 @@ from gradlint.static.state.values import (
 from gradlint.static.state.variants import variant
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.broadcasts import Broadcasts
-from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
@@ -41,10 +40,11 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.library_models import LibraryModels
-from gradlint.static.torch.memory import Memory, overwriting
+from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.shapes import Shapes, is_wide
 from gradlint.static.torch.tensors import Tensors
@@ -75,7 +75,7 @@ class ModuleCalls:
     _construction: Construction
     _layers: LayerContainers
     _library_models: LibraryModels
-    _changes: Changes
+    _overwriting: Overwriting
     _estimates: Estimates
     _norms: FrozenNorms
     _broadcasts: Broadcasts
@@ -150,13 +150,11 @@ class ModuleCalls:
                 ctx,
             )
         op = layer.op
-        overwrites = "<inplace>" in obj.attrs and bool(args.positional) and (not layer.dropout or obj.training is True)
-        if overwrites:
-            self._changes.in_place(f"{obj.name.rpartition('.')[2].lower()}_", args.positional[0], [], w, ctx, site)
-            op = overwriting(op)
-        value = self._operations.apply(op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
-        if overwrites:
-            self._memory.alias(value, args.positional[0], w)
+        if "<inplace>" in obj.attrs and bool(args.positional) and (not layer.dropout or obj.training is True):
+            name = obj.name.rpartition(".")[2]
+            value = self._overwriting.applied(name, op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
+        else:
+            value = self._operations.apply(op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
         if obj.device not in ("cpu", "cuda", CHOSEN) and isinstance(value, Ref):
             tensor = w.get(value, Tensor)
             if tensor is not None and tensor.device != "cuda" and obj.groups:
