@@ -233,6 +233,8 @@ class Tensor(Recorded):
     unsigned: bool = fact(False, join=BOTH, same=SETTLED)  #: nothing in it is below zero
     passed: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """The changes in place from whose results it was computed: see :mod:`gradlint.static.torch.residuals`."""
+    outdated: frozenset[int] = fact(frozenset(), join=COMMON, same=SETTLED)
+    """Those of them that have overwritten what a layer was given, under its old name, that gave it."""
     calls: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """The calls of modules from whose outputs it was computed, of those that are watched."""
     owner: object = None

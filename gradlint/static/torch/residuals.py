@@ -27,6 +27,7 @@ OVERWRITTEN = "overwritten"
 """With a number: what a world is bound to once a value was overwritten, whose result is known by another name."""
 
 _KEEPING = ("keeps", "averages", "bounds")
+_REDUCING = ("reduces", "one")
 _PROBABILITIES = ("softmax", "sigmoid")
 
 
@@ -46,14 +47,16 @@ class Residuals:
 
     def overwritten(self, target: Value, result: Value, w: World, site: Site) -> None:
         """An operation has overwritten a value, and returned it: it is known as ``result`` from now on."""
-        number = self._number(w.resolve(target))
+        number = self._number(w.resolve(target), anew=True)
         if number and isinstance(result, Ref) and self._witness.listened(events.SkipOverwritten):
             w.bound[OVERWRITTEN, number] = Const(site)
-            w.write(result.id).passed |= {number}
+            new: Tensor = w.write(result.id)
+            new.passed, new.outdated = new.passed | {number}, new.outdated - {number}
 
     def computed(self, op: Op, result: Tensor, inputs: Iterable[Value], w: World) -> None:
         """An operation gave ``result``."""
-        given = [w.get(value, Tensor) for value in inputs]
+        values = list(inputs)
+        given = [w.get(value, Tensor) for value in values]
         tensors = [tensor for tensor in given if tensor is not None]
         result.passed = frozenset[int]().union(*(tensor.passed for tensor in tensors))
         keeps = op.sign == "keeps" or op.activation in _KEEPING
@@ -63,6 +66,8 @@ class Residuals:
             or op.activation in _PROBABILITIES
             or (keeps and len(given) >= least and all(tensor is not None and tensor.unsigned for tensor in given))
         )
+        if len(values) == 1 and op.size not in _REDUCING:
+            result.outdated = self._outdated(values[0], w) - result.passed
 
     def changed(self, how: Op, target: Ref, values: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
         """A tensor is changed in place by others, and keeps its name."""
@@ -78,20 +83,25 @@ class Residuals:
         if op.activation != "combines" or op.size != "broadcast" or len(inputs) != 2:
             return
         for skip, branch in (inputs, inputs[::-1]):
-            passed = tensor.passed if (tensor := w.get(w.resolve(branch), Tensor)) is not None else frozenset[int]()
-            number = self._number(w.resolve(skip)) if passed else 0
-            if number not in passed:
-                continue
-            at = w.bound.get((OVERWRITTEN, number))
-            if isinstance(at, Const):
-                self._witness.send(events.SkipOverwritten(site=at.value, added_at=site), w, ctx, alternative=site)
+            tensor = w.get(w.resolve(branch), Tensor)
+            passed = tensor.passed if tensor is not None else frozenset[int]()
+            for number in sorted(self._outdated(skip, w) & passed if passed else ()):
+                at = w.bound.get((OVERWRITTEN, number))
+                if isinstance(at, Const):
+                    self._witness.send(events.SkipOverwritten(site=at.value, added_at=site), w, ctx, alternative=site)
 
-    def _number(self, value: Value) -> int:
+    def _outdated(self, value: Value, w: World) -> frozenset[int]:
+        """The changes that have overwritten a value, or what a layer was given that gave it, under its old name."""
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        number = self._number(value)
+        own = frozenset([number] if (OVERWRITTEN, number) in w.bound else ())
+        return own if tensor is None else (own | tensor.outdated) - tensor.passed
+
+    def _number(self, value: Value, *, anew: bool = False) -> int:
         """What tells a value, as it is known by one name, from others; 0 for what is no tensor."""
         if isinstance(value, Ref):
             return value.id
-        if not isinstance(value, Unknown):
-            return 0
-        if value.key not in self._numbers:
+        if anew and isinstance(value, Unknown) and value.key not in self._numbers:
             self._numbers[value.key] = fresh()
-        return self._numbers[value.key]
+        return self._numbers.get(value.key, 0) if isinstance(value, Unknown) else 0
