@@ -37,6 +37,7 @@ from gradlint.events import (
     SavedTensorChanged,
     SkipOverwritten,
     StateDictReused,
+    StatisticsLeft,
     Step,
     TargetWalked,
     TensorKept,
@@ -87,6 +88,7 @@ from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
 from .witnesses.spreading import SpreadComparisons
 from .witnesses.states import KeptStates
+from .witnesses.statistics import LeftStatistics
 from .witnesses.targets import Targets
 from .witnesses.terms import LostTerms
 from .witnesses.unchanged import UnchangedParameters
@@ -147,6 +149,7 @@ def needed(
         (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
         (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
         (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
+        (judge.listens(StatisticsLeft), lambda: LeftStatistics(judge, modules, optimizers)),
         (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),

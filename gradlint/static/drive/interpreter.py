@@ -105,6 +105,7 @@ from gradlint.static.torch.saving import Saving
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.state_dicts import StateDicts
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
@@ -190,6 +191,7 @@ class Interpreter:
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)
         self.norms = self._make(FrozenNorms)
+        self.left_statistics = self._make(LeftStatistics)
         self.unowned = self._make(UnownedParameters)
         self.breaks = self._make(GraphBreaks)
         self.graphs = self._make(Graphs)

@@ -179,6 +179,9 @@ OVERWRITES: Final[dict[str, int]] = {
 RENAMING: Final = frozenset(words("celu_ elu_ hardtanh_ leaky_relu_ relu_ rrelu_ selu_ sigmoid_ tanh_ threshold_"))
 """Functions and methods that do so always; who goes on with the result gives it another name as a rule."""
 
+STATISTICS: Final = frozenset(words("running_mean running_var num_batches_tracked"))
+"""What layers that normalize by the data call the buffers in which they keep what they have seen."""
+
 UNMOVED: Final = frozenset(words("CELU ELU LeakyReLU RReLU ReLU ReLU6 celu elu leaky_relu relu relu6 rrelu"))
 """The last names of those that leave what is not below zero as it is; values above 6 are rare."""
 

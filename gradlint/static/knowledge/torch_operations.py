@@ -17,6 +17,11 @@ NEEDLESS: Final = frozenset(["contiguous", "float"])
 NUMBER_KEEPING: Final = frozenset(["mean", "sum", "squeeze", "clone", "cuda", "cpu", "to", "float", "double"])
 """What leaves a tensor of one element, but for its place and type, what it is."""
 
+RESHAPING: Final = frozenset(
+    words("unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_ resize_ resize_as_ as_strided_")
+)
+"""Methods that change only how a tensor looks at its storage; another tensor with this storage stays as it is."""
+
 SAME_SHAPE: Final = frozenset(
     words(
         "alpha_dropout bfloat16 bool byte char contiguous cpu cuda detach double dropout dropout1d dropout2d dropout3d "

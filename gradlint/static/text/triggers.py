@@ -141,6 +141,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.FirstStep: (Feature.STEP, Feature.OPTIMIZER),
     events.OptimizerChecked: (Feature.STEP, Feature.OPTIMIZER),
     events.UnownedTrained: (Feature.STEP, Feature.OPTIMIZER),
+    events.StatisticsLeft: (Feature.PARAMETERS, Feature.MODE),
     events.NormDrifts: (Feature.STEP, Feature.OPTIMIZER),
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),
     events.TrainMode: (Feature.MODE,),

@@ -95,6 +95,7 @@ from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.saving import Saving
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
@@ -126,6 +127,7 @@ class Externals:
     _plain: PlainTensors
     _uses: Uses
     _shapes: Shapes
+    _left_statistics: LeftStatistics
     _loading: Loading
     _saving: Saving
     _estimates: Estimates
@@ -173,6 +175,7 @@ class Externals:
             "torch.nn.utils.stateless.functional_call": self._functional.called,
             "torch.func.stack_module_state": self._functional.stacked,
             **{name: partial(self._functional.transformed, name) for name in FUNCTION_TRANSFORMS},
+            "torch.optim.swa_utils.update_bn": self._left_statistics.estimated,
             "contextlib.ExitStack": self._grad_modes.exit_stack,
             "contextlib.AsyncExitStack": self._grad_modes.exit_stack,
         }

@@ -47,6 +47,7 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.shapes import Shapes, is_wide
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Inputs, Uses
 
@@ -78,6 +79,7 @@ class ModuleCalls:
     _overwriting: Overwriting
     _estimates: Estimates
     _norms: FrozenNorms
+    _left_statistics: LeftStatistics
     _broadcasts: Broadcasts
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -86,6 +88,7 @@ class ModuleCalls:
         results = self._hooks.called(callee, args, self._call(callee, args, w, ctx, site), ctx, site)
         self._estimates.returned(callee, results, ctx)
         self._norms.called(callee, results, ctx, site)
+        self._left_statistics.called(callee, results, ctx, site)
         if passes == self._evaluation.passes:  # a model that adapts itself needs gradients in evaluation, too
             self._evaluation.called(callee, args, results, grad, ctx, site)
         return results
