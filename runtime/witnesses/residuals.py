@@ -30,7 +30,7 @@ MANY: Final = 256  #: tensors that were overwritten, above which those that are 
 FRAMES: Final = 8  #: of the user's own, from the operation outwards, in any of which the sum may be
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Change:
     """A tensor was overwritten."""
 
@@ -145,7 +145,7 @@ class Residuals:
 
 def _has_negatives(tensor: torch.Tensor) -> bool | None:
     """Whether a tensor has values below zero; None where they are not read."""
-    if not holds_values(tensor) or torch._C._len_torch_dispatch_stack():
+    if not holds_values(tensor) or torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state():
         return None
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
         return None

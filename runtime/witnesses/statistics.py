@@ -113,6 +113,8 @@ def _look(module: nn.Module, model: _Model) -> _Seen | None:
     layers = [layer for reference in model.layers if (layer := reference()) is not None]
     if any(layer.training for layer in layers):
         return None
+    if torch._C._get_tracing_state():
+        return None
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         return None
     parameters = [parameter.detach() for parameter in module.parameters()]
