@@ -88,7 +88,7 @@ class ModuleAttributes:
         """An attribute that torch gives to a module, optimizer or other known object; None if it gives none."""
         if obj.kind in MODULES:
             if name in STATISTICS:
-                self._left_statistics.read()
+                self._left_statistics.read(w)
             if name == "_forward_hooks":
                 self._hooks.forgotten(owner, w)
             if name in ("_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
@@ -146,7 +146,7 @@ class ModuleAttributes:
             obj.mode_at = site
             return
         if name in STATISTICS:
-            self._left_statistics.read()
+            self._left_statistics.read(w)
         if obj.kind == "dict" and name == "__dict__":
             self._dicts.forgotten(owner, w)
         if obj.kind == "optimizer" and name == "param_groups":

@@ -21,6 +21,8 @@ from gradlint.static.torch.norms import tracks_statistics
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
+_READ = "read"
+
 
 class LeftStatistics:
     """Watches models whose parameters are written in pairs with those of others, and the mode they are called in."""
@@ -34,7 +36,6 @@ class LeftStatistics:
         """Two modules whose parameters are gone through together."""
         self._kept_up: Ledger[int, None] = self._ledgers.open()
         """Layers whose statistics follow, or may, in any world."""
-        self._any: Ledger[str, None] = self._ledgers.open()  #: "asked" where statistics of some layer were asked for
 
     def paired(self, modules: list[Value]) -> None:
         """The parameters of these modules are gone through together."""
@@ -62,7 +63,7 @@ class LeftStatistics:
             self._kept_up |= {key: None for key, layer in layers if layer.training is not False}
             left = [(layer, w.bound.get((LEFT, key))) for key, layer in layers if key not in self._kept_up]
             layer, since = next(((one, at) for one, at in left if isinstance(at, Const)), (None, None))
-            if layer is not None and isinstance(since, Const) and not self._any:
+            if layer is not None and isinstance(since, Const) and (LEFT, _READ) not in w.bound:
                 name = layer.name.rpartition(".")[2]
                 event = events.StatisticsLeft(site=site, layer=name, followed_at=since.value)
                 self._witness.send(event, w, ctx, alternative=since.value)
@@ -82,9 +83,9 @@ class LeftStatistics:
                 self.asked(value, w)
         return NONE
 
-    def read(self) -> None:
+    def read(self, w: World) -> None:
         """The statistics of some layer are asked for by name: of others, too, perhaps."""
-        self._any["asked"] = None
+        w.bound[LEFT, _READ] = Const(True)
 
     def _layers(self, ref: Ref, w: World) -> Iterator[tuple[int, Instance]]:
         for here in self._modules.walk(ref, w):
