@@ -35,7 +35,9 @@ from gradlint.events import (
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
+    SkipOverwritten,
     StateDictReused,
+    StatisticsLeft,
     Step,
     TargetWalked,
     TensorKept,
@@ -79,12 +81,14 @@ from .witnesses.norms import GradientNorms
 from .witnesses.ownership import Ownership
 from .witnesses.passes import BackwardPasses
 from .witnesses.repetitions import RepeatedLayers
+from .witnesses.residuals import Residuals
 from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
 from .witnesses.scaling import Scaling
 from .witnesses.schedules import Schedules
 from .witnesses.spreading import SpreadComparisons
 from .witnesses.states import KeptStates
+from .witnesses.statistics import LeftStatistics
 from .witnesses.targets import Targets
 from .witnesses.terms import LostTerms
 from .witnesses.unchanged import UnchangedParameters
@@ -145,6 +149,7 @@ def needed(
         (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
         (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
         (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
+        (judge.listens(StatisticsLeft), lambda: LeftStatistics(judge, modules, optimizers)),
         (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
@@ -163,6 +168,7 @@ def _of_targets(judge: Judge, walks: Walks, modules: KnownModules, optimizers: l
         (judge.listens(TargetWalked), lambda: Targets(judge, walks, optimizers)),
         (judge.listens(BothSpread), lambda: SpreadComparisons(judge, walks)),
         (judge.listens(LostTermAdded), lambda: LostTerms(judge)),
+        (judge.listens(SkipOverwritten), lambda: Residuals(judge)),
         (judge.listens(UnownedTrained), lambda: UnownedParameters(judge, modules, optimizers)),
     )
     return [build() for is_needed, build in made if is_needed]

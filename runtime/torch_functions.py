@@ -101,3 +101,26 @@ COMPARISONS: tuple[Any, ...] = (
     torch.Tensor.eq,
     torch.Tensor.__eq__,
 )
+
+DROPOUTS: frozenset[Any] = frozenset(
+    (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
+)
+
+OVERWRITES: dict[Any, int | None] = {
+    **dict.fromkeys((F.hardsigmoid, F.hardswish, F.mish, F.relu, F.relu6, F.selu, F.silu), 1),
+    **dict.fromkeys((F.celu, F.elu, F.leaky_relu), 2),
+    **dict.fromkeys((F.hardtanh, F.threshold, *DROPOUTS), 3),
+    F.rrelu: 4,
+    **dict.fromkeys((torch.relu_, torch.celu_, torch.selu_, torch.rrelu_, torch.threshold_, torch.sigmoid_)),
+    **dict.fromkeys((torch.tanh_, F.elu_, F.hardtanh_, F.leaky_relu_)),
+    **dict.fromkeys((torch.Tensor.relu_, torch.Tensor.sigmoid_, torch.Tensor.tanh_)),
+}
+"""Functions that overwrite their first argument, and where they are told to; None for those that always do."""
+
+UNMOVED: frozenset[Any] = frozenset(
+    (
+        *(F.celu, F.elu, F.leaky_relu, F.relu, F.relu6, F.rrelu, F.elu_, F.leaky_relu_),
+        *(torch.celu_, torch.relu_, torch.rrelu_, torch.Tensor.relu_),
+    )
+)
+"""Those that leave what is not below zero as it is; values above 6 are rare."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,51 @@ def _check_result(row: Op, inputs: Sequence[torch.Tensor], outputs: Sequence[tor
         assert outputs[0].numel() == inputs[0].numel()
     if row.size == "one":
         assert outputs[0].numel() == 1
+
+
+@pytest.mark.parametrize(("name", "call", "shapes"), CALLS, ids=[call[0] for call in CALLS])
+def test_what_is_below_zero_is_where_the_table_says(
+    name: str, call: Callable[..., Any], shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    torch.manual_seed(0)
+    row = table.FUNCTIONS[name]
+    if row.sign == "positive":
+        assert not (call(*(torch.randn(*shape) for shape in shapes)) < 0).any()
+    for _ in range(8 if row.sign == "keeps" else 0):
+        results = _tensors(call(*(4 * torch.rand(*shape) for shape in shapes)))
+        assert not (results[0] < 0).any()
+
+
+def test_rows_that_say_something_of_signs_are_measured() -> None:
+    told = {name for name, row in table.FUNCTIONS.items() if row.sign and not name.endswith("_")}
+    assert len({name for name, *_ in CALLS} & told) > 15
+
+
+@pytest.mark.parametrize("name", [name for name in table.OVERWRITES if not name.endswith("Dropout")])
+def test_what_is_told_to_works_in_place(name: str) -> None:
+    parameters = list(inspect.signature(_named(name)).parameters)
+    assert parameters[table.OVERWRITES[name]] == "inplace"
+
+
+@pytest.mark.parametrize("name", sorted(table.UNMOVED))
+def test_what_is_not_below_zero_stays_what_it_is(name: str) -> None:
+    given = torch.rand(3, 4) * 6
+    function = getattr(nn, name)() if name[0].isupper() else getattr(F, name)
+    assert torch.equal(function(given), given)
+
+
+@pytest.mark.parametrize("name", sorted(table.RENAMING))
+def test_what_always_works_in_place_returns_what_it_is_given(name: str) -> None:
+    given = torch.randn(3, 4)
+    owners = [owner for owner in (torch, F, torch.Tensor) if hasattr(owner, name)]
+    assert owners
+    for owner in owners:
+        assert getattr(owner, name)(given, *((0.1, 0.2) if name == "threshold_" else ())) is given
+
+
+def _named(name: str) -> Any:
+    owner = F if name.startswith("torch.nn.functional.") else nn
+    return getattr(owner, name.rpartition(".")[2])
 
 
 METHOD_CALLS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

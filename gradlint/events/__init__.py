@@ -24,6 +24,7 @@ from gradlint.events.calls import (
     InputFed,
     LossCalled,
     LostTermAdded,
+    SkipOverwritten,
     TargetWalked,
 )
 from gradlint.events.definitions import (
@@ -89,6 +90,7 @@ from gradlint.events.training import (
     ScalerStepped,
     ScalerUpdated,
     StateDictReused,
+    StatisticsLeft,
     Step,
     StepBehindLoop,
     TrainMode,
@@ -176,8 +178,10 @@ __all__ = [
     "ScalerUpdated",
     "SetsLayer",
     "SharedMemoryChanged",
+    "SkipOverwritten",
     "SoftmaxCalled",
     "StateDictReused",
+    "StatisticsLeft",
     "Step",
     "StepBehindLoop",
     "SuperCalled",

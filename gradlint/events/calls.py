@@ -64,6 +64,16 @@ class LostTermAdded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkipOverwritten(Event):
+    """What was given to an operation is added to what became of its result, and was overwritten by that operation.
+
+    ``site`` is where it is overwritten: it may have changed.
+    """
+
+    added_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BothSpread(Event):
     """Two tensors are compared by a loss, or by a difference from which a backward pass is made."""
 

@@ -261,6 +261,14 @@ class NormDrifts(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsLeft(Event):
+    """A module is called in evaluation mode whose parameters follow those of another one, and its statistics do not."""
+
+    layer: str = ""  #: the class of one that keeps statistics
+    followed_at: Site | None = None  #: where its parameters are changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRetained(Event):
     """A backward pass kept its graph.  Taken back where a later one walks part of it, or where it leaves the code."""
 

@@ -26,6 +26,8 @@ OTHERWISE = {
         "the guard looks for parameters and layers in lists, and these hold neither"
     ),
     "optimizer_stale_params-workers that keep their gradients": "to the guard, a copy may be a network of its own",
+    "buffers_left_behind-evaluated once, at the end": "one look does not tell what changes",
+    "inplace_on_residual-a shortcut that is computed after the branch": "the guard sees sums, not what is summed",
     "target_is_source-in every hundredth call of a method that nothing calls": "nothing calls the method",
     "target_is_source-followed softly, by a function of another file": "the guard sees no pairs",
     "target_is_source-handed on as both, to a class": "the guard sees no pairs",

@@ -93,6 +93,7 @@ from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.passes import Passes
@@ -100,10 +101,12 @@ from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.repetition import Repetition
+from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.saving import Saving
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.state_dicts import StateDicts
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
@@ -190,6 +193,7 @@ class Interpreter:
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)
         self.norms = self._make(FrozenNorms)
+        self.left_statistics = self._make(LeftStatistics)
         self.unowned = self._make(UnownedParameters)
         self.breaks = self._make(GraphBreaks)
         self.graphs = self._make(Graphs)
@@ -206,6 +210,7 @@ class Interpreter:
         self.placement = self._make(Placement)
         self.estimates = self._make(Estimates)
         self.broadcasts = self._make(Broadcasts)
+        self.residuals = self._make(Residuals)
         self.operations = self._make(Operations)
         self.hooks = self._make(Hooks)
         self.grouping = self._make(Grouping)
@@ -228,6 +233,7 @@ class Interpreter:
         self.discards = self._make(Discards)
         self.modes = self._make(Modes)
         self.changes = self._make(Changes)
+        self.overwriting = self._make(Overwriting)
         self.distributions = self._make(Distributions)
 
     def _follow_calls(self) -> None:

@@ -32,6 +32,9 @@ class Op:
     #: "input" stands for the tensors it is given (both factors of a product), "output" for its first result, "other"
     #: for what neither is (an index, a mask, statistics of its own).
     saves: Literal["", "input", "output", "both", "other"] = "input"
+    #: "positive": nothing that it gives is below zero.  "keeps": nothing is, where nothing that it is given is; so it is
+    #: with an ``activation`` that says that values stay what they are, or that they become probabilities.
+    sign: Literal["", "positive", "keeps"] = ""
     #: "keeps" the number of elements, "one", "many", "reduces" (to one unless a dim is given), "unknown";
     #: "broadcast": one where every tensor given has one element, many where any has many.
     size: Literal["keeps", "one", "many", "reduces", "broadcast", "unknown"] = "unknown"

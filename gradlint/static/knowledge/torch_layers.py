@@ -165,6 +165,28 @@ _OTHERS: Final = merged(
 LAYERS: Final[dict[str, Layer]] = merged(within("torch.nn", _NN), _WRAPPERS, _GRAPHS, _OTHERS)
 """What building and calling a layer gives, by the canonical name of its class.  Losses are in ``LOSSES``."""
 
+OVERWRITES: Final[dict[str, int]] = {
+    **within("torch.nn", dict.fromkeys(words("Hardsigmoid Hardswish Mish ReLU ReLU6 SELU SiLU"), 0)),
+    **within("torch.nn", dict.fromkeys(words("AlphaDropout CELU Dropout Dropout1d Dropout2d Dropout3d ELU"), 1)),
+    **within("torch.nn", dict.fromkeys(words("FeatureAlphaDropout LeakyReLU"), 1)),
+    **within("torch.nn", dict.fromkeys(words("Hardtanh RReLU Threshold"), 2)),
+    **within("torch.nn.functional", dict.fromkeys(words("hardsigmoid hardswish mish relu relu6 selu silu"), 1)),
+    **within("torch.nn.functional", dict.fromkeys(words("celu elu leaky_relu"), 2)),
+    **within("torch.nn.functional", dict.fromkeys(words("alpha_dropout dropout dropout1d dropout2d dropout3d"), 3)),
+    **within("torch.nn.functional", dict.fromkeys(words("feature_alpha_dropout hardtanh threshold"), 3)),
+    **within("torch.nn.functional", dict.fromkeys(words("rrelu"), 4)),
+}
+"""The layers and functions that are told, as ``inplace``, to overwrite what they are given, and at which position."""
+
+RENAMING: Final = frozenset(words("celu_ elu_ hardtanh_ leaky_relu_ relu_ rrelu_ selu_ sigmoid_ tanh_ threshold_"))
+"""Functions and methods that do so always; who goes on with the result gives it another name as a rule."""
+
+STATISTICS: Final = frozenset(words("running_mean running_var num_batches_tracked"))
+"""What layers that normalize by the data call the buffers in which they keep what they have seen."""
+
+UNMOVED: Final = frozenset(words("CELU ELU LeakyReLU RReLU ReLU ReLU6 celu elu leaky_relu relu relu6 rrelu"))
+"""The last names of those that leave what is not below zero as it is; values above 6 are rare."""
+
 REGRESSIONS: Final = frozenset(["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"])
 """Losses that compare two values, and take them for the same kind of thing."""
 

@@ -17,6 +17,11 @@ NEEDLESS: Final = frozenset(["contiguous", "float"])
 NUMBER_KEEPING: Final = frozenset(["mean", "sum", "squeeze", "clone", "cuda", "cpu", "to", "float", "double"])
 """What leaves a tensor of one element, but for its place and type, what it is."""
 
+RESHAPING: Final = frozenset(
+    words("unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_ resize_ resize_as_ as_strided_")
+)
+"""Methods that change only how a tensor looks at its storage; another tensor with this storage stays as it is."""
+
 SAME_SHAPE: Final = frozenset(
     words(
         "alpha_dropout bfloat16 bool byte char contiguous cpu cuda detach double dropout dropout1d dropout2d dropout3d "
@@ -44,14 +49,17 @@ _POINTWISE: Final = merged(
     ops("neg negative", saves="", size="keeps", activation="combines", copies=True),
     ops("clone", saves="", size="keeps", activation="keeps", copies=True),
     ops(
-        "abs absolute acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh "
-        "cos cosh digamma erf erfc erfinv hardshrink i0 lgamma log log10 log1p log2 logit "
-        "mvlgamma polygamma renorm sin sinc sinh square",
+        "acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh "
+        "cos digamma erf erfinv i0 lgamma log log10 log1p log2 logit mvlgamma polygamma sin sinc",
         size="keeps",
         copies=True,
     ),
+    ops("abs absolute cosh erfc square", size="keeps", sign="positive", copies=True),
+    ops("hardshrink renorm sinh", size="keeps", sign="keeps", copies=True),
     ops("clamp clamp_max clamp_min clip nan_to_num", size="keeps", activation="bounds", copies=True),
-    ops("exp exp2 expm1 reciprocal relu rsqrt sqrt tan", saves="output", size="keeps", copies=True),
+    ops("expm1 tan", saves="output", size="keeps", copies=True),
+    ops("exp exp2 relu rsqrt sqrt", saves="output", size="keeps", sign="positive", copies=True),
+    ops("reciprocal", saves="output", size="keeps", sign="keeps", copies=True),
     ops("tanh", saves="output", size="keeps", activation="tanh", copies=True),
     ops("sgn", saves="both", size="keeps", copies=True),
     ops("sigmoid", saves="output", size="keeps", activation="sigmoid", copies=True),
@@ -62,7 +70,8 @@ _POINTWISE: Final = merged(
 
 #: Two tensors, or a tensor and a number, broadcast.
 _BINARY: Final = merged(
-    ops("add sub subtract", saves="", size="broadcast", activation="combines", copies=True),
+    ops("add", saves="", size="broadcast", activation="combines", sign="keeps", copies=True),
+    ops("sub subtract", saves="", size="broadcast", activation="combines", copies=True),
     ops("lerp fmod remainder", saves="", size="broadcast", copies=True),
     ops("div divide mul multiply true_divide", size="broadcast", activation="scales", copies=True),
     ops(
@@ -312,14 +321,16 @@ FUNCTIONS_ONLY: Final = merged(
     ops("cdist pdist", saves="both", copies=True),
     ops("cosine_similarity", copies=True),
     ops("pairwise_distance", saves="output", copies=True),
-    ops("celu rrelu selu threshold", size="keeps", copies=True),
+    ops("celu rrelu selu", size="keeps", sign="keeps", copies=True),
+    ops("threshold", size="keeps", copies=True),
     ops(
         "adaptive_avg_pool1d channel_shuffle pixel_shuffle pixel_unshuffle native_channel_shuffle",
         saves="",
+        sign="keeps",
         copies=True,
     ),
-    ops("avg_pool1d", copies=True),
-    ops("adaptive_max_pool1d max_pool1d max_pool2d max_pool3d", copies=True, beside=("return_indices",)),
+    ops("avg_pool1d", sign="keeps", copies=True),
+    ops("adaptive_max_pool1d max_pool1d max_pool2d max_pool3d", sign="keeps", copies=True, beside=("return_indices",)),
     ops(
         "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",
         activation="logits",

@@ -11,6 +11,7 @@ from gradlint.static.state.declaring import first, joining
 from gradlint.static.state.provenance import ways_into
 from gradlint.static.state.values import (
     HOOKED,
+    LEFT,
     SOME_METHOD,
     WALKED,
     Assumptions,
@@ -380,4 +381,4 @@ def joined(results: AbstractSequence[tuple[World, Value]], w: World) -> Value:
 
 def _happened(key: Hashable) -> bool:
     """Whether what a world is bound to tells of something that happened: in either of two is in both."""
-    return key == HOOKED or (isinstance(key, tuple) and key[0] == WALKED)
+    return key == HOOKED or (isinstance(key, tuple) and key[0] in (WALKED, LEFT))

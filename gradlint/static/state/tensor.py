@@ -230,6 +230,11 @@ class Tensor(Recorded):
     spreads: tuple[Spread, ...] = fact((), join=SHARED, same=SETTLED)  #: those that it was computed from
     lost_terms: tuple[LostTerm, ...] = fact((), join=GATHERED, same=SETTLED)
     """Those of the terms whose sum it is, multiplied by constants at most, that carry no graph any more."""
+    unsigned: bool = fact(False, join=BOTH, same=SETTLED)  #: nothing in it is below zero
+    passed: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
+    """The changes in place from whose results it was computed: see :mod:`gradlint.static.torch.residuals`."""
+    outdated: frozenset[int] = fact(frozenset(), join=COMMON, same=SETTLED)
+    """Those of them that have overwritten what a layer was given, under its old name, that gave it."""
     calls: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
     """The calls of modules from whose outputs it was computed, of those that are watched."""
     owner: object = None

@@ -254,6 +254,9 @@ CHOSEN = "chosen"
 WALKED = "walked"
 """With a place: what a world is bound to once a backward pass has started there."""
 
+LEFT = "left behind"
+"""With a layer: what a world is bound to once the parameters of its model follow others, and its statistics do not."""
+
 
 def each_of(value: Value) -> tuple[Value, ...]:
     """What a value may be: one of a few, or itself."""

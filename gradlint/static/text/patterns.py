@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gradlint.static.knowledge.guesses import is_misspelt
+from gradlint.static.knowledge.torch_table import OVERWRITES, RENAMING
 from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.units import Unit
 
@@ -17,6 +18,13 @@ AUGMENTED = re.compile(
 )
 AUGMENTED_NAME = re.compile(rf"(?m)^[ \t]*\w+{_OPERATOR}")
 AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*[*/]=")
+OVERWRITING = re.compile(
+    r"\binplace[ \t]*=|\b(?:"
+    + "|".join(sorted({name.rpartition(".")[2] for name in OVERWRITES}))
+    + r")\((?:[^()\n]*,)?\s*True\s*[,)]|\b(?:"
+    + "|".join(sorted(RENAMING))
+    + r")\("
+)
 _SOFTMAX = re.compile(r"\b(?:[lL]og_?)?[sS]oftm(?:ax|in)\s*\(")
 CONVERTED = re.compile(
     r"\bParameter\s*\([^\n]*\)\s*\.|\bParameter\s*\([^\n]*\n[^\n]*\)\s*\.\s*(?:to|cuda|float|half|double)\b"

@@ -21,6 +21,7 @@ from gradlint.static.text.patterns import (
     BASES,
     CONVERTED,
     INIT_SUBCLASS,
+    OVERWRITING,
     STATEMENT_CALL,
     WRAPPED,
     decorators_in,
@@ -425,13 +426,12 @@ class _Scope:
         found = Feature(0)
         for chain in chains:
             found |= features_of(chain, self.foreign)
-        if AUGMENTED.search(text):
-            found |= Feature.AUGMENTED
+        told = ((AUGMENTED, Feature.AUGMENTED), (AMENDED, Feature.AMENDED), (OVERWRITING, Feature.OVERWRITES))
+        for pattern, feature in told:
+            found |= feature if pattern.search(text) else Feature(0)
         changes = bool(found & (Feature.AUGMENTED | Feature.IN_PLACE)) or AUGMENTED_NAME.search(text) is not None
         if not changes and isinstance(unit, (FunctionUnit, ClassUnit)):
             found &= ~Feature.SHARING
-        if AMENDED.search(text):
-            found |= Feature.AMENDED
         if "cuda" in text:
             found |= Feature.CUDA
         if any(returns_new(call[1]) and ends_statement(text, call.end()) for call in STATEMENT_CALL.finditer(text)):

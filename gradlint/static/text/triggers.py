@@ -94,6 +94,7 @@ class Feature(IntFlag):
     CONVERTED = auto()  #: a parameter that is converted where it is made
     BUILT = auto()  #: a class whose forward pass builds layers
     SAVING = auto()  #: an operation whose backward needs its output
+    OVERWRITES = auto()  #: an activation or a dropout that may overwrite what it is given
     AMENDED = auto()  #: a name that is multiplied or divided in place
 
 
@@ -140,6 +141,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.FirstStep: (Feature.STEP, Feature.OPTIMIZER),
     events.OptimizerChecked: (Feature.STEP, Feature.OPTIMIZER),
     events.UnownedTrained: (Feature.STEP, Feature.OPTIMIZER),
+    events.StatisticsLeft: (Feature.PARAMETERS, Feature.MODE),
     events.NormDrifts: (Feature.STEP, Feature.OPTIMIZER),
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),
     events.TrainMode: (Feature.MODE,),
@@ -150,6 +152,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.LossCalled: (Feature.LOSS,),
     events.TargetWalked: (_WALKED,),
     events.LostTermAdded: (_WALKED,),
+    events.SkipOverwritten: (Feature.OVERWRITES,),
     events.BothSpread: (Feature.LOSS | _WALKED,),
     events.DropoutCalled: (Feature.MODULE, Feature.DROPOUT | Feature.BUILT),
     events.LayersHeld: (Feature.HOLDS, Feature.REPEATED),

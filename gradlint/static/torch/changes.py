@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.intents import ChangeItself
 from gradlint.static.knowledge.guesses import is_misspelt
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.knowledge.torch_operations import RESHAPING
 from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SCALING, SPECIAL_METHODS, STORING
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.report.witness import MANUAL, Witness
@@ -30,6 +31,8 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.residuals import Residuals
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.unowned import UnownedParameters
@@ -40,11 +43,6 @@ if TYPE_CHECKING:
     from gradlint.static.state.ledger import Ledger
 
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
-
-#: methods that change only how a tensor looks at its storage; another tensor with this storage stays as it is
-_RESHAPING = frozenset(
-    ["unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "as_strided_"]
-)
 
 
 class Changes:
@@ -68,6 +66,8 @@ class Changes:
     _escapes: Escapes
     _optimizers: Optimizers
     _library_models: LibraryModels
+    _residuals: Residuals
+    _left_statistics: LeftStatistics
 
     def __init__(self) -> None:
         self.trained: set[int] = set()  #: groups of leaves that an optimizer is given
@@ -95,15 +95,17 @@ class Changes:
         if not isinstance(base, Tensor):
             return
         if w.grad is False or base_id is not None:
+            self._left_statistics.written(base.groups, w, site)
             if base.groups & gradient_of:
                 self._plain.trained_by_hand([target if base_id is None else Ref(base_id)], w)
             self._stepped(base.groups & gradient_of, w, ctx, site)
-        if base_id is not None and how not in _RESHAPING:
+        if base_id is not None and how not in RESHAPING:
             self._data_written(base_id, how, tensor.data_at, bool(base.groups & gradient_of), w, ctx, site)
         elif base_id is None:
             self._memory.changed(target.id, how, w, ctx, site)
         self._changed(target.id, tensor, used, how, w)
-        if how in _RESHAPING:
+        self._residuals.changed(operation_of(how), target, used, w, ctx, site)
+        if how in RESHAPING:
             w.write(target.id).shape = None
         if not tensor.groups and w.grad is not False:
             self._breaks.overwritten(how, target.id, values, w, site)
@@ -209,7 +211,8 @@ class Changes:
         for other, obj in w.heap.items():
             if isinstance(obj, Tensor) and other != key and obj.data_of != key and obj.deps & leaf.groups:
                 return False
-            if isinstance(obj, Frame) and any(self._tensors.deps(v, w) & leaf.groups for v in _unknown(obj)):
+            values = obj.vars.values() if isinstance(obj, Frame) else ()
+            if any(isinstance(v, Unknown) and self._tensors.deps(v, w) & leaf.groups for v in values):
                 return False
         return True
 
@@ -237,14 +240,12 @@ class Changes:
         elif how != "requires_grad_":
             new.activation = "none"
         if not tensor.groups and tensor.data_of is None:
-            kept = frozenset[int]() if how in OVERWRITING else tensor.gradient_of
-            new.gradient_of = kept | self._tensors.gradient_of(used, w)
-        grad_enabled = w.grad
-        if tensor.groups or grad_enabled is False:
+            new.gradient_of = self._tensors.gradient_of(used, w).union(() if how in OVERWRITING else tensor.gradient_of)
+        if tensor.groups or w.grad is False:
             return
         grads = [self._tensors.requires_grad(v, w) for v in used]
         new.pending = new.pending if set(grads) <= {False} else ()
-        if True in grads and grad_enabled:
+        if True in grads and w.grad:
             new.requires_grad, new.is_leaf = True, False
         elif None in grads and new.requires_grad is False:
             new.requires_grad = None
@@ -417,6 +418,7 @@ class Changes:
             used = self._tensors.tensors_in([value], w)
             gradient_of = self._tensors.gradient_of(used, w)
             self._stepped(tensor.groups & gradient_of, w, ctx, site)
+            self._left_statistics.written(tensor.groups, w, site)
             self._data_written(owner.id, ".data =", None, bool(tensor.groups & gradient_of), w, ctx, site)
             self._changed(owner.id, tensor, [], "copy_", w)
 
@@ -494,7 +496,3 @@ class Changes:
             new.requires_grad = flag
             if tensor.cut is not None or tensor.open or frozen:
                 new.asked_at = site
-
-
-def _unknown(frame: Frame) -> Iterable[Value]:
-    return (value for value in frame.vars.values() if isinstance(value, Unknown))

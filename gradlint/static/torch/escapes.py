@@ -45,6 +45,7 @@ from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
 
@@ -76,6 +77,7 @@ class Escapes:
     _uses: Uses
     _placement: Placement
     _hooks: Hooks
+    _left_statistics: LeftStatistics
     _construction: Construction
 
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site, method: str = "") -> Value:
@@ -203,6 +205,7 @@ class Escapes:
                 deps |= groups
                 touched |= groups
                 self._called_again(value, w)
+                self._left_statistics.asked(value, w)
             else:
                 touched |= obj.groups
             if depth and obj.kind not in ("loss",):

@@ -31,6 +31,7 @@ from gradlint.static.knowledge.torch_table import (
     PARTED,
     PASSED_THROUGH,
     PASSED_TOGETHER,
+    RENAMING,
     RUN_APART,
     SCALERS,
     SCHEDULERS,
@@ -82,17 +83,19 @@ from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import made_by
 from gradlint.static.torch.loading import FOREIGN, Loading
-from gradlint.static.torch.memory import Memory, overwriting
+from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.modules import MODULES, Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.saving import Saving
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
@@ -124,6 +127,7 @@ class Externals:
     _plain: PlainTensors
     _uses: Uses
     _shapes: Shapes
+    _left_statistics: LeftStatistics
     _loading: Loading
     _saving: Saving
     _estimates: Estimates
@@ -139,6 +143,7 @@ class Externals:
     _scalers: Scalers
     _library_models: LibraryModels
     _changes: Changes
+    _overwriting: Overwriting
     _distributions: Distributions
     _module_calls: ModuleCalls
     _functional: Functional
@@ -170,6 +175,7 @@ class Externals:
             "torch.nn.utils.stateless.functional_call": self._functional.called,
             "torch.func.stack_module_state": self._functional.stacked,
             **{name: partial(self._functional.transformed, name) for name in FUNCTION_TRANSFORMS},
+            "torch.optim.swa_utils.update_bn": self._left_statistics.estimated,
             "contextlib.ExitStack": self._grad_modes.exit_stack,
             "contextlib.AsyncExitStack": self._grad_modes.exit_stack,
         }
@@ -352,39 +358,28 @@ class Externals:
 
     def _function(self, name: str, op: Op, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         out = args.keywords.get("out")
-        if op.inplace and args.positional:
+        last = name.rpartition(".")[2]
+        if op.inplace and args.positional and last not in RENAMING:
             used = [] if op.likens else args.positional[1:]
-            self._changes.in_place(name.rpartition(".")[2], args.positional[0], used, w, ctx, site)
+            self._changes.in_place(last, args.positional[0], used, w, ctx, site)
             return args.positional[0]
-        inplace = w.resolve(args.keywords.get("inplace", Const(False)))
-        overwrites = inplace == Const(True) and bool(args.positional) and not self._is_inert(name, args, w)
-        if overwrites:
-            self._changes.in_place(name.rpartition(".")[2] + "_", args.positional[0], [], w, ctx, site)
-            op = overwriting(op)
         given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
-        value = self._operations.apply(op, given, w, ctx, site)
+        if self._overwriting.is_asked(name, op, args, w):
+            value = self._overwriting.applied(last.removesuffix("_"), op, given, w, ctx, site)
+        else:
+            value = self._operations.apply(op, given, w, ctx, site)
         self._placement.proven(value, w)
-        self._shapes.applied(name.rpartition(".")[2], op, given, value, w)
-        self._estimates.applied(name.rpartition(".")[2], op, given, value, w, site)
+        self._shapes.applied(last, op, given, value, w)
+        self._estimates.applied(last, op, given, value, w, site)
         self._plain.made(name, given, value, w)
-        self._breaks.computed(name.rpartition(".")[2], given, value, w, site)
-        self._legacy.computed(name.rpartition(".")[2], given.positional, value, w, site)
-        if overwrites:
-            self._memory.alias(value, args.positional[0], w)
+        self._breaks.computed(last, given, value, w, site)
+        self._legacy.computed(last, given.positional, value, w, site)
         if name == "torch.from_numpy" and given.positional:
             self._memory.share(w.resolve(given.positional[0]), value, w, from_numpy=True)
         if out is not None:
             self._changes.in_place("out=", out, list(given), w, ctx, site)
             return w.resolve(out)
         return value
-
-    def _is_inert(self, name: str, args: Arguments, w: World) -> bool:
-        """Whether a dropout is known to be told to drop nothing."""
-        dropout = DROPOUTS.get(name)
-        if dropout is None or dropout.training is None:
-            return False
-        training = args.get(dropout.training, "training")
-        return training is not None and w.resolve(training) == Const(False)
 
     def _dropout(self, dropout: Dropout, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         probability = args.get(dropout.probability, dropout.keyword)

@@ -16,6 +16,7 @@ from gradlint.static.knowledge.torch_table import (
     EXPECTING_METHODS,
     METHODS,
     NEEDLESS,
+    RENAMING,
 )
 from gradlint.static.python.containers import Containers
 from gradlint.static.python.definitions import Definitions
@@ -60,6 +61,7 @@ from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.scalers import Scalers
@@ -105,6 +107,7 @@ class Methods:
     _optimizers: Optimizers
     _scalers: Scalers
     _changes: Changes
+    _overwriting: Overwriting
     _distributions: Distributions
     _module_calls: ModuleCalls
     _trainers: Trainers
@@ -171,6 +174,8 @@ class Methods:
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         if name in ("log", "log_"):
             self._legacy.logarithm(receiver, w, ctx, site)
+        if name in RENAMING and not tensor.groups and tensor.data_of is None and not tensor.is_gradient:
+            return self._overwriting.applied(name.removesuffix("_"), op, given, w, ctx, site)
         if op.inplace:
             self._changes.in_place(name, receiver, [] if op.likens else list(args), w, ctx, site)
             return receiver

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.static.knowledge.torch_layers import names_parameter
+from gradlint.static.knowledge.torch_table import STATISTICS
 from gradlint.static.knowledge.torch_training import METHODS_OF_MODULES
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.collections import Collections
@@ -37,6 +38,7 @@ from gradlint.static.torch.modules import MODULES, Modules
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.shapes import Shapes, is_wide
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class ModuleAttributes:
     _plain: PlainTensors
     _shapes: Shapes
     _hooks: Hooks
+    _left_statistics: LeftStatistics
     _grouping: Grouping
     _construction: Construction
     _layers: LayerContainers
@@ -84,6 +87,8 @@ class ModuleAttributes:
     def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         """An attribute that torch gives to a module, optimizer or other known object; None if it gives none."""
         if obj.kind in MODULES:
+            if name in STATISTICS:
+                self._left_statistics.read(w)
             if name == "_forward_hooks":
                 self._hooks.forgotten(owner, w)
             if name in ("_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
@@ -140,6 +145,8 @@ class ModuleAttributes:
             obj.training = value.value if isinstance(value, Const) else None
             obj.mode_at = site
             return
+        if name in STATISTICS:
+            self._left_statistics.read(w)
         if obj.kind == "dict" and name == "__dict__":
             self._dicts.forgotten(owner, w)
         if obj.kind == "optimizer" and name == "param_groups":

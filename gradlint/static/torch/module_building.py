@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Layer
-from gradlint.static.knowledge.torch_layers import LAYERS, LOSSES
+from gradlint.static.knowledge.torch_layers import LAYERS, LOSSES, OVERWRITES
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Class, Const, Group, Instance, Mapping, Object, Ref, Sequence
@@ -35,9 +35,9 @@ class ModuleBuilding:
         place = (site, ctx.key, name, *self._shape(args, w))
         if self._has_parameters(layer, args, w):
             obj.groups = frozenset([w.new(Group(True, made_at=site), (place, "group")).id])
-        inplace = w.resolve(args.keywords.get("inplace", NONE))
-        if inplace == Const(True):
-            obj.attrs["<inplace>"] = inplace
+        inplace = args.get(OVERWRITES[name], "inplace") if name in OVERWRITES else None
+        if inplace is not None and w.resolve(inplace) == Const(True):
+            obj.attrs["<inplace>"] = Const(True)
         if layer.tracks is not None and w.resolve(args.get(*layer.tracks) or Const(True)) != Const(True):
             obj.attrs[UNTRACKED] = Const(True)
         obj.mode_dependent = self._drops(layer, args, w)

@@ -33,7 +33,6 @@ from gradlint.static.state.values import (
 from gradlint.static.state.variants import variant
 from gradlint.static.state.world import World, fresh
 from gradlint.static.torch.broadcasts import Broadcasts
-from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
@@ -41,12 +40,14 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.library_models import LibraryModels
-from gradlint.static.torch.memory import Memory, overwriting
+from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.shapes import Shapes, is_wide
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Inputs, Uses
 
@@ -75,9 +76,10 @@ class ModuleCalls:
     _construction: Construction
     _layers: LayerContainers
     _library_models: LibraryModels
-    _changes: Changes
+    _overwriting: Overwriting
     _estimates: Estimates
     _norms: FrozenNorms
+    _left_statistics: LeftStatistics
     _broadcasts: Broadcasts
 
     def call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -86,6 +88,7 @@ class ModuleCalls:
         results = self._hooks.called(callee, args, self._call(callee, args, w, ctx, site), ctx, site)
         self._estimates.returned(callee, results, ctx)
         self._norms.called(callee, results, ctx, site)
+        self._left_statistics.called(callee, results, ctx, site)
         if passes == self._evaluation.passes:  # a model that adapts itself needs gradients in evaluation, too
             self._evaluation.called(callee, args, results, grad, ctx, site)
         return results
@@ -150,13 +153,11 @@ class ModuleCalls:
                 ctx,
             )
         op = layer.op
-        overwrites = "<inplace>" in obj.attrs and bool(args.positional) and (not layer.dropout or obj.training is True)
-        if overwrites:
-            self._changes.in_place(f"{obj.name.rpartition('.')[2].lower()}_", args.positional[0], [], w, ctx, site)
-            op = overwriting(op)
-        value = self._operations.apply(op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
-        if overwrites:
-            self._memory.alias(value, args.positional[0], w)
+        if "<inplace>" in obj.attrs and bool(args.positional) and (not layer.dropout or obj.training is True):
+            name = obj.name.rpartition(".")[2]
+            value = self._overwriting.applied(name, op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
+        else:
+            value = self._operations.apply(op, args, w, ctx, site, parameters=obj.groups, device=obj.device)
         if obj.device not in ("cpu", "cuda", CHOSEN) and isinstance(value, Ref):
             tensor = w.get(value, Tensor)
             if tensor is not None and tensor.device != "cuda" and obj.groups:

@@ -41,6 +41,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.state_dicts import StateDicts
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.tensors import device_of
 from gradlint.static.torch.unowned import UnownedParameters
 
@@ -67,6 +68,7 @@ class ModuleMethods:
     _evaluation: Evaluation
     _operations: Operations
     _hooks: Hooks
+    _left_statistics: LeftStatistics
     _construction: Construction
     _escapes: Escapes
     _passes: Passes
@@ -80,6 +82,8 @@ class ModuleMethods:
     ) -> Value:
         """Call a method that torch gives to modules."""
         modules = self._modules
+        if name in ("buffers", "named_buffers", "state_dict", "apply"):
+            self._left_statistics.asked(receiver, w)
         if name in _PARAMETER_METHODS:
             self._construction.kept(receiver, w)
         if name in ("parameters", "named_parameters"):
@@ -166,6 +170,7 @@ class ModuleMethods:
             return self._optimizers.configured(receiver, obj, w, ctx, site)
         if name == "load_state_dict":
             self._state_dicts.loaded(receiver, args, w, ctx, site)
+            self._left_statistics.loaded(receiver, w)
         if name in METHODS_OF_MODULES:
             return Unknown(("module method", fresh()))
         if obj.opaque or obj.cls is not None:

@@ -22,6 +22,12 @@ UNTRACKED = "<untracked>"
 """An attribute of a layer that keeps no statistics, though others of its class do."""
 
 
+def tracks_statistics(layer: Instance) -> bool:
+    """Whether a layer is known to keep running statistics."""
+    tracks = keeps_statistics(layer.name) if layer.layer is None else layer.layer.tracks is not None
+    return tracks and layer.cls is None and UNTRACKED not in layer.attrs
+
+
 class FrozenNorms:
     """Watches layers that keep statistics: what they are called in, and whether they are frozen for good."""
 
@@ -53,8 +59,7 @@ class FrozenNorms:
 
     def _is_frozen(self, layer: Instance, w: World) -> bool:
         """Whether it keeps statistics, and its parameters were frozen before any gradient has reached them."""
-        tracks = keeps_statistics(layer.name) if layer.layer is None else layer.layer.tracks is not None
-        if layer.cls is not None or not tracks or UNTRACKED in layer.attrs:
+        if not tracks_statistics(layer):
             return False
         groups = [w.find(key) for key in layer.groups]
         return bool(groups) and all(

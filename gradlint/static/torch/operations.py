@@ -33,6 +33,7 @@ from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
+from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.tensors import Tensors, device_of
 from gradlint.static.torch.uses import Uses
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 _ARITHMETIC = {
-    "+": Op(saves="", size="broadcast", activation="combines"),
+    "+": Op(saves="", size="broadcast", activation="combines", sign="keeps"),
     "-": Op(saves="", size="broadcast", activation="combines"),
     "*": Op(saves="input", size="broadcast", activation="scales"),
     "/": Op(saves="input", size="broadcast", activation="scales"),
@@ -81,6 +82,7 @@ class Operations:
     _placement: Placement
     _estimates: Estimates
     _broadcasts: Broadcasts
+    _residuals: Residuals
 
     def apply(
         self,
@@ -97,6 +99,7 @@ class Operations:
         w.raised = w.raised or (op.joins and self._is_nothing(args, w))
         inputs = [self._tensors.settled(value, w) for value in self._tensors.tensors_in(args, w)]
         self._memory.used(inputs, w, ctx, site)
+        self._residuals.summed(op, inputs, w, ctx, site)
         self._evaluation.applied(op, inputs, w, ctx)
         self._uses.applied(op, inputs, self._has_dim(args), w, site)
         if op.result == "number":
@@ -219,11 +222,10 @@ class Operations:
             requires_grad = False
         elif w.grad is None and requires_grad:
             requires_grad = None
-        new = Tensor(requires_grad=requires_grad, is_leaf=requires_grad is False or None, is_parameter=False)
-        if requires_grad:
-            new.is_leaf = False
-        new.made_at = site
-        new.open = False
+        is_leaf = None if requires_grad is None else not requires_grad
+        new = Tensor(requires_grad=requires_grad, is_leaf=is_leaf, is_parameter=False)
+        self._residuals.computed(op, new, inputs, w)
+        new.made_at, new.open = site, False
         if requires_grad is not False:
             self._extend_graph(op, new, inputs, tensors, parameters, w)
         new.scaled = any(t.scaled for t in tensors)

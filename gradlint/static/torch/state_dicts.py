@@ -16,6 +16,7 @@ from gradlint.static.state.world import World
 from gradlint.static.text.units import NodeSite
 from gradlint.static.torch.layer_containers import stands_for_others
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.surroundings import is_chosen
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class StateDicts:
     """Knows what becomes of the parameters whose memory a state dict shares, and tells of its use after that."""
 
     _modules: Modules
+    _left_statistics: LeftStatistics
     _witness: Witness
 
     def taken(self, module: Ref, tensor: Tensor, w: World, site: Site) -> Value:
@@ -69,13 +71,14 @@ class StateDicts:
 
     def paired(self, values: list[Value], w: World, ctx: Context, site: Site) -> None:
         """``zip(target.parameters(), source.parameters())``."""
-        if not self._witness.listened(events.WeightsTaken):
+        if not self._witness.listened(events.WeightsTaken, events.StatisticsLeft):
             return
         held = [w.get(w.resolve(value), Instance) for value in values]
         whole = [obj.args[0] for obj in held if obj is not None and obj.kind == "parameters" and obj.args]
         modules = [w.resolve(value) for value in whole]
         if len(modules) < 2 or not isinstance(modules[0], Ref):
             return
+        self._left_statistics.paired(modules)
         own = modules.count(modules[0]) == len(modules) and not stands_for_others(modules[0], w)
         obj = w.get(modules[0], Instance)
         built_at = obj.made_at if obj is not None else None
