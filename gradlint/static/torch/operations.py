@@ -222,8 +222,8 @@ class Operations:
             requires_grad = False
         elif w.grad is None and requires_grad:
             requires_grad = None
-        is_leaf = None if requires_grad is None else not requires_grad
-        new = Tensor(requires_grad=requires_grad, is_leaf=is_leaf, is_parameter=False)
+        new = Tensor(requires_grad=requires_grad, is_parameter=False)
+        new.is_leaf = None if requires_grad is None else not requires_grad
         self._residuals.computed(op, new, inputs, w)
         new.made_at, new.open = site, False
         if requires_grad is not False:
@@ -275,9 +275,8 @@ class Operations:
             # A layer needs its weights to pass gradients on to its input, if that wants any.
             weights = parameters if any(self._tensors.requires_grad(v, w) for v in inputs) else frozenset[int]()
             new.segments |= {w.new(Segment(weights=weights)).id}
-        new.doubtful = frozenset().union(*(t.doubtful for t in tensors))
+        new.doubtful = new.segments if new.requires_grad is None else frozenset().union(*(t.doubtful for t in tensors))
         if new.requires_grad is None:
-            new.doubtful = new.segments
             new.recorded = w.grad is True
             new.presumed = new.recorded and any(self._tensors.presumed(v, w) for v in inputs)
             new.whole_output = new.presumed and any(t.whole_output for t in tensors)
