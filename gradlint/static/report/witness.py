@@ -42,6 +42,8 @@ _REVOCABLE = (
 )
 """Events that code further on may take back; see :meth:`Witness.withdraw`."""
 
+MANY = 32  #: tokens of a subject, above which those that differ in nothing but their story are one
+
 MANUAL = "manual update"  #: the "optimizer" of parameters that the user's own code changes by their gradients
 
 
@@ -66,9 +68,9 @@ class _Move:
     def of(cls, protocol: Protocol, before: Tokens, event: events.Event) -> _Move:
         """Advance each token."""
         moves = [(token, *protocol.advance(token, event)) for token in before]
-        after = frozenset(token for _, token, _ in moves)
+        after = _told_apart(frozenset(token for _, token, _ in moves))
         violates = any(violated for _, _, violated in moves)
-        return cls(after, after | before, tuple((token, violated) for token, _, violated in moves), violates)
+        return cls(after, _told_apart(after | before), tuple((old, violated) for old, _, violated in moves), violates)
 
 
 class _Happened(NamedTuple):
@@ -474,3 +476,25 @@ def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None
 def _story_key(violation: Violation) -> tuple[object, ...]:
     related = [(site.locate(), message) for message, site in violation.related]
     return (bool(violation.in_function), len(related), related)
+
+
+def _told_apart(tokens: Tokens) -> Tokens:
+    """Tokens, of which not too many are to differ only in the way they came to where they stand.
+
+    Loops in one another, over calls that each clear and walk, have more of these ways than can be followed.
+    """
+    if len(tokens) <= MANY:
+        return tokens
+    kept: dict[tuple[str, Site | None], Token] = {}
+    for token in tokens:
+        stands = token.state, token.lineage
+        known = kept.get(stands)
+        if known is None or _story(token) < _story(known):
+            kept[stands] = token
+    return frozenset(kept.values())
+
+
+def _story(token: Token) -> tuple[tuple[str, str, int, int, int], ...]:
+    """What tells tokens apart that stand at one place, in an order that is the same in every run."""
+    places = ((name, site.locate()) for name, site in (*token.entered, *token.last))
+    return tuple((name, at.filename, at.cell or 0, at.row, at.column) for name, at in places)
