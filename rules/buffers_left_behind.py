@@ -62,8 +62,9 @@ class BuffersLeftBehind(Rule):
 
     ## Stays silent on
     Copies whose buffers or state dict are asked for, or that are handed to code that is not known; copies that are
-    called in training mode, where their statistics follow by themselves; models whose statistics stay as well, as they
-    are fine-tuned in evaluation mode; layers without running statistics; models that are not known.
+    called in training mode, where their statistics follow by themselves; copies made before the model is trained, and
+    kept; models whose statistics stay as well, as they are fine-tuned in evaluation mode; layers without running
+    statistics; models that are not known.
 
     ## References
     - [torch.optim.swa_utils.AveragedModel](https://docs.pytorch.org/docs/stable/generated/torch.optim.swa_utils.AveragedModel.html)

@@ -293,6 +293,7 @@ class Interpreter:
         effects.groups_of_optimizers_in = self.optimizers.held_by
         effects.method = self.methods.call
         effects.method_of_unknown = self.unknown_methods.call
+        effects.passed = self.residuals.passed
         effects.presumed_segments = self.graphs.presumed
 
     def entries(self, triggers: Triggers) -> Entries:

@@ -23,6 +23,7 @@ class Effects:
         "groups_of_optimizers_in",
         "method",
         "method_of_unknown",
+        "passed",
         "presumed_segments",
     )
     cut_of: Callable[[Value, World], Cut | None]
@@ -31,6 +32,8 @@ class Effects:
     """Whether a value may carry a graph."""
     calls_behind: Callable[[Hashable, World], frozenset[int]]
     """The calls of modules behind an unknown value, by its key."""
+    passed: Callable[[Hashable], frozenset[int]]
+    """The changes in place from whose results an unknown value was computed, by its key."""
     presumed_segments: Callable[[Value, World], frozenset[int]]
     """The presumed segments behind a value, each made an object of the world."""
     method: Callable[[Value, str, Arguments, World, Context, Site], Value]

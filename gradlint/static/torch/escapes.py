@@ -45,6 +45,7 @@ from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
@@ -76,6 +77,7 @@ class Escapes:
     _memory: Memory
     _uses: Uses
     _placement: Placement
+    _residuals: Residuals
     _hooks: Hooks
     _left_statistics: LeftStatistics
     _construction: Construction
@@ -113,6 +115,7 @@ class Escapes:
         result = Unknown(("call", fresh()), method, frozenset(deps))
         result = self._breaks.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         trained = self._graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
+        self._residuals.called(result, given, w, ctx)
         value = self._placement.called(result, callee, method, args, w)
         if trained and isinstance(value, Unknown):
             self._tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)

@@ -39,6 +39,8 @@ class Residuals:
 
     def __init__(self) -> None:
         self._numbers: Ledger[Hashable, int] = self._ledgers.open()  #: by the keys of unknown values
+        self._passed: Ledger[Hashable, frozenset[int]] = self._ledgers.open()
+        """By the keys of what unknown parts of modules returned: the changes from whose results they were given."""
 
     def moves(self, how: str, target: Value, w: World) -> bool:
         """Whether an operation in place may change a value: relu leaves what another one has returned as it is."""
@@ -53,12 +55,26 @@ class Residuals:
             new: Tensor = w.write(result.id)
             new.passed, new.outdated = new.passed | {number}, new.outdated - {number}
 
+    def called(self, result: Unknown, given: Iterable[Value], w: World, ctx: Context) -> None:
+        """Something unknown was called, as one layer of a module is, and gave ``result``."""
+        passed = frozenset[int]().union(*(self._led_to(value, w) for value in given)) if ctx.in_forward else frozenset()
+        if passed:
+            self._passed[result.key] = passed
+
+    def passed(self, key: Hashable) -> frozenset[int]:
+        """The changes from whose results an unknown value was computed."""
+        return self._passed.get(key, frozenset())
+
+    def _led_to(self, value: Value, w: World) -> frozenset[int]:
+        value = w.resolve(value)
+        tensor = w.get(value, Tensor)
+        return tensor.passed if tensor is not None else self.passed(value.key if isinstance(value, Unknown) else None)
+
     def computed(self, op: Op, result: Tensor, inputs: Iterable[Value], w: World) -> None:
         """An operation gave ``result``."""
         values = list(inputs)
         given = [w.get(value, Tensor) for value in values]
-        tensors = [tensor for tensor in given if tensor is not None]
-        result.passed = frozenset[int]().union(*(tensor.passed for tensor in tensors))
+        result.passed = frozenset[int]().union(*(self._led_to(value, w) for value in values))
         keeps = op.sign == "keeps" or op.activation in _KEEPING
         least = 2 if op.size == "broadcast" else 1  # a number beside a tensor may be below zero
         result.unsigned = (
@@ -83,8 +99,7 @@ class Residuals:
         if op.activation != "combines" or op.size != "broadcast" or len(inputs) != 2:
             return
         for skip, branch in (inputs, inputs[::-1]):
-            tensor = w.get(w.resolve(branch), Tensor)
-            passed = tensor.passed if tensor is not None else frozenset[int]()
+            passed = self._led_to(branch, w)
             for number in sorted(self._outdated(skip, w) & passed if passed else ()):
                 at = w.bound.get((OVERWRITTEN, number))
                 if isinstance(at, Const):

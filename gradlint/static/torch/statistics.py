@@ -36,6 +36,7 @@ class LeftStatistics:
         """Two modules whose parameters are gone through together."""
         self._kept_up: Ledger[int, None] = self._ledgers.open()
         """Layers whose statistics follow, or may, in any world."""
+        self._moved: Ledger[int, None] = self._ledgers.open()  #: those of them that were called in training mode
 
     def paired(self, modules: list[Value]) -> None:
         """The parameters of these modules are gone through together."""
@@ -49,8 +50,9 @@ class LeftStatistics:
             own = self._modules.groups(Ref(one), w)
             if not groups <= own or own & self._modules.groups(Ref(other), w):
                 continue
-            if any(layer.training is False for _, layer in self._layers(Ref(other), w)):
-                continue  # its own statistics stay, too
+            theirs = list(self._layers(Ref(other), w))
+            if any(layer.training is False for _, layer in theirs) or not any(key in self._moved for key, _ in theirs):
+                continue  # its own statistics stay, too, or are still those that it was made with
             for key, _ in self._layers(Ref(one), w):
                 w.bound.setdefault((LEFT, key), Const(site))
 
@@ -60,7 +62,9 @@ class LeftStatistics:
             return
         for w, _ in results:
             layers = list(self._layers(ref, w))
-            self._kept_up |= {key: None for key, layer in layers if layer.training is not False}
+            moved = {key: None for key, layer in layers if layer.training is not False}
+            self._moved |= moved
+            self._kept_up |= moved
             left = [(layer, w.bound.get((LEFT, key))) for key, layer in layers if key not in self._kept_up]
             layer, since = next(((one, at) for one, at in left if isinstance(at, Const)), (None, None))
             if layer is not None and isinstance(since, Const) and (LEFT, _READ) not in w.bound:

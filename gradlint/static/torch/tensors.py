@@ -188,7 +188,7 @@ class Tensors:
     def settled(self, value: Value, w: World) -> Value:
         """A value that a tensor operation is given: what a module returned is a tensor from now on."""
         if isinstance(value, Unknown) and from_module(value):
-            return self.from_unknown(value, w, structured=True)
+            return self.from_unknown(value, w, structured=True, passed=self._effects.passed(value.key))
         return value
 
     def suppose(self, result: Value, operands: Iterable[Value], w: World) -> None:
