@@ -128,3 +128,25 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     monkeypatch.setitem(sys.modules, "gradlint.static.drive.analysis", types.SimpleNamespace(analyze=analyze))
     monkeypatch.setitem(sys.modules, "gradlint.static.text.project", types.SimpleNamespace(Project=Project))
     return calls
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
+    """Counts the statements that the tracer executes while something is done."""
+    from gradlint.static.python.budget import Budget
+
+    def count(act: Callable[[], object]) -> int:
+        taken = 0
+        tick = Budget.tick
+
+        def counting(budget: Budget) -> None:
+            nonlocal taken
+            taken += 1
+            tick(budget)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Budget, "tick", counting)
+            act()
+        return taken
+
+    return count

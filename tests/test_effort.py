@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 
@@ -9,12 +11,14 @@ import pytest
 
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
+from gradlint.protocol import Token
 from gradlint.rule import all_rules
 from gradlint.static.drive.analysis import analyze
 from gradlint.static.python import budget
-from gradlint.static.python.budget import Budget
 from gradlint.static.python.collections import MAX_KNOWN
 from gradlint.static.text.project import Project
+
+Steps = Callable[[Callable[[], object]], int]
 
 NET = """\
 import torch
@@ -77,25 +81,9 @@ def check(root: Path, text: str) -> list[str]:
     return [f"{finding.code}:{finding.location.row}" for finding in report.findings]
 
 
-def steps(root: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The statements that are executed to check a file."""
-    taken = 0
-    tick = Budget.tick
-
-    def counting(budget: Budget) -> None:
-        nonlocal taken
-        taken += 1
-        tick(budget)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Budget, "tick", counting)
-        check(root, text)
-    return taken
-
-
-def test_variants_of_a_model_cost_hardly_more_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variants_of_a_model_cost_hardly_more_than_one(tmp_path: Path, steps: Steps) -> None:
     one, two, many = (
-        steps(tmp_path, NET + "".join(VARIANT.format(width) for width in range(1, count)), monkeypatch)
+        steps(partial(check, tmp_path, NET + "".join(VARIANT.format(width) for width in range(1, count))))
         for count in (2, 3, 42)
     )
     assert one > 20
@@ -131,9 +119,7 @@ def test_where_order_matters_each_caller_is_followed(clears: str, found: list[st
     assert [each.partition(":")[0] for each in check(tmp_path, TRAINED.format(clears=clears))] == found
 
 
-def test_a_function_called_again_and_again_is_not_executed_each_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_called_again_and_again_is_not_executed_each_time(tmp_path: Path, steps: Steps) -> None:
     helper = "import torch\n\n\ndef size(k):\n    a = k + 1\n    b = a * 2\n    c = b - a\n    return c\n\n\n"
     head = "def table(x):\n    w = torch.ones(2, requires_grad=True)\n    print((w * x).numpy())\n"
 
@@ -141,7 +127,7 @@ def test_a_function_called_again_and_again_is_not_executed_each_time(
         return helper + head + "".join(f"    n{number} = size({number})\n" for number in range(calls))
 
     assert check(tmp_path, text(40)) == ["GL501:13"]
-    few, many, more = (steps(tmp_path, text(calls), monkeypatch) for calls in (4, 24, 44))
+    few, many, more = (steps(partial(check, tmp_path, text(calls))) for calls in (4, 24, 44))
     assert few > 4 * 5
     assert many - few == more - many == 20 * 2  # a line and the assignment in it; the body is not executed
 
@@ -166,7 +152,7 @@ def test_a_long_registry_is_known_at_its_beginning(put: str, tmp_path: Path) -> 
     assert check(tmp_path, text(2 * MAX_KNOWN - 1)) == []
 
 
-def test_a_decorator_that_takes_long_is_not_executed_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decorator_that_takes_long_is_not_executed_each_time(tmp_path: Path, steps: Steps) -> None:
     decorator = "import torch\n\n\ndef documented(f):\n" + "    text = f.__doc__\n" * 300 + "    return f\n\n\n"
     definition = "@documented\ndef show_{0}(x):\n    return torch.nn.Linear(2, 2)(x).numpy()\n\n\n"
 
@@ -175,7 +161,7 @@ def test_a_decorator_that_takes_long_is_not_executed_each_time(tmp_path: Path, m
 
     rows = [text(number).count("\n") + 3 for number in range(5)]
     assert check(tmp_path, text(5)) == [f"GL501:{row}" for row in rows]
-    few, many, more = (steps(tmp_path, text(count), monkeypatch) for count in (4, 14, 24))
+    few, many, more = (steps(partial(check, tmp_path, text(count))) for count in (4, 14, 24))
     assert few > 2 * 500
     assert more - many == many - few <= 10 * 4
 
@@ -188,12 +174,12 @@ CHAIN = (
 )
 
 
-def test_what_is_far_from_anything_to_report_is_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_far_from_anything_to_report_is_not_executed(tmp_path: Path, steps: Steps) -> None:
     def text(lines: int) -> str:
         return CHAIN + "    x = [x]\n" * lines + "    return first(x)\n"
 
     assert check(tmp_path, text(1)) == ["GL501:6"]
-    assert steps(tmp_path, text(90), monkeypatch) == steps(tmp_path, text(1), monkeypatch) > 4
+    assert steps(partial(check, tmp_path, text(90))) == steps(partial(check, tmp_path, text(1))) > 4
 
 
 @pytest.mark.parametrize(("mode", "found"), [("", ["GL501:6"]), ("    with torch.no_grad():\n    ", [])])
@@ -280,8 +266,13 @@ def test_a_model_too_deep_to_follow_whole_is_trained_all_the_same(
 
 LIBRARY = (
     "import torch\nfrom torch import nn\n\n\n"
-    "def wrap(model, depth=0):\n" + "    depth = depth + len(str(model))\n" * 120 + "    if depth < 9:\n"
-    "        wrap(model, depth)\n        wrap(model.inner, depth)\n    model.requires_grad_(True)\n    return model\n"
+    + "".join(
+        f"def part_{number}(model):\n" + "    model.requires_grad_(True)\n" * 700 + "    return model\n\n\n"
+        for number in range(9)
+    )
+    + "def wrap(model):\n"
+    + "".join(f"    model = part_{number}(model)\n" for number in range(9))
+    + "    return model\n"
 )
 SCRIPT = (
     "import torch\nfrom lib.wrapping import wrap\n\n"
@@ -294,7 +285,7 @@ SCRIPT = (
 
 
 def test_what_is_too_costly_in_another_package_is_tried_by_one_script_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: Steps
 ) -> None:
     monkeypatch.setattr(budget, "MAX_STEPS", 600)
     monkeypatch.setattr("gradlint.static.python.patience.LONG", 300)
@@ -302,34 +293,24 @@ def test_what_is_too_costly_in_another_package_is_tried_by_one_script_alone(
     (tmp_path / "lib/__init__.py").write_text("", encoding="utf-8")
     (tmp_path / "lib/wrapping.py").write_text(LIBRARY, encoding="utf-8")
 
-    def taken(count: int) -> tuple[int, list[str]]:
-        paths = []
-        for number in range(count):
-            paths.append(tmp_path / f"example_{number}/train.py")
-            paths[-1].parent.mkdir(exist_ok=True)
-            paths[-1].write_text(SCRIPT, encoding="utf-8")
-        ticks = 0
-        tick = Budget.tick
+    found: list[str] = []
 
-        def counting(budget: Budget) -> None:
-            nonlocal ticks
-            ticks += 1
-            tick(budget)
+    def check_scripts(count: int) -> None:
+        paths = [tmp_path / f"example_{number}/train.py" for number in range(count)]
+        for path in paths:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(SCRIPT, encoding="utf-8")
+        findings = analyze(Project([tmp_path]), paths, list(all_rules())).findings
+        found[:] = [f"{finding.code}:{finding.location.row}" for finding in findings]
 
-        with monkeypatch.context() as patch:
-            patch.setattr(Budget, "tick", counting)
-            found = analyze(Project([tmp_path]), paths, list(all_rules())).findings
-        return ticks, [f"{finding.code}:{finding.location.row}" for finding in found]
-
-    (one, found), (many, all_found) = taken(1), taken(6)
+    one = steps(partial(check_scripts, 1))
     assert found == ["GL201:7"]
-    assert all_found == found * 6
+    many = steps(partial(check_scripts, 6))
+    assert found == ["GL201:7"] * 6
     assert many - one < 5 * 100 < one
 
 
-def test_functions_that_all_call_one_another_are_not_followed_in_every_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_functions_that_all_call_one_another_are_not_followed_in_every_order(tmp_path: Path, steps: Steps) -> None:
     def text(count: int) -> str:
         functions = (
             f"\n\ndef train_{own}(model, optimizer, x):\n"
@@ -346,5 +327,52 @@ def test_functions_that_all_call_one_another_are_not_followed_in_every_order(
         )
 
     assert "GL501:6" in check(tmp_path, text(8))
-    few, many = (steps(tmp_path, text(count), monkeypatch) for count in (5, 10))
+    few, many = (steps(partial(check, tmp_path, text(count))) for count in (5, 10))
     assert many < 5 * few < 5_000
+
+
+@pytest.mark.parametrize(("retains", "found"), [("", ["GL203:10"]), ("retain_graph=True", [])])
+def test_a_long_graph_is_known_as_far_as_its_operations_are_told_apart(
+    retains: str, found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.torch.operations._LONG", 3)
+    text = (
+        "import torch\n\nw = torch.ones(3, requires_grad=True)\nfirst = w.exp()\n"
+        "later = first.exp().exp().exp().exp()\nlast = later.exp()\n{change}\nloss = last.sum()\n"
+        f"loss.backward({retains})\nloss.backward()\nprint(w.grad)\n"
+    )
+    assert check(tmp_path, text.format(change="")) == found
+    assert "GL104:7" in check(tmp_path, text.format(change="first.mul_(2)"))
+    assert "GL104:7" not in check(tmp_path, text.format(change="last.mul_(2)"))
+
+
+def test_ways_through_loops_are_not_told_apart_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gradlint.static.report import witness
+
+    numbers = range(6)
+    updates = "".join(
+        f"\n\ndef update_{number}(model, optimizer, x):\n"
+        f"    if x.sum() > {number}:\n        optimizer.zero_grad()\n"
+        f"    elif x.mean() > {number}:\n        model.zero_grad()\n"
+        "    model(x).mean().backward()\n    optimizer.step()\n"
+        for number in numbers
+    )
+    text = (
+        f"import torch\n{updates}\n\ndef train(loader, epochs):\n    model = torch.nn.Linear(4, 1)\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "    for epoch in range(epochs):\n        for x in loader:\n"
+        + "".join(f"            update_{number}(model, optimizer, x)\n" for number in numbers)
+        + "    print(model(torch.ones(4)).numpy())\n"
+    )
+    sizes: list[tuple[int, int]] = []
+    told_apart = witness._told_apart
+
+    def watched(tokens: frozenset[Token]) -> frozenset[Token]:
+        kept = told_apart(tokens)
+        assert {(token.state, token.lineage) for token in kept} == {(token.state, token.lineage) for token in tokens}
+        sizes.append((len(tokens), len(kept)))
+        return kept
+
+    monkeypatch.setattr(witness, "_told_apart", watched)
+    assert check(tmp_path, text) == [f"GL501:{text.count(chr(10))}"]
+    assert max(sizes)[0] > witness.MANY >= max(kept for _, kept in sizes)

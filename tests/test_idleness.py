@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,6 @@ import pytest
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.static.python import idleness
-from gradlint.static.python.budget import Budget
 
 STEPS = 60  #: statements in the body of ``pack``
 
@@ -46,22 +47,6 @@ def check(root: Path, text: str) -> list[str]:
     return [f"{finding.code}: {lines[finding.location.row - 1].strip()}" for finding in report.findings]
 
 
-def steps(root: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The statements that are executed to check a script."""
-    taken = 0
-    tick = Budget.tick
-
-    def counting(budget: Budget) -> None:
-        nonlocal taken
-        taken += 1
-        tick(budget)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Budget, "tick", counting)
-        check(root, text)
-    return taken
-
-
 def packs(count: int, what: str = "[1, 2]") -> str:
     """Calls of the function, one after the other."""
     return "".join(f"packed_{number} = pack({what})\n" for number in range(count))
@@ -69,10 +54,11 @@ def packs(count: int, what: str = "[1, 2]") -> str:
 
 @pytest.mark.parametrize(("clears", "found"), [("pass", ["GL201"]), ("optimizer.zero_grad()", [])])
 def test_what_carries_data_is_not_followed_for_ever(
-    clears: str, found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clears: str, found: list[str], tmp_path: Path, steps: Callable[[Callable[[], object]], int]
 ) -> None:
     train = TRAIN.format(clears=clears, pack="pack(x)")
-    many, more = (steps(tmp_path, HEAD + packs(count) + train, monkeypatch) for count in (40, 76))
+    texts = [HEAD + packs(count) + train for count in (40, 76)]
+    many, more = (steps(partial(check, tmp_path, text)) for text in texts)
     assert many > 9 * 2 * STEPS
     assert more - many <= 3 * 36
     assert [code.partition(":")[0] for code in check(tmp_path, HEAD + packs(40) + train)] == found

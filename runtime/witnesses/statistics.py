@@ -78,9 +78,9 @@ class LeftStatistics:
         model.before = seen
         if seen is None or before is None or seen.statistics != before.statistics or seen.weights == before.weights:
             return
-        if self._follows(call.module):
+        layer = next(_layers(call.module), None)  # they may have been replaced
+        if layer is not None and self._follows(call.module):
             self._told.add(call.site)
-            layer = next(_layers(call.module))
             self._judge.send(StatisticsLeft(site=call.site, layer=type(layer).__name__))
 
     def _follows(self, model: nn.Module) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import gradlint
+from gradlint.runtime.torch_functions import OVERWRITES, UNMOVED
+from gradlint.static.knowledge import torch_table as table
 
 
 class Branch(nn.Module):
@@ -129,3 +132,33 @@ def test_values_stay_what_they_are() -> None:
         watched = net(x)
     assert torch.equal(expected, watched)
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_both_witnesses_know_the_same_functions() -> None:
+    functions = {name.rpartition(".")[2]: at for name, at in table.OVERWRITES.items() if ".functional." in name}
+    assert {getattr(F, name): at for name, at in functions.items()} == {
+        function: at for function, at in OVERWRITES.items() if at is not None
+    }
+    always = {getattr(o, name) for name in table.RENAMING for o in (torch, F, torch.Tensor) if hasattr(o, name)}
+    assert always == {function for function, at in OVERWRITES.items() if at is None}
+    assert {getattr(F, name) for name in table.UNMOVED if name.islower()} <= UNMOVED
+    assert {function.__name__.removesuffix("_") for function in UNMOVED} <= table.UNMOVED
+
+
+def test_layers_may_be_replaced_between_two_evaluations() -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    average = copy.deepcopy(net).eval()
+    x = torch.randn(8, 4)
+    with gradlint.guard(net, on_finding="collect", select="GL417") as guard:
+        for step in range(6):
+            net(x)
+            with torch.no_grad():
+                own = dict(average.named_parameters())
+                for name, new in net.named_parameters():
+                    if name in own:
+                        own[name].lerp_(new + 1, 0.5)
+                if step == 1:
+                    average[1] = nn.LayerNorm(4)
+                average(x)
+    assert guard.findings == []
+    assert not guard._failed
