@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gradlint.events import (
+    AveragesSummed,
     Backward,
     Cleared,
     DiscardedElsewhere,
@@ -14,20 +17,24 @@ from gradlint.events import (
 )
 from gradlint.finding import Effect, Severity
 from gradlint.protocol import Protocol, Token, Violating
-from gradlint.rule import Rule, Violation, places
+from gradlint.rule import Rule, Violation, on, places
 
 
 class AccumulationDefeated(Rule):
-    """Gradients are cleared on every micro-batch, but `step()` runs on every k-th one only.
+    """Gradients are to be accumulated over micro-batches, but are cleared on each, or those of averages are summed.
 
     ## What it does
-    Finds loops in which `step()` depends on the number of the iteration (`if (i + 1) % k == 0`), while backward
-    pass and clearing happen in all of them; and loops that clear and compute gradients in each iteration, with the
-    `step()` behind them.
+    Finds loops in which `step()` depends on the number of the iteration (`if (i + 1) % k == 0`), on a counter that is
+    set anew (`if count == k: …; count = 0`), or on whether it is the last one, while backward pass and clearing happen
+    in all of them; and loops that clear and compute gradients in each iteration, with the `step()` behind them.
+
+    Where nothing is cleared, it finds losses that are averages over each micro-batch, as `CrossEntropyLoss` gives, and
+    that nothing divides by k: if the optimizer is SGD, or the gradients are clipped.
 
     ## Why is this bad
-    Accumulation sums the gradients of k micro-batches. Here the first k - 1 are thrown away: the batch is not larger,
-    and where the loss is divided by k, the step is k times too small.
+    Accumulation sums the gradients of k micro-batches. Where they are cleared, the first k - 1 are thrown away: the
+    batch is not larger, and where the loss is divided by k, the step is k times too small. Where averages are summed,
+    it is k times too large, and clipping leaves a k-th part of what it was meant to.
 
     ## Example
     ```python
@@ -54,6 +61,10 @@ class AccumulationDefeated(Rule):
     ## Stays silent on
     Clearing in the same branch as the step; branches that only log, or step a scheduler; steps skipped for other
     reasons (gradients that are not finite); generators that are trained on every k-th iteration.
+
+    Of sums: whatever divides or weighs the loss, the gradients, or the learning rate where the optimizer is built;
+    `reduction="sum"`; Adam and others that divide by the size of the gradients, where these are not clipped; losses
+    and optimizers of which nothing is known; several losses of one batch.
 
     ## References
     - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
@@ -101,4 +112,13 @@ class AccumulationDefeated(Rule):
                 ("step() is called here", event.site),
             ),
             cause=event.site,
+        )
+
+    @on(AveragesSummed)
+    def too_large(self, event: AveragesSummed) -> Iterator[Violation]:
+        yield Violation(
+            "gradients of several micro-batches are summed, each of an average: the step is k times too large",
+            at=event.site,
+            related=places(("step() is called here, on every k-th micro-batch", event.stepped_at)),
+            remedy="divide the loss by the number of micro-batches before backward()",
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gradlint.events import (
+    AveragesSummed,
     Backward,
     BackwardAsked,
     BothSpread,
@@ -59,6 +60,7 @@ from gradlint.events import (
     SavedTensorChanged,
     ScalerStepped,
     ScalerUpdated,
+    SchedulerStepped,
     SkipOverwritten,
     StateDictReused,
     StatisticsLeft,
@@ -122,7 +124,9 @@ EVENTS: frozenset[type[Event]] = frozenset(
         ParametersReplaced,
         ParametersUnchanged,
         PeriodicClearing,
+        AveragesSummed,
         PeriodicStep,
+        SchedulerStepped,
         RequiresGradSet,
         SavedTensorChanged,
         ScalerStepped,

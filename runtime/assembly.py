@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch.optim import Optimizer
 
 from gradlint.events import (
+    AveragesSummed,
     BackwardAsked,
     BothSpread,
     DataWritten,
@@ -35,6 +36,7 @@ from gradlint.events import (
     PeriodicStep,
     RequiresGradSet,
     SavedTensorChanged,
+    SchedulerStepped,
     SkipOverwritten,
     StateDictReused,
     StatisticsLeft,
@@ -76,6 +78,7 @@ from .witnesses.inputs import EVENTS as INPUT_EVENTS
 from .witnesses.inputs import InputGradients
 from .witnesses.keeping import KeptGraphs
 from .witnesses.layers import FreshLayers
+from .witnesses.micro_batches import MicroBatches
 from .witnesses.modes import Modes
 from .witnesses.norms import GradientNorms
 from .witnesses.ownership import Ownership
@@ -145,6 +148,7 @@ def needed(
         (judge.listens(LayersHeld), lambda: RepeatedLayers(judge)),
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
+        (judge.listens(AveragesSummed, SchedulerStepped), lambda: MicroBatches(judge, optimizers)),
         (judge.listens(HookRegistered), lambda: PiledHooks(judge)),
         (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
         (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),

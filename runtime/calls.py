@@ -41,6 +41,7 @@ class BackwardCall:
 
     site: FrameSite
     roots: tuple[Any, ...]
+    grads: tuple[Any, ...]  #: of the roots; where none was given, of ones
     inputs: tuple[Any, ...]
     retain: bool
     create: bool
@@ -83,6 +84,8 @@ class ScheduleCall:
 
     site: FrameSite
     optimizer: Optimizer
+    scheduler: torch.optim.lr_scheduler.LRScheduler
+    built_at: FrameSite | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -62,3 +62,22 @@ def function_syntax(code: CodeType) -> ast.AST | None:
             if first == code.co_firstlineno:
                 return node
     return None
+
+
+def share_a_loop(one: FrameSite, other: FrameSite) -> bool:
+    """Whether two places stand in the same innermost loop of a function, or both in none."""
+    if one.code is not other.code:
+        return False
+    syntax = function_syntax(one.code)
+    return syntax is not None and _innermost(syntax, one.line) is _innermost(syntax, other.line)
+
+
+def _innermost(syntax: ast.AST, line: int) -> ast.AST | None:
+    """The innermost loop of a function in whose body a line stands."""
+    found = None
+    for node in ast.walk(syntax):  # outer ones come first
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            last = node.body[-1].end_lineno or node.body[-1].lineno
+            if node.body[0].lineno <= line <= last:
+                found = node
+    return found

@@ -59,6 +59,7 @@ from gradlint.events.tensors import (
     SharedMemoryChanged,
 )
 from gradlint.events.training import (
+    AveragesSummed,
     Backward,
     BackwardAsked,
     Cleared,
@@ -89,6 +90,8 @@ from gradlint.events.training import (
     PeriodicStep,
     ScalerStepped,
     ScalerUpdated,
+    ScheduledElsewhere,
+    SchedulerStepped,
     StateDictReused,
     StatisticsLeft,
     Step,
@@ -112,6 +115,7 @@ from gradlint.events.written import (
 __all__ = [
     "NOTHING",
     "AttributeMisspelt",
+    "AveragesSummed",
     "Backward",
     "BackwardAsked",
     "BothSpread",
@@ -176,6 +180,8 @@ __all__ = [
     "SavedTensorChanged",
     "ScalerStepped",
     "ScalerUpdated",
+    "ScheduledElsewhere",
+    "SchedulerStepped",
     "SetsLayer",
     "SharedMemoryChanged",
     "SkipOverwritten",

@@ -136,6 +136,33 @@ class PeriodicStep(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerStepped(Event):
+    """A scheduler of an optimizer is stepped, not only in every k-th iteration.  Touches what that optimizer owns.
+
+    It is not sent where the scheduler may have been built for the number of batches.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledElsewhere(Event):
+    """The scheduler that was stepped last was not stepped in the loop that is about to step.
+
+    Sent before :class:`PeriodicStep`.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AveragesSummed(Event):
+    """An optimizer steps in every k-th iteration, by the sum of the gradients of averages over a batch each.
+
+    Nothing has divided them, and the optimizer goes as far as gradients are large, or they were clipped.  ``site`` is
+    the last backward pass.
+    """
+
+    stepped_at: Site | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepBehindLoop(Event):
     """An optimizer steps behind a loop, in each iteration of which gradients were cleared, and computed after that.
 

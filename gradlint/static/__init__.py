@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradlint.events import (
     AttributeMisspelt,
+    AveragesSummed,
     Backward,
     BackwardAsked,
     BothSpread,
@@ -63,6 +64,8 @@ from gradlint.events import (
     SavedTensorChanged,
     ScalerStepped,
     ScalerUpdated,
+    ScheduledElsewhere,
+    SchedulerStepped,
     SetsLayer,
     SharedMemoryChanged,
     SkipOverwritten,
@@ -136,7 +139,10 @@ EVENTS: frozenset[type[Event]] = frozenset(
         OutputMeasured,
         ParametersDrawn,
         PeriodicClearing,
+        AveragesSummed,
         PeriodicStep,
+        ScheduledElsewhere,
+        SchedulerStepped,
         PlainTensorUsed,
         RequiresGradSet,
         ResultDiscarded,

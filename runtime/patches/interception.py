@@ -192,6 +192,7 @@ def _entry(engine: Callable[..., Any]) -> Callable[..., Any]:
         call = BackwardCall(
             site=user_site(2),
             roots=tuple(roots),
+            grads=tuple(grads),
             inputs=tuple(inputs),
             retain=bool(retain_graph),
             create=bool(create_graph),
@@ -235,6 +236,10 @@ _SCHEDULERS = tuple(
 )
 
 
+_schedulers: weakref.WeakKeyDictionary[lr_scheduler.LRScheduler, FrameSite] = weakref.WeakKeyDictionary()
+"""Where schedulers were built, of those that a guard has seen being built."""
+
+
 def _replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     before = _held(owner, name)
     ours = functools.wraps(before)(build(before))
@@ -251,9 +256,11 @@ def _schedule(before: Callable[..., Any]) -> Callable[..., Any]:
     """A scheduler's ``step()`` that tells the guards."""
 
     def step(self: lr_scheduler.LRScheduler, *args: Any, **kwargs: Any) -> Any:
-        guards = () if args or kwargs or getattr(self, "_is_initial", False) else _watching()
-        if guards and type(self).__module__ == lr_scheduler.__name__:
-            call = ScheduleCall(user_site(2), self.optimizer)
+        guards = () if args or kwargs else _watching()
+        if guards and getattr(self, "_is_initial", False):
+            _schedulers[self] = user_site(2)
+        elif guards and type(self).__module__ == lr_scheduler.__name__:
+            call = ScheduleCall(user_site(2), self.optimizer, self, _schedulers.get(self))
             for guard in guards:
                 guard.tell("scheduler_stepped", call)
         return before(self, *args, **kwargs)

@@ -11,6 +11,7 @@ import torch
 from gradlint.events import FirstStep
 
 from ..calls import ScheduleCall, StepCall
+from ..gradients.bundles import version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,12 +32,12 @@ class Schedules:
         self._judge = judge
         self._stepped: dict[int, weakref.ref[Optimizer]] = {}
         self._latest: Callable[[], Optimizer | None] = _none  # of them
-        self._scheduled: dict[int, tuple[weakref.ref[Optimizer], FrameSite]] = {}
+        self._scheduled: dict[int, tuple[weakref.ref[Optimizer], FrameSite, _Held]] = {}
 
     def scheduler_stepped(self, call: ScheduleCall) -> None:
         optimizer = call.optimizer
         if not getattr(optimizer, "_opt_called", False):  # torch marks one that steps once it has a scheduler
-            self._scheduled[id(optimizer)] = weakref.ref(optimizer), call.site
+            self._scheduled[id(optimizer)] = weakref.ref(optimizer), call.site, _Held(optimizer)
             self._stepped.pop(id(optimizer), None)
             self._latest = _none
 
@@ -44,14 +45,29 @@ class Schedules:
         if self._latest() is call.optimizer or self._has_stepped(call.optimizer):
             return
         self._stepped[id(call.optimizer)] = self._latest = weakref.ref(call.optimizer)
-        optimizer, site = self._scheduled.pop(id(call.optimizer), (None, None))
-        if optimizer is None or optimizer() is not call.optimizer or _is_scaled():
+        optimizer, site, held = self._scheduled.pop(id(call.optimizer), (None, None, None))
+        if optimizer is None or optimizer() is not call.optimizer or _is_scaled() or (held and held.has_grown()):
             site = None
         self._judge.send(FirstStep(site=call.site, scheduled_at=site))
 
     def _has_stepped(self, optimizer: Optimizer) -> bool:
         stepped = self._stepped.get(id(optimizer))
         return stepped is not None and stepped() is optimizer
+
+
+class _Held:
+    """A gradient that was there when a scheduler was stepped, if one was."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        owned = (parameter.grad for group in optimizer.param_groups for parameter in group["params"])
+        grad = next((one for one in owned if one is not None), None)
+        self._grad = None if grad is None else weakref.ref(grad)
+        self._version = -1 if grad is None else version(grad)
+
+    def has_grown(self) -> bool:
+        """Whether others were added to it since, as they are over micro-batches."""
+        grad = None if self._grad is None else self._grad()
+        return grad is not None and version(grad) > self._version
 
 
 def _none() -> None:

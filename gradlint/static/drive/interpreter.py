@@ -95,6 +95,7 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.pace import Pace
 from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Devices, Placement
@@ -226,6 +227,7 @@ class Interpreter:
         self.module_building = self._make(ModuleBuilding)
         self.batches = self._make(Batches)
         self.devices = self._make(Devices)
+        self.pace = self._make(Pace)
         self.optimizers = self._make(Optimizers)
         self.scalers = self._make(Scalers)
         self.library_models = self._make(LibraryModels)
@@ -315,6 +317,7 @@ class Interpreter:
         self.liveness.trim()
         self.ledgers.trim()
         self.counting.trim()
+        self.stepping.trim()
         if self.project.trees.trim():
             forget_keys()
             self.witness.trim()

@@ -399,6 +399,14 @@ class DomainBranches(Protocol):
         """Whether every k-th iteration takes the branch of a condition."""
         ...
 
+    def either_walks(self, test: cst.CSTNode, ctx: Context) -> bool:
+        """Whether a backward pass is made whichever way such a condition turns out, as far as its branches tell."""
+        ...
+
+    def asks_for_last(self, test: cst.CSTNode, ctx: Context) -> bool:
+        """Whether a condition holds in the last iteration of the innermost loop alone."""
+        ...
+
     def left(self, loop: Hashable, worlds: Iterable[World], ctx: Context) -> None:
         """A loop was left."""
         ...

@@ -37,7 +37,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import LAST, World, fresh
 from gradlint.static.text.nodes import place_of
 from gradlint.static.text.totals import adds_to, running_total
 
@@ -284,9 +284,10 @@ class Flow:
         last: list[World] = []  # in which the program ends here
         mode = self._domain.branches.asked_by(node.test)
         one_sided = _exits(node.body) or (isinstance(node.orelse, cst.Else) and _exits(node.orelse.body))
-        before, was_periodic, was_varying = w.module_checked, w.periodic, w.varying
+        before, was_periodic, was_either, was_varying = w.within
         checked, w.device_checked = w.device_checked, w.device_checked or self._domain.branches.asks_device(node.test)
         periodic = bool(ctx.iteration) and self._domain.branches.is_periodic(node.test, w, ctx)
+        either = periodic and (not was_periodic or was_either) and self._domain.branches.either_walks(node.test, ctx)
         assumed = set(w.assumed)
         ways = self._conditions.decide(node.test, w, ctx)
         varying = bool(ctx.iteration) and any(
@@ -301,8 +302,8 @@ class Flow:
             body = node.body if taken else (node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse)
             for world in worlds:
                 settled = mode and self._domain.branches.settled_by(node.test, taken)
-                world.module_checked = before or settled
-                world.periodic, world.varying = was_periodic or periodic, was_varying or varying
+                walks = either if periodic else was_either
+                world.within = (before or settled, was_periodic or periodic, walks, was_varying or varying)
             branch = Outcome(worlds)
             if body is not None and worlds:
                 branch.normal = []
@@ -310,9 +311,9 @@ class Flow:
             for end in branch.normal:
                 end.device_checked = checked
                 settled = mode and one_sided and self._domain.branches.settled_by(node.test, taken)
-                end.module_checked = before or settled
-                end.periodic = was_periodic or (periodic and one_sided)
-                end.varying = was_varying or (varying and one_sided)
+                walks = either if periodic and one_sided else was_either
+                after = was_periodic or (periodic and one_sided), walks, was_varying or (varying and one_sided)
+                end.within = (before or settled, *after)
             if body is not None and _ends_program(body):
                 last += branch.normal
             else:
@@ -328,6 +329,9 @@ class Flow:
         if all(self._domain.branches.is_periodic_alone(node.test, world, ctx) for _, world in ways[:1]):
             for taken, world in ways:
                 world.turns = {**world.turns, (id(node), ctx.key): taken}
+        if self._domain.branches.asks_for_last(node.test, ctx):
+            for world in (world for taken, world in ways if taken):
+                world.turns = {**world.turns, LAST: ctx.loop}
 
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:
         subject = w.resolve(self._execution.evaluate(node.subject, w, ctx))

@@ -25,7 +25,7 @@ from gradlint.static.state.liveness import Liveness
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.sameness import forget, newest, signature
 from gradlint.static.state.values import WALKED, Const, Frame, Group, Ref, Sequence, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import LAST, World, fresh
 from gradlint.static.text.nodes import children
 
 if TYPE_CHECKING:
@@ -212,6 +212,7 @@ class Loops:
         roots = list(ctx.frames())
         since = marks.since
         periodic, varying = all(world.periodic for world in worlds), all(world.varying for world in worlds)
+        either = all(world.either_walks for world in worlds)
         turns = {turn for world in worlds for turn in world.turns}
         rounds = self._budget.iterations()
         walked = {key for world in worlds for key in _walks(world)}
@@ -229,13 +230,14 @@ class Loops:
             at_once = at_once if number else body.breaks
             worlds = []
             for world in self._flow.fewer(body.normal + body.continues, live):
-                world.periodic, world.varying = periodic, varying
+                world.periodic, world.either_walks, world.varying = periodic, either, varying
+                is_last = world.turns.get(LAST) == here.loop
                 _ended(world, turns)
                 self._forget(world, roots, since, here)
                 is_new, goes_on = marks.meet(world, live)
                 if is_new:
                     ends.append(world)
-                if goes_on:
+                if goes_on and not is_last:
                     worlds.append(world.copy())
             if isinstance(node, cst.While):
                 worlds = [

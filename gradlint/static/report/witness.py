@@ -88,7 +88,7 @@ class _Asked(NamedTuple):
 
     happened: _Happened
     variant: Hashable  #: what it happened to
-    turns: frozenset[tuple[Hashable, bool]] = frozenset()  #: in which of the iterations, by what some of them do
+    turns: frozenset[tuple[Hashable, Hashable]] = frozenset()  #: in which of the iterations, by what some of them do
 
     def passes(self, other: _Asked) -> bool:
         """Whether both are sure to happen, in different iterations."""
@@ -296,7 +296,7 @@ class Witness:
         divided = _divided(w)
         for key in members:
             group = w.write(key)
-            group.stepped, group.gradients_used = fresh(), True
+            group.stepped, group.gradients_used, group.averages = fresh(), True, 0
             group.prepared = False if whole and key not in divided else group.prepared
         event = events.Step(
             site=site,
@@ -353,8 +353,8 @@ class Witness:
         for key in groups:
             if isinstance(w.find(key), Group):
                 group: Group = w.write(key)
-                group.gradients_used = True
-                group.cleared = fresh()
+                group.gradients_used, group.cleared = True, fresh()
+                group.averages = 0 if certain else None
         self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
 
     @contextmanager

@@ -165,7 +165,7 @@ class _Join:
         out.device_checked = a.device_checked or b.device_checked
         out.periodic, out.unfollowed = a.periodic and b.periodic, a.unfollowed or b.unfollowed
         out.assumed = {k: v for k, v in a.assumed.items() if b.assumed.get(k) is v}
-        out.varying = a.varying and b.varying
+        out.varying, out.either_walks = a.varying and b.varying, a.either_walks and b.either_walks
         out.turns = a.turns if a.turns == b.turns else {k: v for k, v in a.turns.items() if b.turns.get(k) is v}
         out.bound = {k: v for k, v in a.bound.items() if b.bound.get(k) == v}
         for k in a.bound.keys() ^ b.bound.keys():

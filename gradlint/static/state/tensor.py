@@ -143,6 +143,8 @@ class Described(Object):
     from_unknown: bool = fact(False, join=EITHER, same=SETTLED)  #: computed from something of which nothing is known
     origin: Hashable = fact(None, same=SETTLED)
     """How what may be no tensor came about: two of the same origin, read off one setting, are worth the same."""
+    average: str = fact("", join=agreed(""), same=SETTLED)
+    """"mean" of an average over all there is, or a sum with one among its terms; "product" of a product or quotient."""
     scaled: bool = fact(False, join=BOTH, same=SETTLED)  #: a loss multiplied by a gradient scaler, or computed from one
     total_since: int = fact(0, join=LEAST, same=SETTLED)
     """Of a running total: the iteration in which it was a mere number."""

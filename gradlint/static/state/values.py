@@ -299,6 +299,8 @@ class Group(Object):
 
     A :class:`Left` once that loop was left, until a backward pass adds to them.
     """
+    scheduled: Hashable = fact(None, same=SETTLED)  #: the loop in which a scheduler of theirs was last stepped
+    scheduled_on: int = fact(0, join=GREATEST, same=SETTLED)  #: the gradients that were to be applied then
     wasted: Hashable = fact(None, same=SETTLED)
     """The loop in an iteration of which gradients were cleared that no step had applied."""
     beside: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=SETTLED)
@@ -315,6 +317,10 @@ class Group(Object):
     """Its gradients were added to, applied, set or cleared, or may have been."""
     fed: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which a backward pass last added to its gradients."""
+    hooked: bool = fact(False, join=EITHER, same=SETTLED)  #: hooks may change its gradients
+    averages: int | None = fact(0, same=SETTLED)  #: whose gradients are summed: 1, 2 for several, -1 for others
+    averaged_in: int = fact(0, join=GREATEST, same=SETTLED)  #: the iteration in which the first of them was added
+    clipped: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which its gradients were last clipped
     fed_at: Site | None = fact(None, same=SETTLED)
     """Where, if that pass is known to have reached them."""
     cleared: int = fact(0, join=GREATEST, same=SETTLED)

@@ -26,6 +26,9 @@ from gradlint.static.state.values import (
 
 ObjectT = TypeVar("ObjectT", bound=Object)
 
+LAST = "last"
+"""Of the turns that a branch takes: the loop in the last iteration of which it is taken."""
+
 _KEY = itemgetter(0)
 
 _counter = itertools.count(1)
@@ -58,6 +61,7 @@ class World:
         "assumed",
         "bound",
         "device_checked",
+        "either_walks",
         "grad",
         "heap",
         "history",
@@ -82,8 +86,9 @@ class World:
         self.device_checked = False  #: inside a branch on a device
         self.module_checked = False  #: inside a branch on the ``training`` of a module
         self.periodic = False  #: inside a branch that every k-th iteration takes
+        self.either_walks = False  #: inside such a branch, and a backward pass is made whichever way it goes
         self.varying = False  #: inside a branch that some iterations take, by what they have computed
-        self.turns: dict[Hashable, bool] = {}
+        self.turns: dict[Hashable, Hashable] = {}
         """Of each branch that some iterations are sure to take and others to pass: which of them this one is."""
         self.raised = False  #: None was used as if it were something else, or an empty list as if it held something
         self.unfollowed = False  #: something was called that could not be followed, and rules were not told
@@ -101,12 +106,21 @@ class World:
         new.modules = self.modules.copy()
         new.module_checked, new.device_checked = self.module_checked, self.device_checked
         new.periodic, new.raised, new.unfollowed = self.periodic, self.raised, self.unfollowed
-        new.varying = self.varying
+        new.varying, new.either_walks = self.varying, self.either_walks
         new.turns = self.turns  # never changed in place
         self.token, new.token = object(), object()
         before = self.history
         self.history, new.history = History(before), History(before)
         return new
+
+    @property
+    def within(self) -> tuple[bool, bool, bool, bool]:
+        """In which kinds of branches it stands: on the mode of a module, and periodic, and varying ones."""
+        return self.module_checked, self.periodic, self.either_walks, self.varying
+
+    @within.setter
+    def within(self, branches: tuple[bool, bool, bool, bool]) -> None:
+        self.module_checked, self.periodic, self.either_walks, self.varying = branches
 
     def alternatives(self, choice: Choice) -> list[tuple[Value, World]]:
         """What a choice may be after all that was assumed, each with a fork of this world in which it is that."""

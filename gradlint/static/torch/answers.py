@@ -21,6 +21,7 @@ from gradlint.static.state.values import (
     Const,
     Function,
     Instance,
+    Mapping,
     Object,
     Ref,
     Sequence,
@@ -57,6 +58,7 @@ from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.pace import Pace
 from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.placement import asks_device
 from gradlint.static.torch.plain_tensors import PlainTensors
@@ -198,6 +200,7 @@ class TorchItems:
     _module_attributes: ModuleAttributes
     _changes: Changes
     _conversions: Conversions
+    _pace: Pace
     _state_dicts: StateDicts
 
     def __init__(self) -> None:
@@ -253,6 +256,8 @@ class TorchItems:
         *,
         place: Place | None,
     ) -> bool:
+        if isinstance(obj, Mapping) and index == Const("lr"):
+            self._pace.rate_set(obj, value, w)
         if isinstance(obj, Tensor):
             how = "[:]=" if index in (slice(None), Const(...)) else "[]="
             self._changes.in_place(how, owner, [value], w, ctx, site)
@@ -439,6 +444,8 @@ class TorchBranches:
         self.asks_device = asks_device
         self.is_periodic = self._stepping.is_periodic
         self.is_periodic_alone = self._stepping.is_periodic_alone
+        self.either_walks = self._stepping.either_walks
+        self.asks_for_last = self._stepping.asks_for_last
         self.left = self._stepping.left
         self.apart = self._parameter_names.apart
 

@@ -20,6 +20,7 @@ from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import from_module, is_any, is_loaded, looks_like_parameter, may_be_input
 from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
+from gradlint.static.torch.averages import average_of
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.graph_breaks import GraphBreaks
@@ -239,6 +240,7 @@ class Changes:
             new.activation = "none" if logits is None else "logits"
         elif how != "requires_grad_":
             new.activation = "none"
+        new.average = average_of(operation_of(how), [tensor, *(w.get(value, Tensor) for value in used)])
         if not tensor.groups and tensor.data_of is None:
             new.gradient_of = self._tensors.gradient_of(used, w).union(() if how in OVERWRITING else tensor.gradient_of)
         if tensor.groups or w.grad is False:

@@ -189,6 +189,8 @@ class Escapes:
             deps |= obj.deps
             if obj.retains is False and obj.requires_grad is not False and isinstance(value, Ref):
                 w.write(value.id).retains = None
+            for key in obj.gradient_of if obj.is_gradient else ():
+                w.write(key).averages = -1
             if not obj.is_parameter:
                 inputs |= obj.groups
             else:

@@ -90,6 +90,7 @@ from gradlint.static.torch.modules import MODULES, Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.overwriting import Overwriting
+from gradlint.static.torch.pace import Pace
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.saving import Saving
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 
+_OF_LOSSES = frozenset(["log_target", "reduce", "reduction", "size_average"])  # asked for when it is called
 _PACK = Op(activation="keeps", saves="other", copies=True)
 Handler = Callable[[Arguments, World, Context, "Site"], Value]
 NamedHandler = Callable[[str, Arguments, World, Context, "Site"], Value]
@@ -131,6 +133,7 @@ class Externals:
     _loading: Loading
     _saving: Saving
     _estimates: Estimates
+    _pace: Pace
     _placement: Placement
     _operations: Operations
     _grouping: Grouping
@@ -254,7 +257,7 @@ class Externals:
         loss = LOSSES.get(name)
         if loss is not None:
             if name.rpartition(".")[2][0].isupper():
-                attrs = {k: v for k, v in args.keywords.items() if k in ("reduction", "log_target")}
+                attrs = {k: v for k, v in args.keywords.items() if k in _OF_LOSSES}
                 criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
                 return w.new(criterion, (site, ctx.key, name))
             return self._module_calls.loss(loss.name, loss, None, args, w, ctx, site)
@@ -309,12 +312,14 @@ class Externals:
         self._changes.trained |= groups
         self._changes.trains(groups, w, ctx, site)
         new = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
+        self._pace.built(new, args, w, site)
         return w.new(new, (site, ctx.key, name))
 
     def _scheduler(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         optimizer = args.get(0, "optimizer") or NONE
         self._optimizers.scheduled(optimizer, w, site)
-        return w.new(Instance(name=name, kind="scheduler", args=(optimizer,)), (site, ctx.key, name))
+        opaque = self._pace.may_count_batches(name, args, w, ctx)
+        return w.new(Instance(name=name, kind="scheduler", args=(optimizer,), opaque=opaque), (site, ctx.key, name))
 
     def _passed_through(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """What a call gives back that passes on its first argument."""

@@ -233,6 +233,8 @@ class Methods:
         tensor = w.get(receiver, Tensor)
         if tensor is not None:
             self._witness.read(tensor.groups or tensor.deps, w, ctx, site)
+            for key in tensor.groups:
+                w.write(key).hooked = True
         return NONE
 
     def _retain_grad(self, receiver: Ref, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -322,7 +324,7 @@ class Methods:
         if obj.kind == "accelerate":
             return self._optimizers.accelerate(name, args, w, ctx, site)
         if obj.kind == "scheduler":
-            self._optimizers.scheduler(obj, name, args, w, site)
+            self._optimizers.scheduler(obj, name, args, w, ctx, site)
             return Unknown(("result of known", fresh()))
         if obj.kind == "distribution":
             return self._distributions.method(receiver, obj, name, args, w, ctx, site)

@@ -261,9 +261,17 @@ class ModuleCalls:
         if prediction is None and args.open:
             args = args.behind(Unknown(("args", fresh())))
         value = self._operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
+        if isinstance(value, Ref) and reduction in (None, Const("mean")) and not _is_summed(obj, args):
+            w.write(value.id).average = "mean"
         self._breaks.loss(value, prediction, target, w)
         self._estimates.judged(loss, args, value, w, site)
         return value
+
+
+def _is_summed(obj: Instance | None, args: Arguments) -> bool:
+    """Whether a loss may be told to sum, as it was once told."""
+    given = args.keywords if obj is None else obj.attrs
+    return args.open or not given.keys().isdisjoint(("reduce", "size_average"))
 
 
 def _flag(name: str, obj: Instance | None, args: Arguments, w: World) -> Fact[bool]:

@@ -24,6 +24,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.averages import average_of
 from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
@@ -222,13 +223,12 @@ class Operations:
             requires_grad = False
         elif w.grad is None and requires_grad:
             requires_grad = None
-        new = Tensor(requires_grad=requires_grad, is_parameter=False)
-        new.is_leaf = None if requires_grad is None else not requires_grad
+        is_leaf = None if requires_grad is None else not requires_grad
+        new = Tensor(requires_grad=requires_grad, is_leaf=is_leaf, is_parameter=False, made_at=site, open=False)
         self._residuals.computed(op, new, inputs, w)
-        new.made_at, new.open = site, False
+        new.average, new.scaled = average_of(op, tensors, self._has_dim(args)), any(t.scaled for t in tensors)
         if requires_grad is not False:
             self._extend_graph(op, new, inputs, tensors, parameters, w)
-        new.scaled = any(t.scaled for t in tensors)
         new.loaded = not parameters and self._is_data(inputs[:1] if op.view else inputs, w)
         new.calls = self._graphs.computed_from([*args, *inputs], w)
         if new.requires_grad is not False:

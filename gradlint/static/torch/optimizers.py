@@ -36,6 +36,7 @@ from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.pace import Pace
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
@@ -68,6 +69,7 @@ class Optimizers:
     _stepping: Stepping
     _construction: Construction
     _escapes: Escapes
+    _pace: Pace
     _passes: Passes
     _state_dicts: StateDicts
 
@@ -190,7 +192,7 @@ class Optimizers:
         self._ownership.stepping(obj, w, ctx, site)
         self._unowned.stepping(obj, w, ctx, site)
         self._norms.stepped(obj.groups, w, ctx)
-        self._stepping.before_step(obj.groups, w, ctx, site)
+        self._stepping.before_step(obj.groups, w, ctx, site, proportional=self._pace.is_proportional(obj))
         self._evaluation.stepped(obj.groups, w)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
         self._tensors.outdate(obj.groups, w, site)
@@ -203,11 +205,17 @@ class Optimizers:
         """An optimizer steps: the first time, a scheduler of it should not have moved on before."""
         if not isinstance(optimizer, Ref) or obj.stepped is None:
             return
-        scheduled_at = None if obj.stepped else obj.scheduled_at  # where it has stepped before, none was too early
+        # Where it has stepped before, none was too early; nor where gradients are accumulated meanwhile.
+        scheduled_at = None if obj.stepped or self._accumulates(obj, w) else obj.scheduled_at
         # Where nothing schedules it, as another branch chose an optimizer without, that tells nothing of the others.
         idle = not self._has_scheduler(optimizer, w)
         self._witness.send(events.FirstStep(site=site, scheduled_at=scheduled_at), w, ctx, idle=idle)
         w.write(optimizer.id).stepped = True
+
+    def _accumulates(self, obj: Instance, w: World) -> bool:
+        """Whether gradients were made before a scheduler of an optimizer was stepped, and others are added to them."""
+        groups = [group for key in obj.groups if isinstance(group := w.find(key), Group)]
+        return any(group.cleared < group.scheduled_on < group.fed for group in groups)
 
     def scheduled(self, given: Value, w: World, site: Site) -> None:
         """A learning-rate scheduler is built: to the first one of an optimizer, only steps from now on count."""
@@ -222,14 +230,21 @@ class Optimizers:
         schedulers = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "scheduler")
         return any(optimizer in map(w.resolve, obj.args) for obj in schedulers)
 
-    def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, site: Site) -> None:
+    def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Call a method of a learning-rate scheduler."""
         optimizer = w.resolve(obj.args[0]) if obj.args else NONE
         target = w.get(optimizer, Instance)
         if name != "step" or args.positional or obj.name.endswith("ReduceLROnPlateau"):
             return
-        if isinstance(optimizer, Ref) and target is not None and target.stepped is False:
+        if not isinstance(optimizer, Ref) or target is None or target.kind != "optimizer":
+            return
+        if target.stepped is False:
             w.write(optimizer.id).scheduled_at = site
+            for key in target.groups:
+                group: Group = w.write(key)
+                group.scheduled_on = group.fed if group.prepared else 0
+        if not obj.opaque:
+            self._stepping.scheduled(target.groups, w, ctx, site)
 
     def stepped(self, optimizer: Value, w: World, ctx: Context, site: Site) -> None:
         """A step of an optimizer that someone else makes."""
@@ -252,7 +267,8 @@ class Optimizers:
 
     def accelerate(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a method of Accelerate's or Fabric's object."""
-        if name in ("prepare", "setup"):
+        if name in ("prepare", "setup", "prepare_scheduler"):
+            self._keep_pace(args, w)
             if len(args.positional) == 1:
                 return args.positional[0]
             return w.new(Sequence(list(args.positional), [None] * len(args.positional), None, None, False))
@@ -273,6 +289,13 @@ class Optimizers:
         if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
             return w.resolve(args.get(0) or NONE)
         return Unknown(("accelerate", fresh()))
+
+    def _keep_pace(self, args: Arguments, w: World) -> None:
+        """The schedulers that Accelerate prepares step only where their optimizers have."""
+        for value in map(w.resolve, args.positional):
+            obj = w.get(value, Instance)
+            if isinstance(value, Ref) and obj is not None and obj.kind == "scheduler":
+                w.write(value.id).opaque = True  # of what is counted, nothing is known
 
     def opaque_optimizer(self, value: Unknown, w: World, site: Site) -> Ref:
         """An optimizer of which only the name is known, with a parameter group of its own."""

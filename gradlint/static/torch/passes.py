@@ -102,7 +102,7 @@ class Passes:
         retain, create = _retains(args, w)
         view = self._tensors.view_of(root, w)
         touches = self._touched(root, tensor, certain, w)
-        self._feed(touches, tensor.deps, w, ctx, site)
+        self._feed(touches, tensor, w, ctx, site, averaged=tensor.average == "mean" and given.is_false)
         self._perhaps_fed(touches, w, ctx, site)
         self._stepping.settle(w, ctx, site)
         self._stepping.accumulated(touches, w, ctx, site)
@@ -136,15 +136,32 @@ class Passes:
         if w.grad is None and tensor.requires_grad is None and tensor.segments:
             w.grad = True  # so it has when the graph was not recorded
 
+    def _count_averages(self, touches: events.Touches, averaged: bool, w: World, ctx: Context) -> None:
+        """A backward pass adds gradients of an average over a batch, or of anything else."""
+        for key, reached in touches.items():
+            group = w.find(key) if isinstance(key, int) else None
+            if not isinstance(group, Group) or not isinstance(key, int) or group.averages == -1:
+                continue
+            new: Group = w.write(key)
+            if not averaged or not reached or group.averages is None or group.hooked:
+                new.averages = -1
+            elif not group.averages:
+                new.averages, new.averaged_in = 1, ctx.iteration
+            elif group.averaged_in != ctx.iteration:
+                new.averages = 2
+
     def _feed(
         self,
         touches: dict[Hashable, Literal[True] | None],
-        deps: frozenset[int],
+        root: Tensor,
         w: World,
         ctx: Context,
         site: Site,
+        *,
+        averaged: bool,
     ) -> None:
         """A backward pass is made, which may be where the last one was that reached these groups."""
+        self._count_averages(touches, averaged, w, ctx)
         if self._witness.listened(events.LossRepeated):
             again: dict[Hashable, Literal[True] | None] = {}
             for key in touches:
@@ -152,7 +169,7 @@ class Passes:
                 if isinstance(group, Group) and group.fed_at in (site, None):
                     again[key] = True if group.fed_at == site else None
             self._witness.send(events.LossRepeated(site=site, touches=again), w, ctx)
-        _mark(touches, deps, w, site)
+        _mark(touches, root.deps, w, site)
 
     def _compared(self, root: Tensor, w: World, ctx: Context) -> None:
         """A backward pass walks the comparisons of predictions and targets in its graph."""

@@ -13,7 +13,8 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.values import Group, Instance, Left, Tensor, Unknown, Value
-from gradlint.static.state.world import World
+from gradlint.static.state.world import World, fresh
+from gradlint.static.text.counters import NOTHING, Counted, counted_around, spelled
 from gradlint.static.text.nodes import children
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.modules import Modules
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from gradlint.finding import Site
     from gradlint.static.state.ledger import Ledger
+    from gradlint.static.text.units import Unit
 
 
 class Stepping:
@@ -37,6 +39,7 @@ class Stepping:
     def __init__(self) -> None:
         self._cleared_in: set[Hashable] = set()  #: loops in which gradients are cleared
         self._periodic: Ledger[int, None] = self._ledgers.open()  #: groups that steps of every k-th iteration touch
+        self._around: dict[Unit, dict[int, Counted]] = {}  #: what is counted around the conditions of each
 
     # --- optimizers
 
@@ -46,7 +49,7 @@ class Stepping:
             group = w.find(key) if isinstance(key, int) else None
             if isinstance(group, Group) and isinstance(group.discarded, Left) and isinstance(key, int):
                 w.write(key).discarded = None
-        if not w.periodic:
+        if not w.periodic or w.either_walks:
             self._witness.send(events.GradientsAccumulated(site=site, touches=touches), w, ctx)
 
     def fed(self, touches: events.Touches, scaled: bool, w: World, ctx: Context, site: Site) -> None:
@@ -54,18 +57,46 @@ class Stepping:
         if scaled:
             self._witness.send(events.GradientsScaled(site=site, touches=touches), w, ctx)
 
-    def before_step(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
-        """An optimizer, or something for it, is about to step these groups."""
+    def before_step(
+        self, groups: frozenset[int], w: World, ctx: Context, site: Site, *, proportional: bool = False
+    ) -> None:
+        """An optimizer, or something for it, is about to step these groups.
+
+        Args:
+            groups: what it holds.
+            w: the world.
+            ctx: where it stands.
+            site: the call.
+            proportional: it goes as far as the gradients are large.
+        """
         self.settle(w, ctx, site)
         if w.periodic:
             self._periodic |= dict.fromkeys(groups)
-            elsewhere = [key for key in groups if w.write(key).discarded != ctx.loop]
+            own = [(key, w.write(key)) for key in groups]
+            elsewhere = [key for key, group in own if group.discarded != ctx.loop]
+            unscheduled = [key for key, group in own if group.scheduled != ctx.loop]
             self._witness.send(events.DiscardedElsewhere(site=site, touches=_all(elsewhere)), w, ctx)
+            self._witness.send(events.ScheduledElsewhere(site=site, touches=_all(unscheduled)), w, ctx)
+            if proportional or any(group.clipped > max(group.fed, group.cleared) for _, group in own):
+                self._summed([group for _, group in own], w, ctx, site)
             self._witness.send(events.PeriodicStep(site=site, touches=_all(groups)), w, ctx)
             return
         left = [key for key in groups if isinstance(group := w.find(key), Group) and _is_left(group.discarded, ctx)]
         if left:
             self._witness.send(events.StepBehindLoop(site=site, touches=_all(left)), w, ctx)
+
+    def _summed(self, groups: list[Group], w: World, ctx: Context, site: Site) -> None:
+        """An optimizer goes as far as these gradients are large."""
+        summed = [group.fed_at for group in groups if group.averages == 2 and group.fed_at is not None]
+        if summed and len(summed) == sum(group.fed > group.cleared for group in groups):
+            self._witness.send(events.AveragesSummed(site=summed[0], stepped_at=site), w, ctx)
+
+    def scheduled(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+        """A scheduler of an optimizer is stepped that is not built for the number of batches."""
+        if not w.periodic:
+            for key in groups:
+                w.write(key).scheduled = ctx.loop
+            self._witness.send(events.SchedulerStepped(site=site, touches=_all(groups)), w, ctx)
 
     def looked(self, groups: Iterable[int], w: World) -> None:
         """Gradients were read: those that are cleared next may have been used."""
@@ -116,6 +147,7 @@ class Stepping:
         """Gradients were set, or changed in place, by hand: to something new, or to less of what they were."""
         groups = frozenset(groups)
         touches: events.Touches = {**dict.fromkeys(self._others(groups, w)), **_all(groups)}
+        _mix(touches, w)
         self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
         if anew:  # a step then applies these; that it applies nothing of others is meant
             held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
@@ -149,6 +181,8 @@ class Stepping:
         self.settle(w, ctx, site)
         # A part of the model that the loss does not depend on says nothing of where the call stands.
         fed = [key for key in groups if isinstance(group := w.find(key), Group) and group.prepared is not False]
+        for key in groups:
+            w.write(key).clipped = fresh()
         self._witness.send(events.GradientsClipped(site=site, touches=_all(fed or groups)), w, ctx)
         given = w.get(w.resolve(parameters), Instance)
         device = given.device if given is not None else None
@@ -157,23 +191,65 @@ class Stepping:
     # --- every k-th iteration
 
     def is_periodic(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
-        """Whether a condition holds every k-th time: it asks for the remainder of a division."""
+        """Whether a condition holds every k-th time: it asks for the remainder of a division, or what is counted."""
+        return self._asks_turn(test, self._counted(test, ctx), w, ctx)
+
+    def is_periodic_alone(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
+        """Whether nothing else is asked: some iterations are sure to find it true, and others to find it false."""
+        counted = self._counted(test, ctx)
+        pending = [test]
+        while pending:
+            part = pending.pop()
+            if type(part) is cst.BooleanOperation:
+                pending += (part.left, part.right)
+            elif type(part) is cst.UnaryOperation:
+                pending.append(part.expression)
+            elif not self._asks_turn(part, counted, w, ctx):
+                return False
+        return True
+
+    def either_walks(self, test: cst.CSTNode, ctx: Context) -> bool:
+        """Whether a backward pass is made whichever way such a condition turns out, as far as its branches tell."""
+        return self._counted(test, ctx).either_walks
+
+    def asks_for_last(self, test: cst.CSTNode, ctx: Context) -> bool:
+        """Whether a condition holds in the last iteration of the innermost loop alone."""
+        counted = self._counted(test, ctx)
+        return counted.ends(counted.flags.get(spelled(test) or "", test))
+
+    def trim(self) -> None:
+        """An entry point is done: trees may be let go of after this."""
+        self._around.clear()
+
+    def _counted(self, test: cst.CSTNode, ctx: Context) -> Counted:
+        """What is counted where a condition stands."""
+        around = self._around.get(ctx.unit)
+        if around is None:
+            around = self._around[ctx.unit] = counted_around(ctx.unit.node)
+        return around.get(id(test), NOTHING)
+
+    def _asks_turn(self, test: cst.CSTNode, counted: Counted, w: World, ctx: Context) -> bool:
         if type(test) is cst.BinaryOperation:
             return isinstance(test.operator, cst.Modulo)
         if type(test) in (cst.Name, cst.Attribute):
             value = w.resolve(self._execution.evaluate(test, w, ctx))
-            return isinstance(value, Unknown) and _has_remainder(value.key)
+            if isinstance(value, Unknown) and _has_remainder(value.key):
+                return True
+            flag = counted.flags.get(spelled(test) or "")
+            return flag is not None and self._asks_turn(flag, counted._replace(flags={}), w, ctx)
+        if type(test) is cst.Comparison and counted.turns(test):
+            return True
         if type(test) in (cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.ComparisonTarget):
-            return any(self.is_periodic(child, w, ctx) for child in children(test))
+            return any(self._asks_turn(child, counted, w, ctx) for child in children(test))
         return False
 
-    def is_periodic_alone(self, test: cst.CSTNode, w: World, ctx: Context) -> bool:
-        """Whether nothing else is asked: some iterations are sure to find it true, and others to find it false."""
-        if type(test) is cst.BooleanOperation:
-            return all(self.is_periodic_alone(part, w, ctx) for part in (test.left, test.right))
-        if type(test) is cst.UnaryOperation:
-            return self.is_periodic_alone(test.expression, w, ctx)
-        return self.is_periodic(test, w, ctx)
+
+def _mix(groups: Iterable[Hashable], w: World) -> None:
+    """Gradients may be changed: they are no mere sums any more."""
+    for key in groups:
+        group = w.find(key) if isinstance(key, int) else None
+        if isinstance(group, Group) and group.averages and isinstance(key, int):
+            w.write(key).averages = -1
 
 
 def _has_remainder(key: Hashable) -> bool:

@@ -1,0 +1,194 @@
+"""What loops count up to a number and then begin to count anew, and the conditions that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import libcst as cst
+
+from gradlint.static.knowledge.torch_table import WALKS
+from gradlint.static.text.nodes import children
+
+_LOOPS = frozenset([cst.For, cst.While])
+_APART = frozenset([cst.FunctionDef, cst.ClassDef, cst.Lambda])
+_LEAVING = frozenset([cst.Continue, cst.Return])
+_COUNTS = (cst.AddAssign, cst.SubtractAssign)
+_AT_THE_END = (cst.Equal, cst.GreaterThanEqual, cst.NotEqual, cst.LessThan)
+
+
+class Counted(NamedTuple):
+    """What is counted in a loop, or in a function that one calls, as the source spells it."""
+
+    anew: frozenset[str] = frozenset()  #: counted up or down, and set anew in some of the iterations
+    numbers: frozenset[str] = frozenset()  #: those of the iterations
+    flags: Mapping[str, cst.BaseExpression] = {}  #: what is assigned a condition, and nothing else
+    either_walks: bool = False  #: whichever way the branch goes, a backward pass is made
+
+    def turns(self, comparison: cst.Comparison) -> bool:
+        """Whether a comparison asks how far a counter has come, or for the last iteration."""
+        if len(comparison.comparisons) != 1:
+            return False
+        part = comparison.comparisons[0]
+        if self.anew and not self.anew.isdisjoint((spelled(comparison.left), spelled(part.comparator))):
+            return True
+        return isinstance(part.operator, _AT_THE_END) and self._is_the_last(comparison)
+
+    def ends(self, test: cst.CSTNode) -> bool:
+        """Whether a condition holds in the last iteration alone."""
+        return (
+            isinstance(test, cst.Comparison)
+            and len(test.comparisons) == 1
+            and isinstance(test.comparisons[0].operator, cst.Equal)
+            and self._is_the_last(test)
+        )
+
+    def _is_the_last(self, comparison: cst.Comparison) -> bool:
+        """Whether the number of an iteration is compared with that of the last one."""
+        return spelled(comparison.left) in self.numbers and _is_the_last(comparison.comparisons[0].comparator)
+
+
+NOTHING = Counted()
+
+
+def counted_around(unit: cst.CSTNode) -> dict[int, Counted]:
+    """What is counted where each branch of a function or statement stands, by the id of its condition."""
+    found: dict[int, Counted] = {}
+    _gather(unit, unit, found)
+    return found
+
+
+def spelled(node: cst.CSTNode) -> str | None:
+    """How a variable, or an attribute of one, is spelled."""
+    if type(node) is cst.Name:
+        return node.value
+    if type(node) is cst.Attribute:
+        owner = spelled(node.value)
+        return None if owner is None else f"{owner}.{node.attr.value}"
+    return None
+
+
+def _gather(node: cst.CSTNode, scope: cst.CSTNode, found: dict[int, Counted]) -> None:
+    """Note what is counted in ``scope``, the innermost loop or function, for each branch that stands in a node."""
+    counted: Counted | None = None
+    queue: list[tuple[cst.CSTNode, list[cst.CSTNode]]] = [(node, [])]
+    while queue:
+        here, behind = queue.pop()
+        kind = type(here)
+        if kind in _APART and here is not node:
+            continue
+        if kind in _LOOPS and here is not scope:
+            _gather(here, here, found)
+            continue
+        if isinstance(here, cst.If):
+            counted = counted or _counted_in(scope)
+            found[id(here.test)] = counted._replace(either_walks=_walks(here.body) and _walks_else(here, behind))
+        inner = list(children(here))
+        queue += ((child, inner[number + 1 :]) for number, child in enumerate(inner))
+
+
+def _walks_else(node: cst.If, behind: list[cst.CSTNode]) -> bool:
+    """Whether a backward pass is made where the condition of a branch does not hold."""
+    if node.orelse is not None:
+        return _walks(node.orelse)
+    return _leaves(node.body) and any(map(_walks, behind))
+
+
+def _walks(node: cst.CSTNode) -> bool:
+    """Whether a piece of code makes a backward pass, as far as it is spelled so."""
+    if type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in WALKS:
+        return True
+    return type(node) not in _APART and any(map(_walks, children(node)))
+
+
+def _counted_in(scope: cst.CSTNode) -> Counted:
+    body = scope.body if isinstance(scope, (cst.For, cst.While, cst.FunctionDef)) else scope
+    moved: set[str] = set()
+    reset: set[str] = set()
+    flags: dict[str, list[cst.BaseExpression]] = {}
+    for statement, inner, sometimes in _statements(body):
+        for name, value in _assignments(statement):
+            if value is None or _moves(name, value):
+                moved.add(name)
+            elif sometimes and not inner:
+                reset.add(name)
+            if value is not None:
+                flags.setdefault(name, []).append(value)
+    conditions = (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
+    settled = {
+        name: values[0] for name, values in flags.items() if len(values) == 1 and isinstance(values[0], conditions)
+    }
+    return Counted(frozenset(moved & reset), frozenset(_numbers(scope)), settled)
+
+
+def _statements(block: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, bool, bool]]:
+    """The small statements of a block; whether they stand in a loop in it, and whether only some iterations do."""
+    queue: list[tuple[cst.CSTNode, bool, bool]] = [(block, False, False)]
+    while queue:
+        node, inner, sometimes = queue.pop()
+        kind = type(node)
+        if kind in _APART:
+            continue
+        if isinstance(node, (cst.BaseSmallStatement,)):
+            yield node, inner, sometimes
+            continue
+        inner = inner or kind in _LOOPS
+        if kind is cst.If or kind in _LOOPS:
+            sometimes = True
+        for child in children(node):
+            queue.append((child, inner, sometimes))
+            sometimes = sometimes or (type(child) is cst.If and _leaves(child.body))
+
+
+def _leaves(body: cst.BaseSuite) -> bool:
+    """Whether a block ends by leaving the iteration or the function."""
+    last = body.body[-1] if body.body else None
+    if type(last) is cst.SimpleStatementLine:
+        last = last.body[-1]
+    return type(last) in _LEAVING
+
+
+def _assignments(statement: cst.CSTNode) -> Iterator[tuple[str, cst.BaseExpression | None]]:
+    """What a statement assigns to, by its spelling, and what it assigns; None where it adds to it, or takes from it."""
+    if isinstance(statement, cst.AugAssign):
+        name = spelled(statement.target)
+        if name is not None and isinstance(statement.operator, _COUNTS):
+            yield name, None
+    elif isinstance(statement, cst.Assign):
+        for target in statement.targets:
+            name = spelled(target.target)
+            if name is not None:
+                yield name, statement.value
+
+
+def _moves(name: str, value: cst.BaseExpression) -> bool:
+    """Whether what is assigned is what was there, and something more or less."""
+    return (
+        type(value) is cst.BinaryOperation
+        and isinstance(value.operator, (cst.Add, cst.Subtract))
+        and name in (spelled(value.left), spelled(value.right))
+    )
+
+
+def _numbers(scope: cst.CSTNode) -> Iterator[str]:
+    """The variables that number the iterations of a ``for`` loop."""
+    if not isinstance(scope, cst.For) or type(scope.iter) is not cst.Call or type(scope.iter.func) is not cst.Name:
+        return
+    target: cst.CSTNode | None = scope.target
+    if scope.iter.func.value == "enumerate":
+        target = target.elements[0].value if isinstance(target, cst.Tuple) and target.elements else None
+    elif scope.iter.func.value not in ("range", "trange"):
+        return
+    name = None if target is None else spelled(target)
+    if name is not None:
+        yield name
+
+
+def _is_the_last(node: cst.BaseExpression) -> bool:
+    """Whether a number is spelled as the last one is: ``k - 1``, ``len(loader)``."""
+    if type(node) is cst.Call:
+        return type(node.func) is cst.Name and node.func.value == "len"
+    return type(node) is cst.BinaryOperation and isinstance(node.operator, cst.Subtract)
+
+
+__all__ = ["NOTHING", "Counted", "counted_around", "spelled"]
