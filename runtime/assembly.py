@@ -33,6 +33,7 @@ from gradlint.events import (
     ParametersDrawn,
     ParametersUnchanged,
     PeriodicStep,
+    RanksApart,
     RequiresGradSet,
     SavedTensorChanged,
     SkipOverwritten,
@@ -81,6 +82,7 @@ from .witnesses.norms import GradientNorms
 from .witnesses.ownership import Ownership
 from .witnesses.passes import BackwardPasses
 from .witnesses.repetitions import RepeatedLayers
+from .witnesses.replicas import Replicas
 from .witnesses.residuals import Residuals
 from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
@@ -151,6 +153,7 @@ def needed(
         (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
         (judge.listens(StatisticsLeft), lambda: LeftStatistics(judge, modules, optimizers)),
         (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
+        (judge.listens(RanksApart), lambda: Replicas(judge, modules)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),

@@ -226,6 +226,16 @@ class ParametersUnchanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RanksApart(Event):
+    """What an optimizer trains is one thing on one rank and another on another.  ``site`` is its step."""
+
+    parameters: tuple[str, ...]
+    ranks: tuple[int, ...]  #: of which it is known
+    steps: int  #: of the optimizer
+    before: bool  #: they differed before the first of these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerChecked(Event):
     """An optimizer is about to step.  ``site`` is where it was built."""
 

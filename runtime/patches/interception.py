@@ -40,6 +40,7 @@ from ..calls import (
 )
 from ..frames import FrameSite, is_foreign, site_of, user_site
 from ..tensors import inside_backward, tensors_in
+from .exchanging import of_exchanges
 from .replacements import replacements
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def _install() -> None:
     _replace(torch.nn.Module, "eval", _mode_setter)
     _replace(torch.nn.Module, "__call__", _caller)
     for owner, name, build in replacements(_watching, lambda: _patch.guards):
+        _replace(owner, name, build)
+    for owner, name, build in of_exchanges(_watching, lambda: _thread.outermost is not None):
         _replace(owner, name, build)
     _patch.handles = [
         register_optimizer_step_pre_hook(_step_begins),

@@ -230,6 +230,8 @@ def checkpoints_under_replicas() -> None:
 @loop()
 def gradients_averaged_by_hand() -> None:
     model = network()
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, 0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(STEPS):
         optimizer.zero_grad()
