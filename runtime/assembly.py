@@ -42,6 +42,7 @@ from gradlint.events import (
     Step,
     TargetWalked,
     TensorKept,
+    UnitsDead,
     UnownedTrained,
     ValueKept,
     WeightsTaken,
@@ -64,6 +65,7 @@ from .witnesses.compiled import CompiledLosses
 from .witnesses.compiled_dropouts import CompiledDropouts
 from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
+from .witnesses.dead_units import DeadUnits
 from .witnesses.drawing import DrawnParameters
 from .witnesses.dropouts import Dropouts
 from .witnesses.evaluations import TrainingModeEvaluations, UnwalkedOutputs
@@ -153,6 +155,7 @@ def needed(
         (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
         (judge.listens(StatisticsLeft), lambda: LeftStatistics(judge, modules, optimizers)),
         (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
+        (judge.listens(UnitsDead), lambda: DeadUnits(judge, modules)),
         (judge.listens(RanksApart), lambda: Replicas(judge, modules)),
         (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),

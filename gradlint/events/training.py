@@ -226,6 +226,17 @@ class ParametersUnchanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnitsDead(Event):
+    """Units behind a layer have given zero for every sample of many steps.  ``site`` is the backward pass."""
+
+    layer: str
+    dead: int
+    units: int  #: of the layer
+    samples: int
+    steps: int  #: that were looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RanksApart(Event):
     """What an optimizer trains is one thing on one rank and another on another.  ``site`` is its step."""
 
