@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from torch.optim import Optimizer
@@ -81,6 +82,7 @@ from .witnesses.keeping import KeptGraphs
 from .witnesses.layers import FreshLayers
 from .witnesses.modes import Modes
 from .witnesses.norms import GradientNorms
+from .witnesses.origins import Origins
 from .witnesses.ownership import Ownership
 from .witnesses.passes import BackwardPasses
 from .witnesses.repetitions import RepeatedLayers
@@ -102,12 +104,19 @@ if TYPE_CHECKING:
     import torch
 
 Failed = Callable[[str, Exception], None]
+Unwatched = Callable[[], AbstractContextManager[object]]
 
 OF_PASSES = (BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached, EvalMode, ValueKept)
 
 
 def needed(
-    judge: Judge, recording: Recording, modules: KnownModules, things: Sequence[Any], exact: float, failed: Failed
+    judge: Judge,
+    recording: Recording,
+    modules: KnownModules,
+    things: Sequence[Any],
+    exact: float,
+    failed: Failed,
+    unwatched: Unwatched,
 ) -> list[object]:
     """The witnesses, in the order in which they are to be told.
 
@@ -118,6 +127,7 @@ def needed(
         things: modules and optimizers whose parameters are followed from the beginning.
         exact: the fraction of the steps in which saved tensors are compared bit by bit.
         failed: told what has failed, and how.
+        unwatched: what runs in it is told to no guard.
     """
     writes, cuts, ages, walks = Writes(), Cuts(), Ages(), Walks()
     lost = LostGraphs(judge, cuts)
@@ -139,7 +149,6 @@ def needed(
         if judge.listens(*SCALING_EVENTS):
             witnesses.append(Scaling(history))
     witnesses.append(walks)
-    norms = judge.listens(GradientsMeasured) or recording.on_norms is not None
     made: tuple[tuple[bool, Callable[[], object]], ...] = (
         (judge.listens(ValueKept), lambda: KeptGraphs(judge, ages)),
         (judge.listens(OutputMeasured), lambda: UnwalkedOutputs(judge, walks)),
@@ -154,18 +163,29 @@ def needed(
         (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
         (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
         (judge.listens(StatisticsLeft), lambda: LeftStatistics(judge, modules, optimizers)),
-        (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
-        (judge.listens(UnitsDead), lambda: DeadUnits(judge, modules)),
-        (judge.listens(RanksApart), lambda: Replicas(judge, modules)),
-        (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
         (judge.listens(BackwardAsked), lambda: lost),
         (judge.listens(DropoutCalled), lambda: CompiledDropouts(judge)),
     )
+    witnesses += _of_values(judge, recording, modules, unwatched)
     witnesses += [build() for is_needed, build in made if is_needed]
     others = _of_targets(judge, walks, modules, optimizers)
     return witnesses + _of_functions(judge, writes, lost, by_hand, others, failed)
+
+
+def _of_values(judge: Judge, recording: Recording, modules: KnownModules, unwatched: Unwatched) -> list[object]:
+    """What looks at numbers: those of parameters, of gradients, and of what layers give."""
+    origins = Origins(unwatched)
+    norms = judge.listens(GradientsMeasured) or recording.on_norms is not None
+    made: tuple[tuple[bool, Callable[[], object]], ...] = (
+        (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
+        (judge.listens(UnitsDead), lambda: DeadUnits(judge, modules)),
+        (judge.listens(RanksApart), lambda: Replicas(judge, modules)),
+        (judge.listens(GradientsMeasured), lambda: origins),
+        (norms, lambda: GradientNorms(judge, modules, recording, origins)),
+    )
+    return [build() for is_needed, build in made if is_needed]
 
 
 def _of_targets(judge: Judge, walks: Walks, modules: KnownModules, optimizers: list[Optimizer]) -> list[Follower]:

@@ -202,7 +202,9 @@ class Guard:
             if isinstance(thing, torch.nn.Module):
                 self._modules.add(thing)
         self._recording.on_norms = self._log.measured if self._log.wanted else None
-        witnesses = needed(self._judge, self._recording, self._modules, things, self._exact, self._say_failed)
+        witnesses = needed(
+            self._judge, self._recording, self._modules, things, self._exact, self._say_failed, interception.unwatched
+        )
         self._ranks.on_meeting = lambda call: self.tell("ranks_met", call, deliver=False)
         witnesses += [self._ranks, *([self._log] if self._log.wanted else [])]
         self._roster = Roster(witnesses)

@@ -199,11 +199,20 @@ class ModelStepped(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where gradients that are NaN or infinite begin."""
+
+    what: str  #: to be told
+    site: Site | None = None  #: where the operation is called
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GradientsMeasured(Event):
     """Norms of gradients about to be applied, by the names of their parameters.  ``site`` is the backward pass."""
 
     step: int  #: of the optimizer, counted from 1
     norms: Mapping[str, tuple[float, ...]]  #: the latest measurements, this one last
+    origin: Origin | None = None  #: of what is not finite, where that is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,17 @@ def deactivate(guard: Watcher) -> None:
         _patch.guards = tuple(other for other in _patch.guards if other is not guard)
         if not _patch.guards:
             _uninstall()
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """What runs in it is told to no guard."""
+    with _lock:
+        guards, _patch.guards = _patch.guards, ()
+        try:
+            yield
+        finally:
+            _patch.guards = guards
 
 
 def _watching() -> tuple[Watcher, ...]:

@@ -1,0 +1,200 @@
+"""Where the first NaN or infinity comes from, found while the parameters are what they were.
+
+After each backward pass one number of the gradients is read, in main memory: what is not finite soon reaches them all.
+The calls of modules that led to the pass are then made again, on copies, once in the life of a guard.  Where nothing is
+found in them, the operations that came after them are named, if they are few.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed
+
+from gradlint.events import Origin
+
+from ..records.replays import Held, copied_arguments, first_nonfinite, operation_of
+from ..records.walks import below
+from ..roster import Resting
+from ..tensors import holds_values
+
+if TYPE_CHECKING:
+    from ..calls import BackwardCall, ForwardCall, ScalerCall, StepCall, SwapCall
+    from ..frames import FrameSite
+
+number_at = ctypes.c_float.from_address
+_transforms: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
+MANY = 4  #: calls of modules that are held until the step
+FEW = 12  #: operations after the last of them, of which is told
+#: Operations that give no number for numbers, or whose gradient is none.
+_DANGEROUS = frozenset(
+    {"div", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "reciprocal", "exp", "expm1", "exp2", "std", "var"}
+    | {"acos", "asin", "atanh", "acosh", "tan", "linalg_vector_norm", "norm", "prod", "cumprod", "xlogy", "logit"}
+    | {
+        "linalg_inv_ex",
+        "linalg_svd",
+        "linalg_eigh",
+        "linalg_cholesky_ex",
+        "linalg_solve_ex",
+        "logsumexp",
+        "sinh",
+        "cosh",
+    }
+)
+_OVERFLOWING = frozenset({"exp", "expm1", "exp2", "sinh", "tan", "logsumexp"})  #: in the forward pass, if ever
+
+
+class Origins(Resting):
+    """Finds out where gradients that are NaN or infinite begin.
+
+    Args:
+        unwatched: what runs in it is told to no guard.
+    """
+
+    RESTS_FROM = ("forward_ended", "backward_ended", "step_ended", "scaler_called")  # when it has been found out
+
+    def __init__(self, unwatched: Callable[[], AbstractContextManager[object]]) -> None:
+        self._unwatched = unwatched
+        self._calls: deque[Held] = deque(maxlen=MANY)
+        self._probed: Callable[[], torch.nn.Module | None] = _nothing
+        self._probe: Callable[[], torch.Tensor | None] = _nothing  #: a parameter of it
+        self._walked = False  #: the graph of the calls
+        self.suspected = False  #: gradients are known to be NaN or infinite
+        self.found: Origin | None = None  #: where those begin that are there, as far as it is known
+
+    def forward_ended(self, call: ForwardCall) -> None:
+        output = call.tensors[0] if call.tensors else None
+        if output is None or not output.requires_grad or call.recomputed or not output.is_cpu:
+            return
+        if self._walked:
+            self._calls.clear()
+            self._walked = False
+        args, kwargs = call.args, call.kwargs
+        if kwargs or len(args) != 1 or type(args[0]) is not torch.Tensor or args[0].grad_fn is not None:
+            try:
+                args, kwargs = copied_arguments(args), copied_arguments(kwargs)
+            except TypeError:
+                return
+        node = output.grad_fn
+        cast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        self._calls.append(Held(call.module, args, kwargs, cast, 0 if node is None else node._sequence_nr()))
+
+    def backward_ended(self, call: BackwardCall) -> None:
+        if not call.accumulates or call.error is not None or self.suspected:
+            return
+        self._walked = not call.retain
+        if _transforms() is None and (_begins_broken(call.roots[0]) or self._is_broken()):
+            self.explain(call.roots)
+
+    def step_ended(self, _: StepCall) -> None:
+        self._calls.clear()
+        if self.suspected:
+            self._end()
+
+    def scaler_called(self, _: ScalerCall) -> None:
+        """A scaled loss overflows on purpose."""
+        self._end()
+
+    def finish(self, _: FrameSite) -> None:
+        """Hold nothing any longer."""
+        self._end()
+
+    def explain(self, roots: tuple[Any, ...] = ()) -> None:
+        """Look for the origin of gradients that are NaN or infinite.
+
+        Args:
+            roots: of their pass, if it has only just ended.
+        """
+        if self.suspected or self._rests:
+            return
+        self.suspected = True
+        calls = list(self._calls)
+        self._calls.clear()
+        if _is_shared() or torch._C._len_torch_dispatch_stack():
+            return
+        with torch.no_grad():
+            broken = next((one for one in calls if not _are_finite(one.module)), None)
+            if broken is not None:
+                self.found = Origin(what="parameters are NaN or infinite before this step: an earlier one made them so")
+                return
+            if calls and not _are_numbers(calls[0]):
+                name = type(calls[0].module).__name__
+                self.found = Origin(what=f"what {name} is given is NaN already")
+                return
+        with self._unwatched(), torch.enable_grad():
+            first = first_nonfinite(calls)
+        if first is not None:
+            way = "in the backward pass of" if first.backward else "in"
+            layer = f" of {first.layer}" if first.layer else ""
+            self.found = Origin(what=f"the first comes up {way} {first.operation}{layer}", site=first.site)
+        else:
+            self._name_what_follows(roots, calls)
+
+    def _name_what_follows(self, roots: tuple[Any, ...], calls: list[Held]) -> None:
+        last = min((one.last for one in calls), default=-1)
+        nodes = {node._sequence_nr(): node for node in below(roots)}
+        names = [operation_of(nodes[number]) for number in sorted(nodes) if number > last]
+        loss = next((root for root in roots if isinstance(root, torch.Tensor) and holds_values(root)), None)
+        finite = loss is not None and bool(loss.detach().isfinite().all())
+        among = _DANGEROUS - _OVERFLOWING if finite else _DANGEROUS
+        dangerous = list(dict.fromkeys(name for name in names if name in among))
+        if not dangerous or len(names) > FEW:
+            return
+        behind = f" after {type(calls[0].module).__name__}" if calls else ""
+        way = "in the backward pass of" if finite else "in"
+        self.found = Origin(what=f"the first comes up {way} {' or '.join(dangerous)}{behind}")
+
+    def _is_broken(self) -> bool:
+        """Whether the first number of a gradient is NaN or infinite."""
+        if not self._calls:
+            return False
+        module = self._calls[0].module
+        if self._probed() is not module:
+            first = next((one for one in module.parameters() if one.requires_grad), None)
+            self._probed, self._probe = weakref.ref(module), _nothing if first is None else weakref.ref(first)
+        probe = self._probe()
+        return probe is not None and _begins_broken(probe.grad)
+
+    def tensors_swapped(self, _: SwapCall) -> None:
+        """Refer to no tensor."""
+        self._probed = self._probe = _nothing
+
+    def _end(self) -> None:
+        self._calls.clear()
+        self.suspected, self.found = False, None
+        self.rest()
+
+
+def _nothing() -> None:
+    return None
+
+
+def _are_finite(module: torch.nn.Module) -> bool:
+    return all(bool(one.isfinite().all()) for one in module.parameters() if holds_values(one))
+
+
+def _are_numbers(call: Held) -> bool:
+    given: list[Any] = [one for one in (*call.args, *call.kwargs.values()) if isinstance(one, torch.Tensor)]
+    return not any(one.is_floating_point() and bool(one.isnan().any()) for one in given)
+
+
+def _begins_broken(tensor: Any) -> bool:
+    """Whether the first number in a tensor in main memory is NaN or infinite."""
+    if type(tensor) is not torch.Tensor or tensor.dtype is not torch.float32 or not tensor.is_cpu:
+        return False
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return False
+    return not isfinite(number_at(tensor.data_ptr()).value)
+
+
+def _is_shared() -> bool:
+    """Whether other processes train along, which a second pass might wait for."""
+    there = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return there and torch.distributed.get_world_size() > 1
