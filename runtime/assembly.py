@@ -159,26 +159,26 @@ def needed(
         (judge.listens(ModuleRequiresGradSet), lambda: ModuleFlags(judge)),
         (judge.listens(FirstStep), lambda: Schedules(judge)),
         (judge.listens(HookRegistered), lambda: PiledHooks(judge)),
-        (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
-        (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
-        (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
         (judge.listens(StatisticsLeft), lambda: LeftStatistics(judge, modules, optimizers)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
         (judge.listens(BackwardAsked), lambda: lost),
         (judge.listens(DropoutCalled), lambda: CompiledDropouts(judge)),
     )
-    witnesses += _of_values(judge, recording, modules, unwatched)
+    witnesses += _of_parameters(judge, recording, modules, unwatched)
     witnesses += [build() for is_needed, build in made if is_needed]
     others = _of_targets(judge, walks, modules, optimizers)
     return witnesses + _of_functions(judge, writes, lost, by_hand, others, failed)
 
 
-def _of_values(judge: Judge, recording: Recording, modules: KnownModules, unwatched: Unwatched) -> list[object]:
-    """What looks at numbers: those of parameters, of gradients, and of what layers give."""
+def _of_parameters(judge: Judge, recording: Recording, modules: KnownModules, unwatched: Unwatched) -> list[object]:
+    """What looks at parameters, at their gradients, and at what layers give."""
     origins = Origins(unwatched)
     norms = judge.listens(GradientsMeasured) or recording.on_norms is not None
     made: tuple[tuple[bool, Callable[[], object]], ...] = (
+        (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
+        (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
+        (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
         (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
         (judge.listens(UnitsDead), lambda: DeadUnits(judge, modules)),
         (judge.listens(RanksApart), lambda: Replicas(judge, modules)),
