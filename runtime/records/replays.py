@@ -119,6 +119,8 @@ class _Pass:
             module = copy.deepcopy(call.module)
         except Exception:  # noqa: BLE001  whatever a module holds that cannot be copied
             return None
+        if not _memory(module).isdisjoint(_memory(call.module)) or set(module.modules()) & set(call.module.modules()):
+            return None  # it copies itself in a way of its own
         for parameter in module.parameters():
             parameter.grad = None
         return _Pass(call, module)
@@ -188,6 +190,8 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation, and look at what it gives."""
+        if any(isinstance(one, torch.Generator) for one in (*args, *(kwargs or {}).values())):
+            raise RuntimeError("random numbers of a generator whose state is not put back")
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.rpartition("::")[2].lstrip("_")
         if self._broken is None and not name.startswith(_UNFILLED):
@@ -271,6 +275,11 @@ def _can_be_copied(module: nn.Module) -> bool:
             return False
         size += tensor.numel() * tensor.element_size()
     return size <= LARGEST
+
+
+def _memory(module: nn.Module) -> set[int]:
+    held = (*module.parameters(), *module.buffers())
+    return {tensor.untyped_storage().data_ptr() for tensor in held if tensor.numel()}
 
 
 def _cloned(value: Any) -> Any:

@@ -120,7 +120,7 @@ class Replicas(Resting):
             self._look(known)
         if known.on_their_way:
             self._arrive(known)
-        if self._link is not None and self._link.rank == 0 and known.steps % POLL == 0:
+        if self._link is not None and self._link.rank == 0 and known.steps % POLL == 0 and known.steps <= 2 * LAST:
             self._listen(known)
             self._decide(known, OFTEN)
 

@@ -267,3 +267,38 @@ def test_inputs_are_let_go_after_the_step() -> None:
         optimizer.step()
         del x
         assert reference() is None
+
+
+def test_a_generator_of_the_program_is_not_drawn_from() -> None:
+    def outcome(watch: Any) -> float:
+        generator = torch.Generator().manual_seed(0)
+
+        class Noisy(Root):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return super().forward(x) + torch.rand((), generator=generator)
+
+        with watch:
+            train(Noisy(), torch.sum)
+        return float(torch.rand((), generator=generator))
+
+    guard = gradlint.guard(on_finding="collect", select=["GL701"])
+    assert outcome(nullcontext()) == outcome(guard)
+    assert len(guard.findings) == 1
+
+
+def test_a_module_that_shares_what_it_holds_with_its_copy_is_left_alone() -> None:
+    class Shared(Root):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) + 0 * self.norm(torch.randn(3, 2)).sum()
+
+        def __deepcopy__(self, memo: Any) -> Shared:
+            return self
+
+    model = Shared()
+    (finding,) = watched(model, torch.sum).findings
+    assert "the first comes up" not in finding.message
+    assert int(model.norm.num_batches_tracked or 0) == 11
