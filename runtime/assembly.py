@@ -165,15 +165,14 @@ def needed(
         (judge.listens(BackwardAsked), lambda: lost),
         (judge.listens(DropoutCalled), lambda: CompiledDropouts(judge)),
     )
-    witnesses += _of_parameters(judge, recording, modules, unwatched)
+    witnesses += _of_parameters(judge, recording, modules, Origins(unwatched, always=exact > 0))
     witnesses += [build() for is_needed, build in made if is_needed]
     others = _of_targets(judge, walks, modules, optimizers)
     return witnesses + _of_functions(judge, writes, lost, by_hand, others, failed)
 
 
-def _of_parameters(judge: Judge, recording: Recording, modules: KnownModules, unwatched: Unwatched) -> list[object]:
+def _of_parameters(judge: Judge, recording: Recording, modules: KnownModules, origins: Origins) -> list[object]:
     """What looks at parameters, at their gradients, and at what layers give."""
-    origins = Origins(unwatched)
     norms = judge.listens(GradientsMeasured) or recording.on_norms is not None
     made: tuple[tuple[bool, Callable[[], object]], ...] = (
         (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),

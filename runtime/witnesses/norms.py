@@ -39,6 +39,18 @@ class Origins(Protocol):
         """Gradients turned out to be NaN or infinite."""
         ...
 
+    def end(self) -> None:
+        """Where they begin has been told."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Some steps follow that are not measured; a step takes so many seconds."""
+        ...
+
+    def resume(self) -> None:
+        """The next step is measured."""
+        ...
+
 
 class _Kept:
     """The latest norms of the gradients of some parameters, which are measured together."""
@@ -84,6 +96,10 @@ class GradientNorms:
     def step_begins(self, call: StepCall) -> None:
         optimizer = call.optimizer
         step = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
+        if step % EVERY >= EVERY - 1:
+            self._origins.resume()  # the next step is measured
+        elif step % EVERY == 1 and step > EVERY:
+            self._origins.pause(self._recording.seconds / step)
         if step not in EARLY and step % EVERY and not self._origins.suspected:
             return
         self._settle()
@@ -94,6 +110,7 @@ class GradientNorms:
             self._measure(_found(optimizer), step, site, id(optimizer))
             if self._origins.suspected:
                 self._settle()  # before the parameters are no more what they were
+                self._origins.end()
 
     def finish(self, _: FrameSite) -> None:
         """Read what has arrived."""

@@ -12,7 +12,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,12 +25,12 @@ from ..roster import Resting
 from ..tensors import holds_values
 
 if TYPE_CHECKING:
-    from ..calls import BackwardCall, ForwardCall, ScalerCall, StepCall, SwapCall
+    from ..calls import BackwardCall, ForwardCall, ScalerCall, SwapCall
     from ..frames import FrameSite
 
 number_at = ctypes.c_float.from_address
-_transforms: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
 MANY = 4  #: calls of modules that are held until the step
+SHORT = 1e-3  #: seconds that a step takes, below which one in ten is looked at
 FEW = 12  #: operations after the last of them, of which is told
 #: Operations that give no number for numbers, or whose gradient is none.
 _DANGEROUS = frozenset(
@@ -48,6 +47,7 @@ _DANGEROUS = frozenset(
         "cosh",
     }
 )
+_SPOILT = "parameters are NaN or infinite before this step: an earlier one, that was not looked at, made them so"
 _OVERFLOWING = frozenset({"exp", "expm1", "exp2", "sinh", "tan", "logsumexp"})  #: in the forward pass, if ever
 
 
@@ -56,13 +56,16 @@ class Origins(Resting):
 
     Args:
         unwatched: what runs in it is told to no guard.
+        always: look at every step, however short steps are.
     """
 
-    RESTS_FROM = ("forward_ended", "backward_ended", "step_ended", "scaler_called")  # when it has been found out
+    RESTS_FROM = ("forward_ended", "backward_ended", "scaler_called")  # when it has been found out
 
-    def __init__(self, unwatched: Callable[[], AbstractContextManager[object]]) -> None:
+    def __init__(self, unwatched: Callable[[], AbstractContextManager[object]], always: bool) -> None:
         self._unwatched = unwatched
-        self._calls: deque[Held] = deque(maxlen=MANY)
+        self._always = always
+        self._ended = False
+        self._calls: deque[tuple[Any, ...]] = deque(maxlen=MANY)  # the fields of :class:`Held`
         self._probed: Callable[[], torch.nn.Module | None] = _nothing
         self._probe: Callable[[], torch.Tensor | None] = _nothing  #: a parameter of it
         self._walked = False  #: the graph of the calls
@@ -70,41 +73,55 @@ class Origins(Resting):
         self.found: Origin | None = None  #: where those begin that are there, as far as it is known
 
     def forward_ended(self, call: ForwardCall) -> None:
-        output = call.tensors[0] if call.tensors else None
-        if output is None or not output.requires_grad or call.recomputed or not output.is_cpu:
+        tensors = call.tensors
+        if not tensors or call.recomputed:
+            return
+        output = tensors[0]
+        if not output.requires_grad or not output.is_cpu:
             return
         if self._walked:
             self._calls.clear()
             self._walked = False
-        args, kwargs = call.args, call.kwargs
-        if kwargs or len(args) != 1 or type(args[0]) is not torch.Tensor or args[0].grad_fn is not None:
+        args, kwargs, node = call.args, call.kwargs, output.grad_fn
+        if kwargs or len(args) != 1 or type(args[0]) is not torch.Tensor or args[0].requires_grad:
             try:
                 args, kwargs = copied_arguments(args), copied_arguments(kwargs)
             except TypeError:
                 return
-        node = output.grad_fn
         cast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        self._calls.append(Held(call.module, args, kwargs, cast, 0 if node is None else node._sequence_nr()))
+        self._calls.append((call.module, args, kwargs, cast, 0 if node is None else node._sequence_nr()))
 
     def backward_ended(self, call: BackwardCall) -> None:
-        if not call.accumulates or call.error is not None or self.suspected:
+        if not call.accumulates or call.error is not None or self.suspected or not self._calls:
             return
         self._walked = not call.retain
-        if _transforms() is None and (_begins_broken(call.roots[0]) or self._is_broken()):
+        module = self._calls[0][0]
+        if self._probed() is not module:
+            self._look_at(module)
+        probe = self._probe()
+        grad = None if probe is None else probe.grad
+        if grad is None or grad.dtype is not torch.float32 or not grad.is_cpu or not holds_values(grad):
+            return
+        number = number_at(grad.data_ptr()).value
+        if number - number != 0.0:  # NaN or infinite
             self.explain(call.roots)
 
-    def step_ended(self, _: StepCall) -> None:
-        self._calls.clear()
-        if self.suspected:
-            self._end()
+    def _look_at(self, module: torch.nn.Module) -> None:
+        """Read the gradient of a parameter of this module from now on."""
+        first = next((one for one in module.parameters() if one.requires_grad and one.numel()), None)
+        self._probed, self._probe = weakref.ref(module), _nothing if first is None else weakref.ref(first)
+
+    def tensors_swapped(self, _: SwapCall) -> None:
+        """Refer to no tensor."""
+        self._probed = self._probe = _nothing
 
     def scaler_called(self, _: ScalerCall) -> None:
         """A scaled loss overflows on purpose."""
-        self._end()
+        self.end()
 
     def finish(self, _: FrameSite) -> None:
         """Hold nothing any longer."""
-        self._end()
+        self.end()
 
     def explain(self, roots: tuple[Any, ...] = ()) -> None:
         """Look for the origin of gradients that are NaN or infinite.
@@ -115,14 +132,14 @@ class Origins(Resting):
         if self.suspected or self._rests:
             return
         self.suspected = True
-        calls = list(self._calls)
+        calls = [Held(*call) for call in self._calls]
         self._calls.clear()
         if _is_shared() or torch._C._len_torch_dispatch_stack():
             return
         with torch.no_grad():
             broken = next((one for one in calls if not _are_finite(one.module)), None)
             if broken is not None:
-                self.found = Origin(what="parameters are NaN or infinite before this step: an earlier one made them so")
+                self.found = Origin(what=_SPOILT)
                 return
             if calls and not _are_numbers(calls[0]):
                 name = type(calls[0].module).__name__
@@ -151,22 +168,20 @@ class Origins(Resting):
         way = "in the backward pass of" if finite else "in"
         self.found = Origin(what=f"the first comes up {way} {' or '.join(dangerous)}{behind}")
 
-    def _is_broken(self) -> bool:
-        """Whether the first number of a gradient is NaN or infinite."""
-        if not self._calls:
-            return False
-        module = self._calls[0].module
-        if self._probed() is not module:
-            first = next((one for one in module.parameters() if one.requires_grad), None)
-            self._probed, self._probe = weakref.ref(module), _nothing if first is None else weakref.ref(first)
-        probe = self._probe()
-        return probe is not None and _begins_broken(probe.grad)
+    def pause(self, seconds: float) -> None:
+        """Let some steps pass, if they are so short that looking at each takes its part of them."""
+        if seconds < SHORT and not self._always and not self.suspected:
+            self._calls.clear()
+            self.rest()
 
-    def tensors_swapped(self, _: SwapCall) -> None:
-        """Refer to no tensor."""
-        self._probed = self._probe = _nothing
+    def resume(self) -> None:
+        """Look at the next step, too."""
+        if not self._ended:
+            self.wake()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Look no more: it has been told, or is not to be."""
+        self._ended = True
         self._calls.clear()
         self.suspected, self.found = False, None
         self.rest()
@@ -183,15 +198,6 @@ def _are_finite(module: torch.nn.Module) -> bool:
 def _are_numbers(call: Held) -> bool:
     given: list[Any] = [one for one in (*call.args, *call.kwargs.values()) if isinstance(one, torch.Tensor)]
     return not any(one.is_floating_point() and bool(one.isnan().any()) for one in given)
-
-
-def _begins_broken(tensor: Any) -> bool:
-    """Whether the first number in a tensor in main memory is NaN or infinite."""
-    if type(tensor) is not torch.Tensor or tensor.dtype is not torch.float32 or not tensor.is_cpu:
-        return False
-    if tensor.layout is not torch.strided or not tensor.numel():
-        return False
-    return not isfinite(number_at(tensor.data_ptr()).value)
 
 
 def _is_shared() -> bool:

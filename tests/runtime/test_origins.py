@@ -161,7 +161,7 @@ def test_parameters_that_are_broken_already() -> None:
     model = nn.Linear(4, 2)
     nn.init.constant_(model.weight, float("inf"))
     (finding,) = watched(model, lambda out: out.square().sum()).findings
-    assert finding.message.endswith("parameters are NaN or infinite before this step: an earlier one made them so")
+    assert finding.message.endswith("an earlier one, that was not looked at, made them so")
 
 
 def fingerprint(build: Callable[[], nn.Module], watch: Any, steps: int = 12) -> str:
@@ -255,7 +255,7 @@ def test_a_scaled_loss_is_not_looked_into() -> None:
     assert not guard._failed
 
 
-def test_inputs_are_let_go_after_the_step() -> None:
+def test_inputs_are_let_go_with_the_next_forward_pass() -> None:
     import weakref
 
     model = nn.Linear(4, 2)
@@ -266,6 +266,7 @@ def test_inputs_are_let_go_after_the_step() -> None:
         model(x).sum().backward()
         optimizer.step()
         del x
+        model(torch.randn(3, 4))
         assert reference() is None
 
 
@@ -302,3 +303,14 @@ def test_a_module_that_shares_what_it_holds_with_its_copy_is_left_alone() -> Non
     (finding,) = watched(model, torch.sum).findings
     assert "the first comes up" not in finding.message
     assert int(model.norm.num_batches_tracked or 0) == 11
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_of_very_short_steps_few_are_looked_at(monkeypatch: pytest.MonkeyPatch, exact: bool) -> None:
+    monkeypatch.setattr("gradlint.runtime.witnesses.origins.SHORT", 60.0)
+    torch.manual_seed(0)
+    with gradlint.guard(on_finding="collect", select=["GL701"], exact=exact) as guard:
+        train(Root(), torch.sum, broken=25, steps=40)
+    (finding,) = guard.findings
+    assert ("at step 25:" in finding.message and "sqrt" in finding.message) is exact
+    assert ("at step 30:" in finding.message and "that was not looked at" in finding.message) is not exact
