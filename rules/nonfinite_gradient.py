@@ -41,15 +41,15 @@ class NonfiniteGradient(Rule):
 
     ## At runtime
     The first steps and every tenth one are measured; values are read once the device has computed them, so that
-    training never waits for them. In main memory, one number of the loss and of the gradients is read in each step as
-    well, and where it is NaN or infinite the forward passes of the modules that led there are made once more, on a
-    copy, operation by operation, and then their backward passes: the first operation that makes NaN or infinity of
-    numbers is named, with its module and its line. It is done once, it leaves parameters, buffers and random numbers
-    as they are, and it is left out where it could reach anything else: on a GPU, with several processes, where modules
-    have hooks, are compiled, larger than a gigabyte, or given more than tensors and numbers, and under a gradient
-    scaler. (What a forward pass writes outside of its module, it writes once more.) Operations that follow the model
-    are named where there are few. Where nothing is named, `torch.autograd.set_detect_anomaly(True)` around the step
-    finds it.
+    training never waits for them. In main memory, one number of the gradients is read in each step as well, and where
+    it is NaN or infinite the forward passes of the modules that led there are made once more, on a copy, operation by
+    operation, and then their backward passes: the first operation that makes NaN or infinity of numbers is named, with
+    its module and its line. (Where steps take less than a millisecond, only measured ones are looked at, unless with
+    `exact`.) It is done once, it leaves parameters, buffers and random numbers as they are, and it is left out where
+    it could reach anything else: on a GPU, with several processes, where modules have hooks, are compiled, larger than
+    a gigabyte, or given more than tensors and numbers, and under a gradient scaler. (What a forward pass writes
+    outside of its module, it writes once more.) Operations that follow the model are named where there are few. Where
+    nothing is named, `torch.autograd.set_detect_anomaly(True)` around the step finds it.
 
     ## Stays silent on
     Steps that a gradient scaler skips, as it should.

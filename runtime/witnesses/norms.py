@@ -96,10 +96,8 @@ class GradientNorms:
     def step_begins(self, call: StepCall) -> None:
         optimizer = call.optimizer
         step = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
-        if step % EVERY >= EVERY - 1:
+        if step % EVERY == EVERY - 1:
             self._origins.resume()  # the next step is measured
-        elif step % EVERY == 1 and step > EVERY:
-            self._origins.pause(self._recording.seconds / step)
         if step not in EARLY and step % EVERY and not self._origins.suspected:
             return
         self._settle()
@@ -111,6 +109,8 @@ class GradientNorms:
             if self._origins.suspected:
                 self._settle()  # before the parameters are no more what they were
                 self._origins.end()
+        if step >= 2 * EVERY:
+            self._origins.pause(self._recording.seconds / step)
 
     def finish(self, _: FrameSite) -> None:
         """Read what has arrived."""

@@ -64,7 +64,7 @@ class Origins(Resting):
     def __init__(self, unwatched: Callable[[], AbstractContextManager[object]], always: bool) -> None:
         self._unwatched = unwatched
         self._always = always
-        self._ended = False
+        self._paused = False  #: for a few steps: less than to rest, which is for long
         self._calls: deque[tuple[Any, ...]] = deque(maxlen=MANY)  # the fields of :class:`Held`
         self._probed: Callable[[], torch.nn.Module | None] = _nothing
         self._probe: Callable[[], torch.Tensor | None] = _nothing  #: a parameter of it
@@ -73,6 +73,8 @@ class Origins(Resting):
         self.found: Origin | None = None  #: where those begin that are there, as far as it is known
 
     def forward_ended(self, call: ForwardCall) -> None:
+        if self._paused:
+            return
         tensors = call.tensors
         if not tensors or call.recomputed:
             return
@@ -92,7 +94,7 @@ class Origins(Resting):
         self._calls.append((call.module, args, kwargs, cast, 0 if node is None else node._sequence_nr()))
 
     def backward_ended(self, call: BackwardCall) -> None:
-        if not call.accumulates or call.error is not None or self.suspected or not self._calls:
+        if self._paused or not call.accumulates or call.error is not None or self.suspected or not self._calls:
             return
         self._walked = not call.retain
         module = self._calls[0][0]
@@ -172,16 +174,14 @@ class Origins(Resting):
         """Let some steps pass, if they are so short that looking at each takes its part of them."""
         if seconds < SHORT and not self._always and not self.suspected:
             self._calls.clear()
-            self.rest()
+            self._paused = True
 
     def resume(self) -> None:
         """Look at the next step, too."""
-        if not self._ended:
-            self.wake()
+        self._paused = False
 
     def end(self) -> None:
         """Look no more: it has been told, or is not to be."""
-        self._ended = True
         self._calls.clear()
         self.suspected, self.found = False, None
         self.rest()
