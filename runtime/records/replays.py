@@ -117,13 +117,14 @@ class _Pass:
             return None
         try:
             module = copy.deepcopy(call.module)
-        except Exception:  # noqa: BLE001  whatever a module holds that cannot be copied
+            made = _Pass(call, module)
+        except Exception:  # noqa: BLE001  whatever a module holds, or is given, that cannot be copied
             return None
         if not _memory(module).isdisjoint(_memory(call.module)) or set(module.modules()) & set(call.module.modules()):
             return None  # it copies itself in a way of its own
         for parameter in module.parameters():
             parameter.grad = None
-        return _Pass(call, module)
+        return made
 
     def is_given_numbers(self) -> bool:
         """Whether parameters are finite, and no argument or buffer is NaN: masks hold infinity."""
