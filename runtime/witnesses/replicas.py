@@ -14,7 +14,6 @@ import hashlib
 import json
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -68,7 +67,7 @@ class _Optimizer:
     on_their_way: dict[int, list[Arriving]] = field(default_factory=dict)
     looks: dict[int, torch.Tensor] = field(default_factory=dict)
     compared: set[tuple[int, int]] = field(default_factory=set)  #: ranks, and numbers of steps
-    apart: Counter[int] = field(default_factory=Counter)  #: looks at which a parameter was apart
+    apart: dict[int, set[int]] = field(default_factory=dict)  #: the steps after which a parameter was apart
     ranks: set[int] = field(default_factory=set)  #: those it was apart on
     met: set[int] = field(default_factory=set)  #: parameters that were the same on two ranks, and had moved
     before: bool = False  #: those that are apart were so before the first step
@@ -255,7 +254,8 @@ class Replicas(Resting):
             if 0 in theirs and 0 in known.looks and (rank, steps) not in known.compared:
                 known.compared.add((rank, steps))
                 apart = _compared(known, steps, theirs)
-                known.apart.update(apart)
+                for number in apart:
+                    known.apart.setdefault(number, set()).add(steps)
                 if apart:
                     known.ranks.add(rank)
         if known.met >= set(range(len(known.names))):
@@ -270,9 +270,9 @@ class Replicas(Resting):
         assert self._link is not None
         apart = [number for number in known.apart if number not in known.met]
         looks = {steps for _, steps in known.compared}
-        if known.done or self._silent or not apart or len(looks) < often:
+        if known.done or self._silent or not apart:
             return
-        if max(known.apart[number] for number in apart) < often or known.site is None or _are_parted():
+        if max(len(known.apart[number]) for number in apart) < often or known.site is None or _are_parted():
             return
         known.done = True
         names = tuple(known.names[number] for number in sorted(apart))
