@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from gradlint.events import GradientsMeasured
 from gradlint.finding import Effect, Severity
-from gradlint.rule import Rule, Violation, listed, on
+from gradlint.rule import Rule, Violation, listed, on, places
+
+REMEDY = "clip, scale or add an epsilon there"  #: where the operation is known
 
 
 class NonfiniteGradient(Rule):
@@ -13,7 +15,7 @@ class NonfiniteGradient(Rule):
 
     ## What it does
     Measures the norms of gradients on some of the steps, just before they are applied, and names the parameters
-    whose gradient holds NaN or infinity.
+    whose gradient holds NaN or infinity, and the operation from which the first of them comes.
 
     ## Why is this bad
     One such step makes the parameters NaN, and from then on every output. The loss shows it only later, if at all,
@@ -38,8 +40,16 @@ class NonfiniteGradient(Rule):
     ```
 
     ## At runtime
-    The first steps and every tenth one are measured; values are read once the device has computed them, so
-    that training never waits for them.
+    The first steps and every tenth one are measured; values are read once the device has computed them, so that
+    training never waits for them. In main memory, one number of the gradients is read in each step as well, and where
+    it is NaN or infinite the forward passes of the modules that led there are made once more, on a copy, operation by
+    operation, and then their backward passes: the first operation that makes NaN or infinity of numbers is named, with
+    its module and its line. (Where steps take less than a millisecond, only measured ones are looked at, unless with
+    `exact`.) It is done once, it leaves parameters, buffers and random numbers as they are, and it is left out where
+    it could reach anything else: on a GPU, with several processes, where modules have hooks, are compiled, larger than
+    a gigabyte, or given more than tensors and numbers, and under a gradient scaler. (What a forward pass writes
+    outside of its module, it writes once more.) Operations that follow the model are named where there are few. Where
+    nothing is named, `torch.autograd.set_detect_anomaly(True)` around the step finds it.
 
     ## Stays silent on
     Steps that a gradient scaler skips, as it should.
@@ -61,7 +71,10 @@ class NonfiniteGradient(Rule):
         broken = [name for name, norms in event.norms.items() if not math.isfinite(norms[-1])]
         if not broken:
             return
-        yield Violation(
-            f"gradients are NaN or infinite at step {event.step}: those of {listed(broken)}",
-            at=event.site,
-        )
+        message = f"gradients are NaN or infinite at step {event.step}: those of {listed(broken)}"
+        origin = event.origin
+        if origin is None:
+            yield Violation(message, at=event.site)
+        else:
+            related = places(("the first is computed here", origin.site))
+            yield Violation(f"{message}; {origin.what}", at=event.site, related=related, remedy=REMEDY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from torch.optim import Optimizer
@@ -34,6 +35,7 @@ from gradlint.events import (
     ParametersDrawn,
     ParametersUnchanged,
     PeriodicStep,
+    RanksApart,
     RequiresGradSet,
     SavedTensorChanged,
     SchedulerStepped,
@@ -43,6 +45,7 @@ from gradlint.events import (
     Step,
     TargetWalked,
     TensorKept,
+    UnitsDead,
     UnownedTrained,
     ValueKept,
     WeightsTaken,
@@ -65,6 +68,7 @@ from .witnesses.compiled import CompiledLosses
 from .witnesses.compiled_dropouts import CompiledDropouts
 from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
+from .witnesses.dead_units import DeadUnits
 from .witnesses.drawing import DrawnParameters
 from .witnesses.dropouts import Dropouts
 from .witnesses.evaluations import TrainingModeEvaluations, UnwalkedOutputs
@@ -81,9 +85,11 @@ from .witnesses.layers import FreshLayers
 from .witnesses.micro_batches import MicroBatches
 from .witnesses.modes import Modes
 from .witnesses.norms import GradientNorms
+from .witnesses.origins import Origins
 from .witnesses.ownership import Ownership
 from .witnesses.passes import BackwardPasses
 from .witnesses.repetitions import RepeatedLayers
+from .witnesses.replicas import Replicas
 from .witnesses.residuals import Residuals
 from .witnesses.retention import Retention
 from .witnesses.scaling import EVENTS as SCALING_EVENTS
@@ -101,12 +107,19 @@ if TYPE_CHECKING:
     import torch
 
 Failed = Callable[[str, Exception], None]
+Unwatched = Callable[[], AbstractContextManager[object]]
 
 OF_PASSES = (BackwardAsked, SavedTensorChanged, ModelStepped, NeverReached, EvalMode, ValueKept)
 
 
 def needed(
-    judge: Judge, recording: Recording, modules: KnownModules, things: Sequence[Any], exact: float, failed: Failed
+    judge: Judge,
+    recording: Recording,
+    modules: KnownModules,
+    things: Sequence[Any],
+    exact: float,
+    failed: Failed,
+    unwatched: Unwatched,
 ) -> list[object]:
     """The witnesses, in the order in which they are to be told.
 
@@ -117,6 +130,7 @@ def needed(
         things: modules and optimizers whose parameters are followed from the beginning.
         exact: the fraction of the steps in which saved tensors are compared bit by bit.
         failed: told what has failed, and how.
+        unwatched: what runs in it is told to no guard.
     """
     writes, cuts, ages, walks = Writes(), Cuts(), Ages(), Walks()
     lost = LostGraphs(judge, cuts)
@@ -138,7 +152,6 @@ def needed(
         if judge.listens(*SCALING_EVENTS):
             witnesses.append(Scaling(history))
     witnesses.append(walks)
-    norms = judge.listens(GradientsMeasured) or recording.on_norms is not None
     made: tuple[tuple[bool, Callable[[], object]], ...] = (
         (judge.listens(ValueKept), lambda: KeptGraphs(judge, ages)),
         (judge.listens(OutputMeasured), lambda: UnwalkedOutputs(judge, walks)),
@@ -150,20 +163,32 @@ def needed(
         (judge.listens(FirstStep), lambda: Schedules(judge)),
         (judge.listens(AveragesSummed, SchedulerStepped), lambda: MicroBatches(judge, optimizers)),
         (judge.listens(HookRegistered), lambda: PiledHooks(judge)),
-        (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
-        (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
-        (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
         (judge.listens(StatisticsLeft), lambda: LeftStatistics(judge, modules, optimizers)),
-        (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
-        (norms, lambda: GradientNorms(judge, modules, recording)),
         (bool(judge.follows(*INPUT_EVENTS)), lambda: InputGradients(judge)),
         (exact > 0 and judge.listens(SavedTensorChanged), lambda: SavedTensors(judge, exact, writes, failed)),
         (judge.listens(BackwardAsked), lambda: lost),
         (judge.listens(DropoutCalled), lambda: CompiledDropouts(judge)),
     )
+    witnesses += _of_parameters(judge, recording, modules, Origins(unwatched, always=exact > 0))
     witnesses += [build() for is_needed, build in made if is_needed]
     others = _of_targets(judge, walks, modules, optimizers)
     return witnesses + _of_functions(judge, writes, lost, by_hand, others, failed)
+
+
+def _of_parameters(judge: Judge, recording: Recording, modules: KnownModules, origins: Origins) -> list[object]:
+    """What looks at parameters, at their gradients, and at what layers give."""
+    norms = judge.listens(GradientsMeasured) or recording.on_norms is not None
+    made: tuple[tuple[bool, Callable[[], object]], ...] = (
+        (judge.listens(NormDrifts), lambda: FrozenNorms(judge)),
+        (judge.listens(ParametersDrawn), lambda: DrawnParameters(judge)),
+        (judge.listens(StateDictReused, WeightsTaken), lambda: KeptStates(judge)),
+        (judge.listens(ParametersUnchanged), lambda: UnchangedParameters(judge, modules)),
+        (judge.listens(UnitsDead), lambda: DeadUnits(judge, modules)),
+        (judge.listens(RanksApart), lambda: Replicas(judge, modules)),
+        (judge.listens(GradientsMeasured), lambda: origins),
+        (norms, lambda: GradientNorms(judge, modules, recording, origins)),
+    )
+    return [build() for is_needed, build in made if is_needed]
 
 
 def _of_targets(judge: Judge, walks: Walks, modules: KnownModules, optimizers: list[Optimizer]) -> list[Follower]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,6 +32,22 @@ class Watcher(Protocol):
 
     def backward_ended(self, call: BackwardCall) -> None:
         """The autograd engine has run, or raised."""
+        ...
+
+
+class Link(Protocol):
+    """A way between the guards of all ranks of a training: texts by key."""
+
+    rank: int
+    size: int
+    expected: set[str]  #: keys under which others leave texts, to be forgotten at the end
+
+    def put(self, key: str, text: str) -> None:
+        """Leave a text for the others."""
+        ...
+
+    def get(self, key: str) -> str | None:
+        """The text under a key; None as long as there is none."""
         ...
 
 
@@ -201,3 +217,22 @@ class FlagCall:
     site: FrameSite
     module: torch.nn.Module
     own: bool  #: by one of its own methods
+
+
+@dataclass(slots=True, eq=False)
+class ExchangeCall:
+    """Tensors are about to be sent to other processes, received from them, or combined with theirs."""
+
+    function: str  #: of torch.distributed, that was called
+    tensors: tuple[torch.Tensor, ...]
+    in_forward: bool  #: within the call of a module
+    in_norm: bool  #: by batch norm that is synchronised
+
+
+@dataclass(slots=True, eq=False)
+class RanksCall:
+    """The process turned out to be one of several that train together."""
+
+    link: Link
+    has_ended: Callable[[int], bool | None]  #: whether the guard of a rank has; None for one that has none, yet
+    patience: float  #: seconds to wait at the end for others that have one

@@ -36,6 +36,8 @@ EVENTS = (
     "part_placed",
     "flag_set",
     "tensors_swapped",
+    "values_exchanged",
+    "ranks_met",
     "graph_compiled",
     "hooks_disabled",
     "hooks_enabled",

@@ -146,6 +146,7 @@ class Guard:
                 self._depth = max(0, self._depth - 1)
                 return False
             interception.deactivate(self)
+            self._ranks.hurried = error is not None and not isinstance(error, SystemExit)
             if error is not None:
                 self._explain(error)
             self.tell("finish", user_site(2), deliver=False)
@@ -158,8 +159,7 @@ class Guard:
         try:
             self._deliver(raising=error is None)
         finally:
-            failed = error is not None and not isinstance(error, SystemExit)
-            self._gathered, self._world = self._ranks.end(self.findings, hurried=failed)
+            self._gathered, self._world = self._ranks.end(self.findings)
             self._sum_up()
         return False
 
@@ -202,7 +202,10 @@ class Guard:
             if isinstance(thing, torch.nn.Module):
                 self._modules.add(thing)
         self._recording.on_norms = self._log.measured if self._log.wanted else None
-        witnesses = needed(self._judge, self._recording, self._modules, things, self._exact, self._say_failed)
+        witnesses = needed(
+            self._judge, self._recording, self._modules, things, self._exact, self._say_failed, interception.unwatched
+        )
+        self._ranks.on_meeting = lambda call: self.tell("ranks_met", call, deliver=False)
         witnesses += [self._ranks, *([self._log] if self._log.wanted else [])]
         self._roster = Roster(witnesses)
 

@@ -226,11 +226,20 @@ class ModelStepped(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where gradients that are NaN or infinite begin."""
+
+    what: str  #: to be told
+    site: Site | None = None  #: where the operation is called
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GradientsMeasured(Event):
     """Norms of gradients about to be applied, by the names of their parameters.  ``site`` is the backward pass."""
 
     step: int  #: of the optimizer, counted from 1
     norms: Mapping[str, tuple[float, ...]]  #: the latest measurements, this one last
+    origin: Origin | None = None  #: of what is not finite, where that is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +259,27 @@ class ParametersUnchanged(Event):
     always: bool  #: they have never changed
     learning_rate: float  #: at the end
     dtype: str  #: without the ``torch.``
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitsDead(Event):
+    """Units behind a layer have given zero for every sample of many steps.  ``site`` is the backward pass."""
+
+    layer: str
+    dead: int
+    units: int  #: of the layer
+    samples: int
+    steps: int  #: that were looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksApart(Event):
+    """What an optimizer trains is one thing on one rank and another on another.  ``site`` is its step."""
+
+    parameters: tuple[str, ...]
+    ranks: tuple[int, ...]  #: of which it is known
+    steps: int  #: of the optimizer
+    before: bool  #: they differed before the first of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ class Channel:
     def __init__(self, name: str) -> None:
         self._name = f"gradlint/{name}"
         self._lasting: Any = None  #: a store that does not depend on the process group
+        self.expected: set[str] = set()  #: keys under which others leave texts, to be forgotten at the end
         self.rank = 0
         self.size = 1
 

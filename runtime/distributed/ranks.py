@@ -22,7 +22,7 @@ from typing import Any
 
 from gradlint.finding import Effect, Finding, Location, Related, Severity
 
-from ..calls import BackwardCall, ForwardCall
+from ..calls import BackwardCall, ForwardCall, RanksCall
 from ..frames import user_site
 from ..reporting import ALONE, World
 from ..roster import Resting
@@ -58,6 +58,7 @@ class Ranks(Resting):
         _made[name] += 1
         self.name = f"{name}/{_made[name]}"  #: the same on all ranks, and another one for each guard
         self._patience = patience
+        self.hurried = False  #: not to wait for others for long
         self._turn = 0
         self._channel: Channel | None = None
         self._process = 0
@@ -66,6 +67,7 @@ class Ranks(Resting):
         self._passes = 0  # backwards
         self._reached = False  #: this rank is another than 0, and rank 0 can read what it left
         self._alone = False  #: no other rank took part in an earlier turn
+        self.on_meeting: Callable[[RanksCall], None] | None = None  #: told, once in a turn, that there are other ranks
 
     @property
     def silent(self) -> bool:
@@ -100,11 +102,21 @@ class Ranks(Resting):
                 self._looking = False
             if self._channel.rank and not self._reached:
                 self.leave([])
+            if self._channel.size > 1 and self.on_meeting is not None:
+                meeting, self.on_meeting = self.on_meeting, None
+                meeting(RanksCall(self._channel, self._has_ended, 0.0 if self._alone else self._patience))
 
     def leave(self, findings: Sequence[Finding]) -> None:
         """Leave what this rank has found so far, for rank 0 to read."""
         if self._channel is not None and self._channel.rank and os.getpid() == self._process:
             self._put(self._channel, Word(tuple(findings), ended=False))
+
+    def _has_ended(self, rank: int) -> bool | None:
+        """Whether another rank has left its last word; None where it has left none, or need not be waited for."""
+        text = None
+        with suppress(RuntimeError):
+            text = self._channel.get(str(rank)) if self._channel is not None and not self.hurried else None
+        return None if text is None else _read(text).ended
 
     def _put(self, channel: Channel, word: Word) -> None:
         self._reached = False
@@ -112,12 +124,11 @@ class Ranks(Resting):
             channel.put(str(channel.rank), _written(word))
             self._reached = True
 
-    def end(self, findings: Sequence[Finding], hurried: bool) -> tuple[list[Finding], World]:
+    def end(self, findings: Sequence[Finding]) -> tuple[list[Finding], World]:
         """The guard has ended: what to tell, and of whom.
 
         Args:
             findings: of this rank.
-            hurried: not to wait for long.
         """
         channel, self._channel = self._channel, None
         if channel is None or channel.size == 1 or os.getpid() != self._process:
@@ -126,7 +137,7 @@ class Ranks(Resting):
             _within(HURRY, lambda: self._put(channel, Word(tuple(findings), ended=True)))
             return list(findings), World(channel.size, channel.rank)
         words: dict[int, Word] = {}
-        patience = min(self._patience, HURRY) if hurried else self._patience
+        patience = min(self._patience, HURRY) if self.hurried else self._patience
         _within(patience + HURRY, lambda: self._listen(channel, words, patience))
         self._alone = not words
         heard = dict(words)  # a thread that is stuck in a store may write to the other one yet
@@ -139,7 +150,12 @@ class Ranks(Resting):
         return merged(findings, heard), world
 
     def _listen(self, channel: Channel, words: dict[int, Word], patience: float) -> None:
-        """Read what the others leave, until all have ended or patience has."""
+        """Read what the others leave, until all have ended or patience has, and forget what they left before."""
+        self._hear(channel, words, patience)
+        for key in channel.expected:
+            channel.drop(key)
+
+    def _hear(self, channel: Channel, words: dict[int, Word], patience: float) -> None:
         begun = time.monotonic()
         waiting = set(range(1, channel.size))
         while True:

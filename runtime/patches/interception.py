@@ -15,7 +15,8 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ from ..calls import (
 )
 from ..frames import FrameSite, is_foreign, site_of, user_site
 from ..tensors import inside_backward, tensors_in
+from .exchanging import of_exchanges
 from .replacements import replacements
 
 if TYPE_CHECKING:
@@ -104,6 +106,17 @@ def deactivate(guard: Watcher) -> None:
             _uninstall()
 
 
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """What runs in it is told to no guard."""
+    with _lock:
+        guards, _patch.guards = _patch.guards, ()
+        try:
+            yield
+        finally:
+            _patch.guards = guards
+
+
 def _watching() -> tuple[Watcher, ...]:
     """The guards of this thread."""
     guards, thread = _patch.guards, threading.get_ident()
@@ -121,6 +134,8 @@ def _install() -> None:
     _replace(torch.nn.Module, "eval", _mode_setter)
     _replace(torch.nn.Module, "__call__", _caller)
     for owner, name, build in replacements(_watching, lambda: _patch.guards):
+        _replace(owner, name, build)
+    for owner, name, build in of_exchanges(_watching, lambda: _thread.outermost is not None):
         _replace(owner, name, build)
     _patch.handles = [
         register_optimizer_step_pre_hook(_step_begins),

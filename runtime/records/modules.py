@@ -46,6 +46,11 @@ class KnownModules:
 
         Where modules have different parameters of one name, those of later ones begin with the class of their module.
         """
+        found = self.by_id()
+        return [found.get(id(one), f"a parameter of shape {tuple(one.shape)}") for one in parameters]
+
+    def by_id(self) -> dict[int, str]:
+        """The names of all parameters of known modules, as :meth:`names` gives them."""
         found: dict[int, str] = {}
         taken: dict[str, int] = {}
         classes: Counter[str] = Counter()
@@ -56,7 +61,7 @@ class KnownModules:
             for name, parameter in module.named_parameters():
                 first = taken.setdefault(name, id(parameter))
                 found.setdefault(id(parameter), name if first == id(parameter) else f"{prefix}.{name}")
-        return [found.get(id(one), f"a parameter of shape {tuple(one.shape)}") for one in parameters]
+        return found
 
 
 def depends_on_mode(module: nn.Module) -> bool:

@@ -52,8 +52,14 @@ def saved_by(node: Any) -> Iterator[torch.Tensor]:
             except RuntimeError:  # it was freed
                 continue
             for saved in value if isinstance(value, tuple) else (value,):
-                data = saved.data
-                if isinstance(data, Saved):
-                    yield data.tensor
-                elif saved.unpack_hook is None and data is not None:
-                    yield data
+                held = held_by(saved)
+                if held is not None:
+                    yield held
+
+
+def held_by(saved: Any) -> torch.Tensor | None:
+    """What is behind an attribute ``_raw_saved_…`` of a node; None where hooks of the user's have packed it."""
+    data = saved.data
+    if isinstance(data, Saved):
+        return data.tensor
+    return data if saved.unpack_hook is None else None

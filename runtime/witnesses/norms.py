@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from gradlint.events import GradientsMeasured
+from gradlint.events import GradientsMeasured, Origin
 
 from ..tensors import holds_values, unseen_by_modes
 
@@ -26,6 +27,29 @@ EVERY = 10  #: of the later steps, each tenth is measured
 KEPT = 10  #: measurements of a parameter that are kept
 MANY = 64  #: gradients, from which on small ones are measured together
 SMALL = 1024  #: elements of each, on average
+
+
+class Origins(Protocol):
+    """Who finds out where gradients that are NaN or infinite begin."""
+
+    suspected: bool  #: gradients are known to be NaN or infinite
+    found: Origin | None  #: where those begin that are there, as far as it is known
+
+    def explain(self) -> None:
+        """Gradients turned out to be NaN or infinite."""
+        ...
+
+    def end(self) -> None:
+        """Where they begin has been told."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Some steps follow that are not measured; a step takes so many seconds."""
+        ...
+
+    def resume(self) -> None:
+        """The next step is measured."""
+        ...
 
 
 class _Kept:
@@ -46,6 +70,7 @@ class _Measurement:
     site: FrameSite
     step: int
     kept: _Kept
+    origin: Origin | None
     values: list[float] | torch.Tensor
     ready: Any  #: a CUDA event, or None for values that are there
 
@@ -57,7 +82,8 @@ class _Measurement:
 class GradientNorms:
     """Reports the norms of gradients as they are when a step applies them."""
 
-    def __init__(self, judge: Judge, modules: KnownModules, recording: Recording) -> None:
+    def __init__(self, judge: Judge, modules: KnownModules, recording: Recording, origins: Origins) -> None:
+        self._origins = origins
         self._judge = judge
         self._modules = modules
         self._recording = recording
@@ -70,7 +96,9 @@ class GradientNorms:
     def step_begins(self, call: StepCall) -> None:
         optimizer = call.optimizer
         step = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
-        if step not in EARLY and step % EVERY:
+        if step % EVERY == EVERY - 1:
+            self._origins.resume()  # the next step is measured
+        if step not in EARLY and step % EVERY and not self._origins.suspected:
             return
         self._settle()
         if call.closure or getattr(optimizer, "found_inf", None) is not None:
@@ -78,6 +106,11 @@ class GradientNorms:
         site = self._recording.walked_at
         if site is not None:
             self._measure(_found(optimizer), step, site, id(optimizer))
+            if self._origins.suspected:
+                self._settle()  # before the parameters are no more what they were
+                self._origins.end()
+        if step >= 2 * EVERY:
+            self._origins.pause(self._recording.seconds / step)
 
     def finish(self, _: FrameSite) -> None:
         """Read what has arrived."""
@@ -94,7 +127,9 @@ class GradientNorms:
             if kept is None or kept.keys != keys:
                 kept = self._kept[optimizer, device] = self._keep([parameter for parameter, _ in there], keys)
             values, ready = _measured([grad for _, grad in there], device)
-            self._pending.append(_Measurement(site, step, kept, values, ready))
+            if isinstance(values, list) and not all(map(math.isfinite, values)):
+                self._origins.explain()
+            self._pending.append(_Measurement(site, step, kept, self._origins.found, values, ready))
 
     def _keep(self, parameters: list[torch.Tensor], keys: list[int]) -> _Kept:
         if any(key not in self._names for key in keys):
@@ -115,7 +150,8 @@ class GradientNorms:
             for norms, value in zip(kept.norms, arrived, strict=True):
                 norms.append(value)
             history = dict(zip(kept.names, map(tuple, kept.norms), strict=True))
-            self._judge.send(GradientsMeasured(site=measured.site, step=measured.step, norms=history))
+            event = GradientsMeasured(site=measured.site, step=measured.step, norms=history, origin=measured.origin)
+            self._judge.send(event)
 
 
 def _measured(grads: list[torch.Tensor], device: torch.device) -> tuple[list[float] | torch.Tensor, Any]:

@@ -230,6 +230,8 @@ def checkpoints_under_replicas() -> None:
 @loop()
 def gradients_averaged_by_hand() -> None:
     model = network()
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, 0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -315,7 +317,7 @@ def main(target: Path) -> None:
                 function()
             told[f"{name} {exact}"] = [[finding.code, list(finding.ranks), str(finding)] for finding in guard.told]
             assert not guard._failed
-    for name, build in {"replicas": replicated, "shards": sharded}.items():
+    for name, build in {"replicas": replicated, "shards": sharded, "each alone": network}.items():
         for exact in (False, True):
             alone = outcome(build, nullcontext())
             told[f"{name} the same {exact}"] = alone == outcome(build, watched(exact)) and len(alone) > 9

@@ -71,7 +71,7 @@ def test_both_ranks_find_what_is_there(outcomes: Any, name: str, exact: bool) ->
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["default", "exact"])
-@pytest.mark.parametrize("name", ["replicas", "shards"])
+@pytest.mark.parametrize("name", ["replicas", "shards", "each alone"])
 def test_a_distributed_training_is_bitwise_the_same(outcomes: Any, name: str, exact: bool) -> None:
     assert outcomes[f"{name} the same {exact}"] is True
 
