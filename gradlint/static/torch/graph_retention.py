@@ -174,17 +174,20 @@ class GraphRetention:
         held = [item for item, where in zip(sequence.items, sequence.sites, strict=False) if where == site]
         if sequence.tail is not None and sequence.tail_site == site:
             held.append(sequence.tail)
-        held = [item for item in held if not self._are_apart(item, value, w)]
+        held = [item for item in held if not self._are_apart(item, value, w.age(ref), w)]
         own = self._is_own(ref, w, ctx)
         if self._tensors.has_parts(w.get(w.resolve(value), Object)):
             self._kept(self._tensors.tensors_in(held, w), value, "parts", own, w.age(ref), w, ctx, site)
         else:
             self._kept(held, value, "list", own, w.age(ref), w, ctx, site)
 
-    def _are_apart(self, one: Value, other: Value, w: World) -> bool:
-        """Whether two losses are those of two models: a list of them holds one graph for each, and no iterations."""
+    def _are_apart(self, one: Value, other: Value, begun: int, w: World) -> bool:
+        """Whether two losses are those of two models, which were there before the list that was ``begun``, then.
+
+        Such a list holds one graph for each of the models, and none of another iteration of a training.
+        """
         deps = [tensor.deps for value in (one, other) if (tensor := w.get(w.resolve(value), Tensor)) is not None]
-        return len(deps) == 2 and all(deps) and deps[0].isdisjoint(deps[1])
+        return len(deps) == 2 and all(own and max(own) < begun for own in deps) and deps[0].isdisjoint(deps[1])
 
     def _is_own(self, ref: Ref, w: World, ctx: Context) -> bool:
         """Whether a variable of the function at hand holds a list, and no object."""
