@@ -317,9 +317,11 @@ class Evaluation:
     # --- what becomes of their outputs
 
     def applied(self, op: Op, inputs: Iterable[Value], w: World, ctx: Context) -> None:
-        """An operation was applied: those that give numbers, labels or probabilities measure an output."""
+        """An operation was applied: those that make numbers, labels or probabilities of an output measure it."""
         if op.result == "array":
             self.converted(inputs, w, ctx)
+        elif op.result == "number" and not op.detaches:
+            return  # how many elements there are, and of which kind, tells nothing of their values
         elif op.detaches and op.result != "number":
             self.measured(inputs, True, w, ctx, evident=False)
         elif op.result in ("number", "pair", "pair_by_dim") or op.integral or op.grad == "never":
