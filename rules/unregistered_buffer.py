@@ -49,7 +49,7 @@ class UnregisteredBuffer(Rule):
     ## Stays silent on
     Buffers; tensors made or moved at use (`self.mean.to(x.device)`); tensors made on a device that is given;
     attributes that another method sets again; modules that override `to` or `_apply`; tensors without dimensions
-    (`torch.tensor(0.5)`), which may stay on the CPU.
+    (`torch.tensor(0.5)`), which may stay on the CPU; branches that ask where the input is, such as `if x.is_cuda`.
 
     ## References
     - [torch.nn.Module.register_buffer](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)

@@ -142,14 +142,15 @@ _INTEGRAL: Final = merged(
     ops("bincount histc", grad="never", saves="", copies=True),
     ops("histogram", result="tensors", saves="", copies=True),
     ops("unique unique_consecutive", saves="", copies=True, beside=("return_inverse", "return_counts")),
-    ops("allclose equal get_device is_same_size", result="number", grad="never", saves=""),
+    ops("allclose equal is_nonzero", result="number", grad="never", saves="", detaches=True),
+    ops("get_device is_same_size", result="number", grad="never", saves=""),
     ops(
         "is_complex is_conj is_distributed is_floating_point is_inference is_neg",
         result="number",
         grad="never",
         saves="",
     ),
-    ops("is_nonzero is_signed numel", result="number", grad="never", saves=""),
+    ops("is_signed numel", result="number", grad="never", saves=""),
 )
 
 #: The values stay what they are: views, copies and selections.

@@ -166,6 +166,9 @@ class BuiltinCalls:
                 return Unknown(("range", fresh()))
             if len(numbers) <= 4:
                 return w.new(Sequence([Const(n) for n in numbers], [None] * len(numbers), None, None, False))
+            if ctx.yields is not None:  # what a generator gives first is told apart
+                others = Unknown(("range", fresh()))
+                return w.new(Sequence([Const(n) for n in numbers[:2]], [None] * 2, others, None, False))
         from_zero = len(values) == 1 or values[:1] == [Const(0)]
         return w.new(Sequence([], [], Unknown((COUNTED if from_zero else "range", fresh())), None, False))
 

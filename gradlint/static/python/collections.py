@@ -100,12 +100,13 @@ class Collections:
         """The objects of the project that a list begins with, and what stands for the rest: any number of others.
 
         These are asked in turn, as callbacks are: that one of them does something is known though others come after it.
+        So are the numbers that a range begins with, where these are told apart.
         """
         row = w.get(w.resolve(value), Sequence)
         if row is None or row.tail is None or not 0 < len(row.items) <= MAX_UNROLLED:
             return [], value
         items = [w.resolve(item) for item in row.items]
-        if not all(acts(item, w) for item in items):
+        if not all(acts(item, w) or (type(item) is Const and not row.mutable) for item in items):
             return [], value
         rest: Sequence = row.copy()
         rest.items, rest.sites = [], []

@@ -68,11 +68,6 @@ def beside(other: str, otherwise: object = None) -> Join:
     return Join(f"X if x.{other} == y.{other} and X == Y else along(x.{other}, y.{other}, X, Y, OTHER)", otherwise)
 
 
-def where_agreed(other: str, otherwise: object = None) -> Join:
-    """What both say, where they also agree in another field."""
-    return Join(f"X if x.{other} == y.{other} and X == Y else OTHER", otherwise)
-
-
 def where_same(other: str, otherwise: object, join: Join) -> Join:
     """The join of those that agree in another field."""
     return Join(f"({join.text}) if x.{other} == y.{other} else OTHER", otherwise)

@@ -35,7 +35,6 @@ from gradlint.static.state.declaring import (
     fact,
     story,
     uncertain,
-    where_agreed,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +52,12 @@ _OF_WHAT_VARIES = Join(
     "else Y if x.constant and x.requires_grad is False else X"
 )
 """What both say; of a mere constant and something else, what the latter says."""
+
+_OF_WHAT_IS_NO_PARAMETER = Join(
+    "X if X == Y and x.kept_at == y.kept_at else X if y.kept_at is None and y.is_parameter else "
+    "Y if x.kept_at is None and x.is_parameter else OTHER"
+)
+"""What both say; of a parameter and something else, what the latter says."""
 
 
 class Object:
@@ -176,9 +181,9 @@ class Placed(Described):
     data_at: Site | None = story(TOLD)
     part_of: int | None = fact(None, same=SETTLED)
     """The output that may be a tuple, or the gradient, of which this was taken."""
-    kept_as: tuple[str, str] = fact(("", ""), join=where_agreed("kept_at", ("", "")))
+    kept_as: tuple[str, str] = fact(("", ""), join=_OF_WHAT_IS_NO_PARAMETER._replace(otherwise=("", "")))
     """The class and name of the module's attribute it is, or is a view of."""
-    kept_at: Site | None = fact(None)  #: where it became that
+    kept_at: Site | None = fact(None, join=_OF_WHAT_IS_NO_PARAMETER)  #: where it became that
 
 
 @dataclass(slots=True, eq=False)

@@ -306,7 +306,8 @@ class Construction:
                 found |= self._modules.groups(each, w)
             else:
                 return frozenset()
-        return frozenset(found)
+        # What was only found to be a layer, by ``isinstance``, was not made here.
+        return frozenset() if any(getattr(w.find(key), "opaque", False) for key in found) else frozenset(found)
 
     # --- what makes it right elsewhere
 

@@ -317,9 +317,11 @@ class Evaluation:
     # --- what becomes of their outputs
 
     def applied(self, op: Op, inputs: Iterable[Value], w: World, ctx: Context) -> None:
-        """An operation was applied: those that give numbers, labels or probabilities measure an output."""
+        """An operation was applied: those that make numbers, labels or probabilities of an output measure it."""
         if op.result == "array":
             self.converted(inputs, w, ctx)
+        elif op.result == "number" and not op.detaches:
+            return  # how many elements there are, and of which kind, tells nothing of their values
         elif op.detaches and op.result != "number":
             self.measured(inputs, True, w, ctx, evident=False)
         elif op.result in ("number", "pair", "pair_by_dim") or op.integral or op.grad == "never":
@@ -328,10 +330,17 @@ class Evaluation:
             self.measured(inputs, False, w, ctx, likely=True)
 
     def converted(self, values: Iterable[Value], w: World, ctx: Context) -> None:
-        """Outputs became arrays: of those that may still require grad this raises, and tells of no evaluation."""
-        values = list(values)
+        """Outputs became arrays: of those that may still require grad this raises, and tells of no evaluation.
+
+        One of which nothing tells that it requires grad has no graph, or this raises.
+        """
+        values = [value for value in values if self._may_be_recorded(value, w)]
         cut = all(self._tensors.requires_grad(value, w) is False for value in values)
         self.measured(values, True, w, ctx, evident=cut)
+
+    def _may_be_recorded(self, value: Value, w: World) -> bool:
+        tensors = self._tensors
+        return tensors.requires_grad(value, w) is not None or tensors.is_weight(value, w) or tensors.is_output(value, w)
 
     def shown(self, values: Iterable[Value], w: World, ctx: Context) -> None:
         """Outputs were printed or logged: so are those of a training, which are walked, and of a mere trial."""

@@ -16,6 +16,7 @@ from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.sameness import newest
 from gradlint.static.state.values import Const, Frame, Instance, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
+from gradlint.static.text.units import NodeSite
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.tensors import Tensors
@@ -75,8 +76,9 @@ class GraphRetention:
                 new: Segment = w.write(key)
                 new.retained_at |= {site}
                 new.walked_at = site if key in reached and not new.freed else new.walked_at
-        if not segments or _GIVEN in segments:
-            # The graph of a value that was given may be walked again by the giver.
+        if not segments or _GIVEN in segments or not _is_told(site):
+            # The graph of a value that was given may be walked again by the giver.  A helper that hands on what it is
+            # told retains the graph for one caller, and for another it need not.
             self._witness.withdraw(events.GraphRetained, site)
             return
         for key in segments:
@@ -172,11 +174,20 @@ class GraphRetention:
         held = [item for item, where in zip(sequence.items, sequence.sites, strict=False) if where == site]
         if sequence.tail is not None and sequence.tail_site == site:
             held.append(sequence.tail)
+        held = [item for item in held if not self._are_apart(item, value, w.age(ref), w)]
         own = self._is_own(ref, w, ctx)
         if self._tensors.has_parts(w.get(w.resolve(value), Object)):
             self._kept(self._tensors.tensors_in(held, w), value, "parts", own, w.age(ref), w, ctx, site)
         else:
             self._kept(held, value, "list", own, w.age(ref), w, ctx, site)
+
+    def _are_apart(self, one: Value, other: Value, begun: int, w: World) -> bool:
+        """Whether two losses are those of two models, which were there before the list that was ``begun``, then.
+
+        Such a list holds one graph for each of the models, and none of another iteration of a training.
+        """
+        deps = [tensor.deps for value in (one, other) if (tensor := w.get(w.resolve(value), Tensor)) is not None]
+        return len(deps) == 2 and all(own and max(own) < begun for own in deps) and deps[0].isdisjoint(deps[1])
 
     def _is_own(self, ref: Ref, w: World, ctx: Context) -> bool:
         """Whether a variable of the function at hand holds a list, and no object."""
@@ -269,3 +280,12 @@ class GraphRetention:
 
 
 __all__ = ["GraphRetention"]
+
+
+def _is_told(site: Site) -> bool:
+    """Whether a call says itself that the graph is retained, instead of handing on the keywords of its caller."""
+    call = site.node if isinstance(site, NodeSite) else None
+    if not isinstance(call, cst.Call):
+        return True
+    named = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+    return "retain_graph" in named or all(argument.star != "**" for argument in call.args)

@@ -151,6 +151,8 @@ class Methods:
             if isinstance(obj, Instance):
                 return self._instance(receiver, obj, name, args, w, ctx, site)
         if receiver == NONE:
+            if name == "zero_grad":  # this raises; or it is another thing than None, and clears what that holds
+                self._optimizers.clear(frozenset(), True, w, ctx, site, certain=False)
             w.raised = True
             return Unknown((NOTHING, fresh()))
         if isinstance(receiver, Const):

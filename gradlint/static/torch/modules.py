@@ -11,6 +11,7 @@ from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import looks_like_module, ways_into
 from gradlint.static.state.values import (
+    NONE,
     Choice,
     Class,
     Const,
@@ -77,7 +78,9 @@ class Modules:
         """The opaque module that stands from now on for what can only be one."""
         part = part_of(value, w)
         name = value.hint if part is None else f"{part[0].name}.{part[1]}"
-        opaque = self.opaque(w, name, site, None, value.deps, ("module", value.key))
+        given = w.get(w.bound.get(("parameters", value.key), NONE), Instance)
+        groups = value.deps or (given.groups if given is not None else ())  # it was handed to an optimizer as it is
+        opaque = self.opaque(w, name, site, None, groups, ("module", value.key))
         if self.is_part(value):
             self.parts[opaque.id] = None
         obj = w.get(opaque, Instance)

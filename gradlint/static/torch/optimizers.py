@@ -98,6 +98,12 @@ class Optimizers:
             self._witness.cleared(others, owner, w, ctx, site, certain=False)
         if self._holds_more(groups, w):  # these are not to be applied, and the others are
             self._stepping.refilled(groups, w, ctx, site)
+        self._skipping(groups.union(others), w, ctx, site)
+
+    def _skipping(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+        """Gradients were cleared, it may be because of what came of this iteration: its step is to change nothing."""
+        if w.varying and not w.periodic:
+            self._stepping.refilled(groups, w, ctx, site)
 
     def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
         """``Optimizer.__init__(params, …)`` ran."""
@@ -117,6 +123,7 @@ class Optimizers:
             self._witness.cleared(obj.groups, "zero_grad", w, ctx, site)
             if others:
                 self._witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
+            self._skipping(obj.groups.union(others), w, ctx, site)
             return NONE
         if name == "step":
             self._first_step(receiver, obj, w, ctx, site)

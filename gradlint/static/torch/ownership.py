@@ -83,9 +83,12 @@ class Ownership:
         self._witness.send(event, w, ctx)
 
     def lent(self, others: frozenset[int], groups: frozenset[int], w: World) -> None:
-        """Parameters were given the gradients of ``others``: the steps of their optimizers apply those, too."""
+        """Parameters were given the gradients of ``others``: the steps of their optimizers apply those, too.
+
+        The others still have them: nothing tells whether a step of their own is to apply them as well.
+        """
         for key in others:
-            w.write(key).prepared = False
+            w.write(key).prepared = None
         if not others:
             return
         for optimizer in _optimizers(w):

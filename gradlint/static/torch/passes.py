@@ -273,7 +273,7 @@ class Passes:
                 touches[key] = True if certain else None
         if tensor.open:
             # Where it is known to reach what an optimizer steps, it need not reach what none does.
-            held, doubtful = self._ownership.held(w), self._ownership.doubtful(w)
+            held, doubtful = self._ownership.held(w), self._ownership.doubtful(w) | _aside(w)
             trained = not held.isdisjoint(touches)
             known_others = touches.keys() | self._grouping.strangers(tensor.deps, w)
             for key in sorted(w.heap):
@@ -311,6 +311,14 @@ class Passes:
         if unknown:
             self._escapes.doubt(unknown, [], w)
             self._stepping.refilled(unknown, w, ctx, site)
+
+
+def _aside(w: World) -> frozenset[int]:
+    """The parameter groups of models that are in evaluation mode, while others were put into training mode."""
+    models = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "module" and obj.opaque]
+    training = frozenset[int]().union(*(model.groups for model in models if model.training))
+    evaluated = frozenset[int]().union(*(model.groups for model in models if model.training is False))
+    return evaluated - training if training else frozenset()
 
 
 def _taken_for_number(root: Ref, w: World) -> None:

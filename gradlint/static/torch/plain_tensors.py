@@ -203,6 +203,8 @@ class PlainTensors:
         return tensor.kept_at is None and (tensor.placed or not (tensor.constant and here))
 
     def _tell(self, kept: list[Tensor], w: World, ctx: Context, *, factor: bool) -> None:
+        if w.device_checked:
+            return  # ``if x.is_cuda: ... else: x - self.mean``: it is used where it fits
         for tensor in kept:
             assert tensor.kept_at is not None
             if tensor.kept_as == _NOTHING_TO_TELL:
