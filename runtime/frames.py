@@ -27,6 +27,7 @@ _DISPATCHING = (
     str(Path(torch.overrides.__file__)),
     str(Path(torch.nn.functional.__file__)),
 )
+_FUNCTIONS = str(Path(torch.autograd.function.__file__))
 MANY = 4096  #: sites, above which all are forgotten: a program may compile code without end
 _GENERATED = ("<frozen ", "<eval_with_key>", "<torch_package")
 
@@ -189,3 +190,18 @@ def calling_frame(frame: FrameType) -> FrameType | None:
     if current is None or is_foreign(current.f_code.co_filename):
         return None
     return current
+
+
+def is_in_function(frame: FrameType) -> bool:
+    """Whether the user's own ``autograd.Function`` is running, which defines its gradients itself."""
+    current: FrameType | None = frame
+    while current is not None:
+        before = current.f_back
+        if (
+            before is not None
+            and before.f_code.co_filename == _FUNCTIONS
+            and not is_foreign(current.f_code.co_filename)
+        ):
+            return True
+        current = before
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,11 +16,18 @@ APPLIES: dict[str, tuple[Any, ...]] = {
     "logits": (F.linear, F.bilinear, F.conv1d, F.conv2d, F.conv3d),
 }
 
-#: Methods and functions whose result holds the same values, in another shape, order, type or place.
+#: Methods, functions and attributes that hold the same values, or some of them, in another shape, order, type or place.
 KEEPS = (
-    "__getitem__ chunk clone contiguous cpu cuda double expand expand_as flatten float half movedim narrow permute "
-    "ravel reshape select split squeeze swapaxes t to transpose type_as unflatten unsqueeze view"
+    "H T __getitem__ adjoint as_strided atleast_1d atleast_2d atleast_3d bfloat16 broadcast_tensors broadcast_to chunk "
+    "clone contiguous cpu cuda detach detach_ diagonal double dsplit expand expand_as flatten flip fliplr flipud float "
+    "gather half hsplit index_select mH mT masked_select moveaxis movedim narrow narrow_copy permute pin_memory ravel "
+    "repeat repeat_interleave reshape reshape_as roll rot90 select split split_with_sizes squeeze squeeze_ swapaxes "
+    "swapdims t t_ take take_along_dim tensor_split tile to transpose transpose_ type type_as unbind unflatten "
+    "unsqueeze unsqueeze_ view view_as vsplit"
 )
+
+#: Functions that put the items of a list together.
+JOINS = "cat column_stack concat concatenate dstack hstack row_stack stack vstack"
 
 #: Functions that leave what lies between 0 and 1 there; a logarithm of the result is one that is protected.
 BOUNDS = "clamp clamp_ clamp_max clamp_min clip nan_to_num"
@@ -124,3 +132,13 @@ UNMOVED: frozenset[Any] = frozenset(
     )
 )
 """Those that leave what is not below zero as it is; values above 6 are rare."""
+
+
+def named(names: str) -> Iterator[Any]:
+    """The functions and methods of these names, and what reads the attributes of these names."""
+    for name in names.split():
+        for owner in (torch.Tensor, torch):
+            found = getattr(owner, name, None)
+            reads = found if callable(found) else getattr(found, "__get__", None)
+            if reads is not None:
+                yield reads

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 
+MANY = 64  #: optimizers, above which those that are gone are forgotten
+
 
 class OptimizerSteps:
     """The steps of one optimizer so far."""
@@ -67,6 +69,8 @@ class Followed:
         """The steps of an optimizer so far."""
         steps = self._steps.get(id(optimizer))
         if steps is None or steps.optimizer() is not optimizer:
+            if len(self._steps) > MANY:
+                self._steps = {key: one for key, one in self._steps.items() if one.optimizer() is not None}
             steps = self._steps[id(optimizer)] = OptimizerSteps(optimizer)
         return steps
 

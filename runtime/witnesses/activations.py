@@ -19,6 +19,7 @@ from ..torch_functions import (
     ADDS,
     APPLIES,
     BOUNDS,
+    JOINS,
     KEEPS,
     LOGARITHMS,
     LOSSES,
@@ -27,6 +28,7 @@ from ..torch_functions import (
     PROBABILITIES,
     RESIZES,
     SMALL,
+    named,
 )
 
 if TYPE_CHECKING:
@@ -81,15 +83,10 @@ class Activations:
         for activation, functions in APPLIES.items():
             for function in functions:
                 found[function] = self._applied(activation)
-        for name in KEEPS.split():
-            for owner in (torch.Tensor, torch):
-                if (function := getattr(owner, name, None)) is not None:
-                    found[function] = self._kept
-        for name in BOUNDS.split():
-            for owner in (torch.Tensor, torch):
-                if (function := getattr(owner, name, None)) is not None:
-                    found[function] = self._bound
         for functions, handler in (
+            (tuple(named(KEEPS)), self._kept),
+            (tuple(named(JOINS)), self._joined),
+            (tuple(named(BOUNDS)), self._bound),
             (RESIZES, self._kept),
             (NEGATES, self._turned),
             (ADDS, self._added),
@@ -125,6 +122,13 @@ class Activations:
                 self.know(part, entry[1], entry[2])
                 if isinstance(part, torch.Tensor) and (twice := _entry(self._twice, args[0])) is not None:
                     self._twice[id(part)] = weakref.ref(part), twice[1], twice[2]
+
+    def _joined(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        given = args[0] if args else kwargs.get("tensors", ())
+        entries = [_entry(self._known, part) for part in given]
+        first = entries[0] if entries else None
+        if first is not None and all(entry is not None and entry[1] == first[1] for entry in entries):
+            self.know(result, first[1], first[2])
 
     def _turned(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None

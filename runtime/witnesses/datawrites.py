@@ -12,7 +12,7 @@ import torch
 from gradlint.events import DataWritten, Tensor
 from gradlint.facts import known, unknown
 
-from ..frames import FrameSite, calling_frame, site_of
+from ..frames import FrameSite, calling_frame, is_in_function, site_of
 from ..judging import Judge
 from ..records.writes import Writes
 from ..tensors import memory_of
@@ -85,7 +85,7 @@ class DataWrites:
         if type(result) is not torch.Tensor or not source.requires_grad:
             return
         frame = calling_frame(sys._getframe(1))
-        if frame is not None:
+        if frame is not None and not is_in_function(frame):
             view = Tensor(
                 requires_grad=known(source.requires_grad),
                 is_leaf=known(source.is_leaf),
@@ -106,7 +106,7 @@ class DataWrites:
         if not tensor.requires_grad or (alias is not None and alias.source() is tensor):
             return  # `x.data *= 2` writes in place, and then assigns what it has written
         frame = calling_frame(sys._getframe(1))
-        if frame is not None:
+        if frame is not None and not is_in_function(frame):
             view = Tensor(
                 requires_grad=known(True),
                 is_leaf=known(tensor.is_leaf),

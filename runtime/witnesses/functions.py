@@ -1,4 +1,4 @@
-"""Watching functions of torch: one function mode, on the first steps and then on a random sample of steps.
+"""Watching functions of torch: one function mode, on the first steps of each optimizer and then on a random sample.
 
 While compiled code is about, there is no mode: it would cost a second compilation.
 """
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _ASKS = torch.overrides.handle_torch_function.__code__
 
-FIRST = 4  #: steps, all of which are watched
+FIRST = 4  #: steps of each optimizer, all of which are watched
+MOST = 32  #: steps that are watched because they are among the first ones of optimizers beside the first one
 EVERY = 100  #: of the later steps, one in so many is watched
 
 Handler = Callable[[tuple[Any, ...], dict[str, Any], Any], None]
@@ -70,6 +71,9 @@ class WatchedFunctions(Resting):
         self._writes = writes
         self._mode = _Mode(before, after, failed)
         self._steps = 0
+        self._young: dict[int, int] = {}  # steps of optimizers that have made few, by their ids
+        self._seen: set[int] = set()  # ids of optimizers
+        self._left = MOST
         self._next = 0
         self._stepped = False
         self._watching = False
@@ -83,7 +87,9 @@ class WatchedFunctions(Resting):
 
     def step_ended(self, call: StepCall) -> None:
         self._steps += 1
-        if FIRST <= self._steps < self._next - 1 and not self._watching:
+        if self._left:
+            self._count(id(call.optimizer))
+        if FIRST <= self._steps < self._next - 1 and not (self._watching or self._young):
             return  # neither this step nor the next one is watched
         self._stepped = True
         if call.within is None:
@@ -119,10 +125,24 @@ class WatchedFunctions(Resting):
         elif not begins:
             _take_out(self._mode)
 
+    def _count(self, optimizer: int) -> None:
+        """One more step of an optimizer: others may begin later, or step less often, than the first one."""
+        if optimizer not in self._seen:
+            self._seen.add(optimizer)
+            self._young[optimizer] = 0
+        if optimizer in self._young:
+            self._young[optimizer] += 1
+            if self._young[optimizer] >= FIRST:
+                del self._young[optimizer]
+        if self._young and self._steps >= FIRST:
+            self._left -= 1
+            if not self._left:
+                self._young = {}
+
     def _choose(self) -> None:
         """Whether to watch the step that begins."""
         self._stepped = False
-        if self._steps < FIRST:
+        if self._steps < FIRST or self._young:
             watch = True
         else:
             if self._steps >= self._next:

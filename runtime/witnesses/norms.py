@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 EARLY = (1, 2, 4, 8)
 EVERY = 10  #: of the later steps, each tenth is measured
+MANY = 64  #: optimizers, above which those that are gone are forgotten
 KEPT = 10  #: measurements of a parameter that are kept
 MANY = 64  #: gradients, from which on small ones are measured together
 SMALL = 1024  #: elements of each, on average
@@ -95,6 +96,8 @@ class GradientNorms:
 
     def step_begins(self, call: StepCall) -> None:
         optimizer = call.optimizer
+        if len(self._steps) > MANY:  # made again and again: their numbers begin anew
+            self._steps, self._kept = {}, {}
         step = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
         if step % EVERY == EVERY - 1:
             self._origins.resume()  # the next step is measured

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..frames import FrameSite
     from ..judging import Judge
 
+MANY = 64  #: optimizers, above which those that are gone are forgotten
 _SCALER = torch.amp.grad_scaler.__file__
 
 
@@ -44,6 +45,8 @@ class Schedules:
     def step_begins(self, call: StepCall) -> None:
         if self._latest() is call.optimizer or self._has_stepped(call.optimizer):
             return
+        if len(self._stepped) > MANY:
+            self._stepped = {key: one for key, one in self._stepped.items() if one() is not None}
         self._stepped[id(call.optimizer)] = self._latest = weakref.ref(call.optimizer)
         optimizer, site, held = self._scheduled.pop(id(call.optimizer), (None, None, None))
         if optimizer is None or optimizer() is not call.optimizer or _is_scaled() or (held and held.has_grown()):

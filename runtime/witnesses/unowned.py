@@ -1,14 +1,15 @@
 """Parameters that get gradients, and are owned by no optimizer, beside others of their model that are.
 
-They are looked for at a few of the steps of each optimizer, and once more where it comes to an end: whoever looks at
-everything there is finds optimizers that nobody has built or stepped while the guard was watching.
+They are looked for at a few of the steps of each optimizer, where parameters that were frozen have gradients, and once
+more where it comes to an end: whoever looks at everything there is finds optimizers that nobody has built or stepped
+while the guard was watching.
 """
 
 from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +19,8 @@ from torch.optim import Optimizer
 from gradlint.events import UnownedTrained
 
 from ..frames import FrameSite
+from ..records.checksums import Content, is_readable, reader
+from ..records.frozen import SPARE, Frozen
 
 if TYPE_CHECKING:
     from ..calls import BuildCall, ForwardCall, PlaceCall, StepCall, SwapCall
@@ -31,14 +34,16 @@ _FIRST = 3  #: the steps of an optimizer before which it is looked at, and then 
 class _Stepped:
     """An optimizer that steps."""
 
-    __slots__ = ("built_at", "moves", "optimizer", "stepped_at", "steps", "told")
+    __slots__ = ("again", "built_at", "moves", "optimizer", "passed", "stepped_at", "steps", "told")
 
     def __init__(self, optimizer: Optimizer, built_at: FrameSite | None) -> None:
         self.optimizer = weakref.ref(optimizer)
         self.built_at = built_at
         self.stepped_at: FrameSite | None = None
         self.steps = 0
-        self.moves: dict[int, int] = {}  #: by the ids of parameters that are missed, how often they had been changed
+        self.moves: dict[int, tuple[int, Content | None]] = {}  #: by the ids of those that are missed, what they held
+        self.again: set[int] = set()  #: ids of thawed ones that were missed at the last step
+        self.passed: set[int] = set()  #: of those that are not, or not of this optimizer
         self.told = False
 
 
@@ -49,22 +54,29 @@ class UnownedParameters:
         self._judge = judge
         self._modules = modules
         self._stepped = {id(optimizer): _Stepped(optimizer, None) for optimizer in optimizers}
-        self._frozen: dict[int, weakref.ref[torch.Tensor]] = {}  #: parameters that were seen frozen
+        self._frozen = Frozen()
         self._placed: dict[int, weakref.ref[torch.Tensor]] = {}  #: that took their place late: others tell of those
+        self._most_placed = SPARE
+        self._look_for_frozen()
 
     # --- what is told by the interception
 
     def optimizer_built(self, call: BuildCall) -> None:
         self._stepped = {key: one for key, one in self._stepped.items() if one.optimizer() is not None}
         self._stepped[id(call.optimizer)] = _Stepped(call.optimizer, call.site)
+        self._look_for_frozen()
 
     def part_placed(self, call: PlaceCall) -> None:
-        if self._stepped:
-            part = [call.part] if isinstance(call.part, nn.Parameter) else list(call.part.parameters())
-            self._placed.update((id(one), weakref.ref(one)) for one in part)
+        if not self._stepped:
+            return
+        part = [call.part] if isinstance(call.part, nn.Parameter) else list(call.part.parameters())
+        self._placed.update((id(one), weakref.ref(one)) for one in part)
+        if len(self._placed) > self._most_placed:
+            self._placed = {key: one for key, one in self._placed.items() if one() is not None}
+            self._most_placed = 2 * len(self._placed) + SPARE
 
     def module_met(self, call: ForwardCall) -> None:
-        self._freeze(one for one in call.module.parameters() if not one.requires_grad)
+        self._frozen.add(call.module.parameters())
 
     def step_begins(self, call: StepCall) -> None:
         one = self._stepped.get(id(call.optimizer))
@@ -72,8 +84,17 @@ class UnownedParameters:
             one = self._stepped[id(call.optimizer)] = _Stepped(call.optimizer, None)
         one.steps += 1
         one.stepped_at = call.site
-        if not one.told and (one.steps <= _FIRST or not one.steps & (one.steps - 1)):
+        if one.told:
+            return
+        again, one.again = one.again, set()
+        found = self._frozen.thawed(one.steps, one.passed)
+        thawed = {id(parameter) for parameter in found} - again
+        if thawed:
+            self._meet_their_model(found, call.optimizer)
+        if thawed or again or one.steps <= _FIRST or not one.steps & (one.steps - 1):
             self._look(one, call.optimizer)
+            one.again = thawed & one.moves.keys()
+            one.passed |= again | (thawed - one.again)
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends."""
@@ -84,8 +105,8 @@ class UnownedParameters:
 
     def tensors_swapped(self, call: SwapCall) -> None:
         """Parameters become others."""
+        self._frozen.forget(call.tensors)
         for tensor in call.tensors:
-            self._frozen.pop(id(tensor), None)
             self._placed.pop(id(tensor), None)
 
     # --- what is told by the watch over functions
@@ -100,13 +121,23 @@ class UnownedParameters:
         return {}
 
     def _asked(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        if args and isinstance(args[0], nn.Parameter) and not args[0].requires_grad:
-            self._freeze([args[0]])
+        if args and isinstance(args[0], nn.Parameter):
+            self._frozen.add(args[:1])
 
     # --- looking
 
-    def _freeze(self, parameters: Iterable[torch.Tensor]) -> None:
-        self._frozen.update((id(one), weakref.ref(one)) for one in parameters)
+    def _look_for_frozen(self) -> None:
+        for module in self._modules:
+            self._frozen.add(module.parameters())
+
+    def _meet_their_model(self, thawed: Iterable[torch.Tensor], optimizer: Optimizer) -> None:
+        """Parts of a model may be called one by one, and the model never; it is what they have in common."""
+        mine, theirs = _ids([optimizer]), set(map(id, thawed))
+        for module in () if theirs <= mine or gc.get_freeze_count() else _living(nn.Module):
+            held = {id(parameter) for parameter in module.parameters()}
+            if not held.isdisjoint(mine) and not held.isdisjoint(theirs):
+                self._modules.add(module)
+                return
 
     def _look(self, one: _Stepped, optimizer: Optimizer) -> None:
         mine = _ids([optimizer])
@@ -115,35 +146,48 @@ class UnownedParameters:
             parameters = list(module.parameters())
             if any(id(parameter) in mine for parameter in parameters):
                 missed.update((id(p), p) for p in parameters if id(p) not in mine and self._is_missed(p))
+        before, one.moves = one.moves, {}
         if not missed or gc.get_freeze_count():  # what is frozen is not to be found
             return
-        owned = _ids(_living())
+        owned = _ids(_living(Optimizer))
         missed = {key: p for key, p in missed.items() if key not in owned}
-        still = {key: p for key, p in missed.items() if one.moves.get(key) == p._version}
-        one.moves = {key: p._version for key, p in missed.items()}
+        thawed = [p for p in missed.values() if p in self._frozen]
+        lost = thawed or [missed[key] for module in self._modules for key in _left_out(module, mine, owned, missed)]
+        one.moves = {id(p): (p._version, _content(p)) for p in lost}
+        still = [p for p in lost if (held := before.get(id(p))) is not None and _is_same(held, one.moves[id(p)])]
         if still:
-            self._tell(one, optimizer, mine, owned, still)
+            self._tell(one, optimizer, still, bool(thawed))
 
     def _is_missed(self, parameter: torch.Tensor) -> bool:
-        return parameter.requires_grad and parameter.grad is not None and not _holds(self._placed, parameter)
+        return parameter.requires_grad and parameter.grad is not None and not self._is_placed(parameter)
 
-    def _tell(
-        self, one: _Stepped, optimizer: Optimizer, mine: set[int], owned: set[int], missed: dict[int, torch.Tensor]
-    ) -> None:
+    def _is_placed(self, parameter: torch.Tensor) -> bool:
+        reference = self._placed.get(id(parameter))
+        return reference is not None and reference() is parameter
+
+    def _tell(self, one: _Stepped, optimizer: Optimizer, lost: list[torch.Tensor], thawed: bool) -> None:
         site = one.built_at or one.stepped_at
-        thawed = [parameter for parameter in missed.values() if _holds(self._frozen, parameter)]
-        lost = thawed or [missed[key] for module in self._modules for key in _left_out(module, mine, owned, missed)]
-        if site is None or not lost:
+        if site is None:
             return
         one.told = True
         event = UnownedTrained(
             site=site,
             optimizer=type(optimizer).__name__,
             parameters=tuple(self._modules.names(lost)),
-            thawed=bool(thawed),
+            thawed=thawed,
             stepped_at=one.stepped_at if one.built_at is not None else None,
         )
         self._judge.send(event)
+
+
+def _content(parameter: torch.Tensor) -> Content | None:
+    """What it holds: who moves it by hand may do so through ``.data``, which no version shows."""
+    plain = parameter.detach()
+    return reader(plain)() if is_readable(plain) else None
+
+
+def _is_same(held: tuple[int, Content | None], holds: tuple[int, Content | None]) -> bool:
+    return held[0] == holds[0] and bool(held[1] == holds[1])
 
 
 def _left_out(top: nn.Module, mine: set[int], owned: set[int], missed: dict[int, torch.Tensor]) -> list[int]:
@@ -162,17 +206,11 @@ def _left_out(top: nn.Module, mine: set[int], owned: set[int], missed: dict[int,
     return []
 
 
-def _holds(known: dict[int, weakref.ref[torch.Tensor]], parameter: torch.Tensor) -> bool:
-    reference = known.get(id(parameter))
-    return reference is not None and reference() is parameter
-
-
 def _ids(optimizers: Iterable[Optimizer]) -> set[int]:
     return {id(one) for optimizer in optimizers for group in optimizer.param_groups for one in group["params"]}
 
 
-def _living() -> Iterator[Optimizer]:
-    """All optimizers.  This looks at everything there is: on suspicion only."""
-    return (
-        thing for thing in gc.get_objects() if issubclass(type(thing), Optimizer) and hasattr(thing, "param_groups")
-    )
+def _living(kind: type) -> list[Any]:
+    """All objects of a class that were initialised.  This looks at everything there is: on suspicion only."""
+    begun = "param_groups" if kind is Optimizer else "_modules"
+    return [one for one in gc.get_objects() if issubclass(type(one), kind) and begun in vars(one)]

@@ -319,3 +319,44 @@ def test_moved_by_hand_and_back_and_then_stepped() -> None:
             optimizer.step()
             optimizer.zero_grad()
     assert codes(guard) == []
+
+
+# --- gradients that a program defines itself ----------------------------------------------------------------------
+
+
+class Filled(torch.autograd.Function):
+    """Writes a part of what it is given, unnoticed, and says itself what the gradients are."""
+
+    @staticmethod
+    def forward(ctx: Any, whole: torch.Tensor, part: torch.Tensor, index: int) -> torch.Tensor:
+        ctx.index = index
+        whole.data[index] = part
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        (grad,) = grads
+        return grad, grad[ctx.index], None
+
+
+def filled(whole: torch.Tensor, part: torch.Tensor, index: int) -> torch.Tensor:
+    whole.data[index] = part
+    return whole
+
+
+@pytest.mark.parametrize(("fill", "expected"), [(Filled.apply, []), (filled, ["GL101"])])
+def test_a_function_that_defines_its_gradients_may_write_through_data(
+    fill: Callable[..., torch.Tensor], expected: list[str]
+) -> None:
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watch(model, optimizer, select="GL101") as guard:
+        for _ in range(3):
+            optimizer.zero_grad()
+            out = model(torch.randn(3, 4))
+            whole = torch.zeros(2, 3, 2, requires_grad=True)
+            for index in range(2):
+                whole = fill(whole * 1, out * index, index)
+            whole.sum().backward()
+            optimizer.step()
+    assert codes(guard) == expected

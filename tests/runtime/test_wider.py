@@ -133,3 +133,51 @@ def test_a_model_that_is_given_the_labels(named: bool, dropout: float, evaluates
                 total += float((out["logits"] if named else out[0]).sum())
     expected = dropout and evaluates == "no" and gives == "y"
     assert told(guard) == ([("GL407", called)] if expected else [])
+
+
+# --- steps in which functions are watched ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beside", [1, 4])
+@pytest.mark.parametrize("begins", [0, 40])
+def test_what_comes_after_the_steps_of_several_optimizers(beside: int, begins: int) -> None:
+    """Of each optimizer some steps are watched from their beginning to the next one, whenever it begins."""
+    models = [nn.Linear(4, 2) for _ in range(beside)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    last, target = nn.Linear(4, 2), nn.Linear(4, 2)
+    slow = torch.optim.SGD(last.parameters(), lr=0.1)
+    with gradlint.guard(on_finding="collect", select="GL110") as guard:
+        for iteration in range(begins + 4):
+            for model, optimizer in zip(models, optimizers, strict=True):
+                optimizer.zero_grad()
+                model(torch.randn(3, 4)).square().mean().backward()
+                optimizer.step()
+            if iteration >= begins:
+                slow.zero_grad()
+                last(torch.randn(3, 4)).square().mean().backward()
+                slow.step()
+                for old, new in zip(target.parameters(), last.parameters(), strict=True):
+                    old.data.mul_(0.9).add_(new.data, alpha=0.1)
+    assert told(guard) == [("GL110", line(-1))]
+
+
+def test_optimizers_made_again_and_again_are_not_all_watched() -> None:
+    model = nn.Linear(4, 2)
+    seen = 0
+
+    class Counted(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            nonlocal seen
+            seen += torch._C._len_torch_function_stack()
+            return model(x)  # type: ignore[no-any-return]  # modules are not typed
+
+    counted = Counted()
+    kept = []
+    with gradlint.guard(on_finding="collect") as guard:
+        for _ in range(200):
+            kept.append(torch.optim.SGD(model.parameters(), lr=0.1))
+            kept[-1].zero_grad()
+            counted(torch.randn(3, 4)).square().mean().backward()
+            kept[-1].step()
+    assert told(guard) == []
+    assert 4 <= seen < 60
