@@ -137,11 +137,9 @@ def needed(
     witnesses: list[object] = [recording, ages]
     recording.graphs_alive = ages.alive
     optimizers = [thing for thing in things if isinstance(thing, Optimizer)]
-    ownership = None
     by_hand: list[UpdatesByHand] = []
-    if judge.listens(OptimizerChecked):
-        ownership = Ownership(judge, modules, recording, optimizers)
-        witnesses.append(ownership)
+    ownership = Ownership(judge, modules, recording, optimizers) if judge.listens(OptimizerChecked) else None
+    witnesses += [ownership] if ownership is not None else []
     if judge.listens(*GRADIENT_EVENTS, *OF_PASSES, OptimizerChecked):
         history = GradientHistory(judge, modules, ownership)
         history.watch(_parameters(things))

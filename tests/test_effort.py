@@ -376,3 +376,89 @@ def test_ways_through_loops_are_not_told_apart_without_end(tmp_path: Path, monke
     monkeypatch.setattr(witness, "_told_apart", watched)
     assert check(tmp_path, text) == [f"GL501:{text.count(chr(10))}"]
     assert max(sizes)[0] > witness.MANY >= max(kept for _, kept in sizes)
+
+
+LONG = """\
+for a in range(4):
+    for b in range(4):
+        for c in range(4):
+            for d in range(4):
+                for e in range(4):
+                    x = [a, b, c, d, e]
+"""
+CLASS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    sizes = []
+
+    def __init__(self, width):
+        super().__init__()
+        {init}
+        self.layer = nn.Linear(width, width)
+
+    def first(self, x):
+        {first}
+        return self.layer(x).numpy()
+
+    def second(self, x):
+        if len(self.sizes) > 2:
+            nn.Linear(2, 2).weight.data[0] = 1
+        return nn.Linear(2, 2)(x).numpy()
+
+    def third(self, x):
+        {third}
+        return nn.Linear(2, 2)(x).numpy()
+"""
+
+
+def _class(**parts: str) -> str:
+    given = dict.fromkeys(("init", "first", "third"), "pass") | parts
+    return CLASS.format(**{name: indent(part, " " * 8).strip() for name, part in given.items()})
+
+
+def _rows(text: str, *, of: str) -> list[int]:
+    return [row for row, line in enumerate(text.splitlines(), 1) if of in line]
+
+
+@pytest.mark.parametrize(("slow", "others"), [("first", slice(1, 3)), ("third", slice(2))])
+def test_a_method_that_takes_too_long_costs_no_other(slow: str, others: slice, tmp_path: Path) -> None:
+    short, long = _class(), _class(**{slow: LONG})
+    assert check(tmp_path, short) == [f"GL501:{row}" for row in _rows(short, of=".numpy()")]
+    assert check(tmp_path, long) == [f"GL501:{row}" for row in _rows(long, of=".numpy()")[others]]
+
+
+def test_what_takes_too_long_to_build_has_its_methods_followed(tmp_path: Path) -> None:
+    text = _class(init=LONG)
+    (data,) = _rows(text, of=".data")
+    assert check(tmp_path, text) == [f"GL110:{data}", f"GL501:{data + 1}", f"GL501:{data + 5}"]
+
+
+def test_what_a_method_leaves_stands_when_another_takes_too_long(tmp_path: Path) -> None:
+    texts = [KEEPER.format(slow=indent(slow, " " * 8).strip()) for slow in ("pass", LONG)]
+    assert [len(check(tmp_path, text)) for text in texts] == [1, 1]
+
+
+KEEPER = """\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, loader):
+        self.loader = loader
+        self.layer = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+
+    def evaluate(self):
+        self.layer.eval()
+        total = 0
+        for x, y in self.loader:
+            total += (self.layer(x) - y).pow(2).mean().item()
+        return total
+
+    def slow(self, x):
+        {slow}
+        return self.layer(x).detach().numpy()
+"""

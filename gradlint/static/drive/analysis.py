@@ -353,6 +353,8 @@ class _Analyzer:
             return
         if isinstance(unit, ClassUnit):
             self._entry(unit, self.reach.features(unit), partial(self.entries.methods, unit))
+            if unit in self.machine.receivers.costly:
+                self._entry(unit, self.reach.features(unit), partial(self.entries.methods, unit, unknown=True))
         else:
             self._entry(unit, self.reach.features(unit), partial(self.entries.function, unit, grad))
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gradlint.static.python.budget import BudgetExceededError
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.triggers import Feature
 from gradlint.static.text.units import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from collections.abc import Set as AbstractSet
 
+    from gradlint.static.python.budget import Budget
+    from gradlint.static.python.progress import Progress
+    from gradlint.static.report.witness import Witness
     from gradlint.static.text.definition_units import DefinitionUnit
     from gradlint.static.text.files import Module
     from gradlint.static.text.reach import Reach
@@ -107,6 +112,36 @@ class Effort:
     def _named(self, unit: Unit) -> set[Unit]:
         leads = self._reach.scope(unit.module).leads_to(unit)
         return {other for other in leads if isinstance(other, (FunctionUnit, ClassUnit))}
+
+
+class Shares:
+    """What each method of a class may take: what is left of the steps for all, and where that is little, its own."""
+
+    def __init__(self, budget: Budget, progress: Progress, witness: Witness, *, again: bool) -> None:
+        self._budget, self._progress, self._witness, self._again = budget, progress, witness, again
+        self._done: set[Unit] = set()  #: what methods executed first that came to their end
+        self._exceeded = False
+
+    @contextmanager
+    def of(self, method: FunctionUnit) -> Iterator[None]:
+        """A method is executed; where that takes too long, the others are none the less."""
+        before = set(self._progress.entered)
+        try:
+            with self._budget.assured(PER_DEFINITION + PER_OWN_LINE * _lines(method.text)):
+                yield
+        except BudgetExceededError:
+            self._exceeded = True
+            self._progress.give_up(again=self._again)
+        else:
+            self._progress.settle()
+            self._witness.finish()
+            self._done |= self._progress.entered - before
+
+    def end(self) -> None:
+        """The class was followed: BudgetExceededError if some method took too long, and is to be followed again."""
+        if self._exceeded:
+            self._progress.entered -= self._done
+            raise BudgetExceededError
 
 
 def _lines(text: str) -> int:

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gradlint.events import ConvertedToNumpy, DataWritten
+from gradlint.static.drive.effort import Shares
+from gradlint.static.drive.receivers import Receivers
 from gradlint.static.knowledge.torch_table import (
     CLEARING,
-    TEST_SETUPS,
     TRAINING_STEP,
     is_called_without_grad,
-    is_test,
 )
 from gradlint.static.python.bodies import Bodies
 from gradlint.static.python.budget import CLOSE, Budget, BudgetExceededError
@@ -25,21 +25,17 @@ from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.joining import join, joined
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.values import (
     ESCAPED,
-    NONE,
     OPEN,
     Class,
     Const,
     Frame,
     Function,
-    Group,
     Instance,
     Lambda,
     Ref,
-    Unknown,
     Value,
 )
 from gradlint.static.state.world import World
@@ -69,6 +65,7 @@ class Entries:
     _progress: Progress
     _project: Project
     _reach: Reach
+    _receivers: Receivers
     _whole: Wholeness
     _witness: Witness
     _nested: Nested
@@ -139,7 +136,7 @@ class Entries:
                 ctx = Context(module, value.unit, value.frame).at("lambda", value.site)
                 self._calls.call(value, Arguments(open=True), trial, ctx, value.site)
 
-    def methods(self, unit: ClassUnit, again: Container[Unit] = ()) -> None:
+    def methods(self, unit: ClassUnit, again: Container[Unit] = (), *, unknown: bool = False) -> None:
         """The methods of a class that nothing has called, on an object that is built with unknown arguments.
 
         Some may be called once more: those of which something has not been executed.
@@ -160,23 +157,18 @@ class Entries:
         if self._definitions.kind(cls) == "function":
             self._functions.examine(cls, world.copy(), ctx)
         self._idle = False
-        ends = self._built(self._calls.instantiate(cls, Arguments(open=True), world, ctx, unit.here))
-        for end, instance in ends:
-            obj: Instance = end.write(instance.id)
-            obj.attrs |= self._definitions.running(cls, obj)
-            obj.attrs |= {} if obj.kind else {ESCAPED: Const(True)}
-            obj.attrs |= {} if built else {OPEN: Const(True)}
-            if obj.kind in ("module", "lightning"):
-                self._idle = self._idle or obj.training is False
-                for ref in self._modules.walk(instance, end):
-                    end.write(ref.id).training = None
+        objects = self._receivers
+        ends = [(world, objects.unknown(unit, cls, world))] if unknown else objects.built(unit, cls, world, ctx)
+        self._open(cls, ends, built=built)
+        shares = Shares(self._budget, self._progress, self._witness, again=bool(again))
         inherited = list(self._inherited(unit, cls, waiting=built))
-        tests = [method for method in (*inherited, *methods) if self._is_test(method, cls)]
-        starts = dict.fromkeys(tests, self._prepared(cls, ends, ctx)) if tests else {}
+        tests = [method for method in (*inherited, *methods) if objects.is_test(method, cls)]
+        starts = dict.fromkeys(tests, objects.prepared(cls, ends, ctx)) if tests else {}
         for method in inherited:
-            for end, instance in starts.get(method, ends):
-                with self._whole.partly(len(ends) == 1):
-                    self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=built)
+            with shares.of(method):
+                for end, instance in starts.get(method, ends):
+                    with self._whole.partly(len(ends) == 1):
+                        self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=built)
         due: list[FunctionUnit] = []
         leading = [] if built else self._leading(unit, methods)
         for method in (*leading, *methods):
@@ -187,14 +179,28 @@ class Entries:
                 self.alone.add(method)
             if method not in again:
                 due.append(method)
-            for end, instance in starts.get(method, ends):
-                here = end if method not in again else self._unsettled(method, instance, end)
-                with self._whole.partly(len(ends) == 1):
-                    self._method(method, cls, instance, here, ctx.at("method", method), built=built)
+            with shares.of(method):
+                for end, instance in starts.get(method, ends):
+                    here = end if method not in again else objects.unsettled(method, instance, end)
+                    with self._whole.partly(len(ends) == 1):
+                        self._method(method, cls, instance, here, ctx.at("method", method), built=built)
         if not built:  # what a class inherits may convert what its own methods make
             due += [one for name, one in self._definitions.methods(cls).items() if name not in unit.methods]
         for end, instance in ends:
             self._all_filled(due, cls, instance, end, ctx)
+        shares.end()
+
+    def _open(self, cls: Class, ends: list[tuple[World, Ref]], *, built: bool) -> None:
+        """Who calls the methods of an object may have done more with it than build it."""
+        for end, instance in ends:
+            obj: Instance = end.write(instance.id)
+            obj.attrs |= self._definitions.running(cls, obj)
+            obj.attrs |= {} if obj.kind else {ESCAPED: Const(True)}
+            obj.attrs |= {} if built else {OPEN: Const(True)}
+            if obj.kind in ("module", "lightning"):
+                self._idle = self._idle or obj.training is False
+                for ref in self._modules.walk(instance, end):
+                    end.write(ref.id).training = None
 
     def nested(self) -> None:
         """Functions that were handed on: whoever has them calls them, in whatever mode if that is no library."""
@@ -256,7 +262,7 @@ class Entries:
             return
         given, first = self._trainers.hooked(function, cls, trial), not built and self._steps_alone(method, cls)
         self._call(function, trial, ctx, instance, given, first=first)
-        if not built and not self._is_test(method, cls) and self._trains_alone(method, cls):
+        if not built and not self._receivers.is_test(method, cls) and self._trains_alone(method, cls):
             self._repeat_alone(function, end.copy(), ctx, instance)
 
     def _due(self, unit: ClassUnit, again: Container[Unit]) -> list[FunctionUnit]:
@@ -306,60 +312,6 @@ class Entries:
             led_to = not waiting or any(other not in self._progress.called for other in own)
             if own and led_to and self.triggers.any(features):
                 yield method
-
-    def _unsettled(self, method: FunctionUnit, instance: Ref, end: World) -> World:
-        """Whoever called a method may have brought its object into another state than that in which it was built.
-
-        Not known are the mode and the device of the models it holds, whether they are trained, and the gradient mode.
-        Where nothing in the files at hand freezes any, those that it builds itself are trained.
-        """
-        w = end.copy()
-        freezes = self._project.may_freeze(method.module)
-        w.grad = None if method in self._progress.unrecorded else w.grad
-        obj = w.get(instance, Instance)
-        for value in [instance, *map(w.resolve, obj.attrs.values())] if obj is not None else ():
-            held = w.get(value, Instance)
-            if held is None or held.kind not in ("module", "lightning") or not isinstance(value, Ref):
-                continue
-            for ref in self._modules.walk(value, w):
-                part: Instance = w.write(ref.id)
-                part.training, part.device = None, None
-            for key in self._modules.groups(value, w):
-                group: Group = w.write(key)
-                if freezes or group.opaque:
-                    group.requires_grad, group.requires_grad_set = None, True
-        return w
-
-    def _built(self, results: Iterable[tuple[World, Value]]) -> list[tuple[World, Ref]]:
-        """The ways an object may have been built: apart where it has a model of its own or one that it was given."""
-        built = [(w, value, obj) for w, value in results if isinstance(value, Ref) and (obj := w.get(value, Instance))]
-        own = frozenset[str]().union(*(_models(obj, world) for world, _, obj in built))
-        ends: dict[frozenset[str], tuple[World, Ref]] = {}
-        for world, value, obj in built:
-            given = frozenset(name for name in own if isinstance(world.resolve(obj.attrs.get(name, NONE)), Unknown))
-            known = ends.get(given)
-            ends[given] = (world, value) if known is None else (join(known[0], world), value)
-        return list(ends.values())
-
-    def _is_test(self, method: FunctionUnit, cls: Class) -> bool:
-        """Whether a framework calls a method as a test, on an object of its own."""
-        return is_test(method.name) and self._definitions.is_test(cls)
-
-    def _prepared(self, cls: Class, ends: list[tuple[World, Ref]], ctx: Context) -> list[tuple[World, Ref]]:
-        """The ways an object may be there where a test begins: what the framework calls before has run."""
-        prepared = []
-        for before, instance in ends:
-            world = before.copy()
-            for name in TEST_SETUPS:
-                function = self._definitions.attribute(cls, name, world)
-                if isinstance(function, Function):
-                    receiver = cls if function.kind == "class" else instance
-                    here, site = ctx.at("before", function.unit), function.unit.here
-                    with self._whole.partly(len(ends) == 1):
-                        results = self._calls.function(function, Arguments(), world, here, site, receiver)
-                    joined(results, world)
-            prepared.append((world, instance))
-        return prepared
 
     def _all_filled(self, methods: list[FunctionUnit], cls: Class, instance: Ref, end: World, ctx: Context) -> None:
         """Call the methods that convert or write anything once more, when others may have filled what that is."""
@@ -489,11 +441,3 @@ class Entries:
         if ctx is not None:
             for world in worlds:
                 self._witness.inputs_done((key for key in world.heap if key not in escaped), world, ctx)
-
-
-def _models(obj: Instance, w: World) -> Iterator[str]:
-    """The attributes that hold models of the project, or losses."""
-    for name, value in obj.attrs.items():
-        held = w.get(w.resolve(value), Instance)
-        if held is not None and ((held.kind == "module" and held.cls is not None) or held.loss is not None):
-            yield name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.static.drive.entries import Entries
+from gradlint.static.drive.receivers import Receivers
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.binding import Binding
 from gradlint.static.python.bodies import Bodies
@@ -301,6 +302,7 @@ class Interpreter:
     def entries(self, triggers: Triggers) -> Entries:
         """What is executed because nothing in the project calls it."""
         self.triggers = triggers
+        self.receivers = self._make(Receivers)
         return self._make(Entries)
 
     def _make(self, part: type[_PartT]) -> _PartT:

@@ -239,6 +239,16 @@ class Budget:
         finally:
             self._limit = limit
 
+    @contextmanager
+    def assured(self, steps: int) -> Iterator[None]:
+        """What is executed meanwhile may take some steps even where fewer are left."""
+        before = self._limit
+        self._limit = max(before, self.steps + steps)
+        try:
+            yield
+        finally:
+            self._limit = before
+
     def order_matters(self) -> None:
         """A backward pass begins: what comes before and after it, and in which iteration, is what many rules are about.
 

@@ -7,7 +7,6 @@ lineage, does without it.  Different moments are alternatives: one that is prove
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from gradlint.finding import Location
 from gradlint.intents import agreed
 from gradlint.protocol import Protocol, Token
 from gradlint.rule import Rule, Violation
+from gradlint.static.state.contents import divided, left_by
 from gradlint.static.state.context import Context
 from gradlint.static.state.values import Group, Instance, Tokens
 from gradlint.static.state.variants import chosen
@@ -115,6 +115,7 @@ class Witness:
         self._votes: dict[Hashable, _Votes] = {}
         self._owners: dict[Hashable, Rule] = {}
         self._recent: set[Hashable] = set()  #: the moments of which something was said since votes were last final
+        self._final: set[Hashable] = set()  #: those of what was followed to its end
         self._settled: list[tuple[Rule, Violation]] = []  #: proven already, of the bodies of files
         self.muted = False  #: code is executed to learn what it sets, not for what it does
         self.only: Container[type[events.Event]] | None = None
@@ -268,10 +269,15 @@ class Witness:
         self._votes.clear()
         self._owners.clear()
         self._recent.clear()
+        self._final.clear()
 
     def settle(self) -> None:
         """All worlds have passed the moments of which anything was said so far: nobody will contradict it."""
         self._recent.clear()
+
+    def finish(self) -> None:
+        """What was followed by itself has come to its end: nothing will take back what was said of it."""
+        self._final |= self._votes.keys()
 
     def give_up(self, *, again: bool = False) -> None:
         """The entry point is not followed to its end: only what is settled stays, if nothing may take it back.
@@ -279,7 +285,8 @@ class Witness:
         Where code is followed once more (again), its callers have already told what they depend on.
         """
         revocable = {rule.code for kind in _REVOCABLE for rule, _ in self._checks.get(kind, ())}
-        for key in [k for k, rule in self._owners.items() if k in self._recent or rule.code in revocable]:
+        revoked = {key for key, rule in self._owners.items() if rule.code in revocable} - self._final
+        for key in [key for key in self._owners if key in self._recent or key in revoked]:
             del self._votes[key], self._owners[key]
         self._recent.clear()
         self._given_up = self._given_up or not again  # what the rest would have disputed is not known
@@ -293,11 +300,11 @@ class Witness:
         members = sorted(groups)
         whole = whole and optimizer != MANUAL
         prepared = self._prepared(members, w) if whole else unknown()
-        divided = _divided(w)
+        parted = divided(w)
         for key in members:
             group = w.write(key)
             group.stepped, group.gradients_used, group.averages = fresh(), True, 0
-            group.prepared = False if whole and key not in divided else group.prepared
+            group.prepared = False if whole and key not in parted else group.prepared
         event = events.Step(
             site=site,
             touches=dict.fromkeys(members, True),
@@ -307,7 +314,7 @@ class Witness:
         )
         self.send(event, w, ctx)
         if whole and self.listened(events.GradientsLeft):
-            left = _left_by(members, w)
+            left = left_by(members, w)
             self.send(events.GradientsLeft(site=site, touches=dict.fromkeys(left, True)), w, ctx)
         if self.listened(events.WeightsUpdated):
             touches = self._applied(members, optimizer == MANUAL, w)
@@ -448,25 +455,6 @@ class Witness:
                 or None in (key.variant, other.variant)
             )
         }
-
-
-def _divided(w: World) -> set[int]:
-    """The groups that several optimizers hold, one of which at least was given some of the parameters by themselves.
-
-    It is not known which: each steps its own.
-    """
-    optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
-    some = [obj.groups for obj in optimizers if any(w.get(w.resolve(given), Instance) is None for given in obj.args)]
-    held = Counter(key for obj in optimizers for key in obj.groups) if some else Counter[int]()
-    return {key for key in frozenset[int]().union(*some) if held[key] > 1}
-
-
-def _left_by(members: Container[int], w: World) -> list[int]:
-    """The groups that the backward passes have reached which have fed these members, and that are none of them."""
-    fed = {key: group for key, group in w.heap.items() if isinstance(group, Group) and group.fed_at is not None}
-    full = {key: group for key, group in fed.items() if group.fed > group.cleared}
-    passes = {group.fed for key, group in full.items() if key in members}
-    return [key for key in sorted(full.keys()) if key not in members and full[key].fed in passes]
 
 
 def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None]:

@@ -1,13 +1,15 @@
-"""What containers hold, and what can be reached from values."""
+"""What containers and optimizers hold, and what can be reached from values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint.static.state.values import (
     Frame,
     Function,
+    Group,
     Instance,
     Lambda,
     Mapping,
@@ -78,6 +80,25 @@ def reachable(values: Iterable[Value], w: World) -> set[int]:
         elif isinstance(obj, Mapping):
             queue += [*obj.items.values(), *([obj.tail] if obj.tail is not None else [])]
     return seen
+
+
+def divided(w: World) -> set[int]:
+    """The groups that several optimizers hold, one of which at least was given some of the parameters by themselves.
+
+    It is not known which: each steps its own.
+    """
+    optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+    some = [obj.groups for obj in optimizers if any(w.get(w.resolve(given), Instance) is None for given in obj.args)]
+    held = Counter(key for obj in optimizers for key in obj.groups) if some else Counter[int]()
+    return {key for key in frozenset[int]().union(*some) if held[key] > 1}
+
+
+def left_by(members: Container[int], w: World) -> list[int]:
+    """The groups that the backward passes have reached which have fed these members, and that are none of them."""
+    fed = {key: group for key, group in w.heap.items() if isinstance(group, Group) and group.fed_at is not None}
+    full = {key: group for key, group in fed.items() if group.fed > group.cleared}
+    passes = {group.fed for key, group in full.items() if key in members}
+    return [key for key in sorted(full.keys()) if key not in members and full[key].fed in passes]
 
 
 def _is_nested(value: Function | Lambda, w: World) -> bool:
