@@ -25,7 +25,7 @@ from ..roster import Resting
 from ..tensors import holds_values
 
 if TYPE_CHECKING:
-    from ..calls import BackwardCall, ForwardCall, ScalerCall, SwapCall
+    from ..calls import BackwardCall, ForwardCall, ScalerCall, StepCall, SwapCall
     from ..frames import FrameSite
 
 number_at = ctypes.c_float.from_address
@@ -59,7 +59,7 @@ class Origins(Resting):
         always: look at every step, however short steps are.
     """
 
-    RESTS_FROM = ("forward_ended", "backward_ended", "scaler_called")  # when it has been found out
+    RESTS_FROM = ("forward_ended", "backward_ended", "step_ended", "scaler_called")  # when it has been found out
 
     def __init__(self, unwatched: Callable[[], AbstractContextManager[object]], always: bool) -> None:
         self._unwatched = unwatched
@@ -107,6 +107,11 @@ class Origins(Resting):
         number = number_at(grad.data_ptr()).value
         if number - number != 0.0:  # NaN or infinite
             self.explain(call.roots)
+
+    def step_ended(self, _: StepCall) -> None:
+        """The parameters are others now; models, and what they were given, are free to go."""
+        if self._walked:
+            self._calls.clear()
 
     def _look_at(self, module: torch.nn.Module) -> None:
         """Read the gradient of a parameter of this module from now on."""

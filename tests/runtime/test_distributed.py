@@ -32,7 +32,7 @@ def train(model: nn.Module, clear: str, accumulate: int = 1) -> Guard:
             last = (i + 1) % accumulate == 0
             waiting: Any = nullcontext() if last or not hasattr(model, "no_sync") else model.no_sync()
             with waiting:
-                model(torch.randn(3, 4)).square().mean().backward()
+                (model(torch.randn(3, 4)).square().mean() / accumulate).backward()
             if last:
                 optimizer.step()
                 if clear == "none":
