@@ -8,14 +8,14 @@ import pytest
 from gradlint.static.text.counters import Counted, counted_around
 
 
-def first_test(code: str) -> tuple[cst.Comparison, Counted]:
-    """The first condition of a branch that compares, and what is counted around it."""
+def first_test(code: str) -> tuple[cst.BaseExpression, Counted]:
+    """The first condition of a branch, and what is counted around it."""
     loop = cst.parse_statement(code)
     found = counted_around(loop)
     pending: list[cst.CSTNode] = [loop]
     while pending:
         node = pending.pop(0)
-        if isinstance(node, cst.If) and isinstance(node.test, cst.Comparison):
+        if isinstance(node, cst.If):
             return node.test, found[id(node.test)]
         pending += node.children
     raise AssertionError(code)
@@ -32,6 +32,7 @@ def first_test(code: str) -> tuple[cst.Comparison, Counted]:
 )
 def test_a_counter_is_set_anew_in_some_of_the_iterations(body: str) -> None:
     test, counted = first_test(f"for x in batches:\n{body}")
+    assert isinstance(test, cst.Comparison)
     assert counted.turns(test)
 
 
@@ -46,14 +47,23 @@ def test_a_counter_is_set_anew_in_some_of_the_iterations(body: str) -> None:
 )
 def test_what_only_grows_or_begins_anew_each_time_does_not_take_turns(code: str) -> None:
     test, counted = first_test(code)
+    assert isinstance(test, cst.Comparison)
     assert not counted.turns(test)
 
 
 @pytest.mark.parametrize(
     ("condition", "ends"),
-    [("i == len(batches) - 1", True), ("i == k - 1", True), ("i == 3", False), ("i > k - 1", False)],
+    [
+        ("i == len(batches) - 1", True),
+        ("i == k - 1", True),
+        ("i != k - 1", False),
+        ("not i == k - 1", False),
+        ("not i != k - 1", True),
+        ("i == 3", None),
+        ("i > k - 1", None),
+    ],
 )
-def test_the_number_of_the_last_iteration(condition: str, ends: bool) -> None:
+def test_the_number_of_the_last_iteration(condition: str, ends: bool | None) -> None:
     test, counted = first_test(f"for i, x in enumerate(batches):\n    if {condition}:\n        print(i)\n")
     assert counted.ends(test) is ends
 
@@ -66,8 +76,17 @@ def test_the_number_of_the_last_iteration(condition: str, ends: bool) -> None:
         ("    loss.backward()\n", False),
         ("        continue\n    loss.backward()\n", True),
         ("", False),
+        ("    else:\n        continue\n    loss.backward()\n", False),
     ],
 )
 def test_either_branch_makes_a_backward_pass(rest: str, either: bool) -> None:
     _, counted = first_test(f"for x in batches:\n    if n == k:\n        loss.backward()\n{rest}")
     assert counted.either_walks is either
+
+
+def test_the_other_branch_may_be_the_one_that_leaves() -> None:
+    _, counted = first_test(
+        "for x in batches:\n    if n < k:\n        pass\n    else:\n"
+        "        loss.backward()\n        continue\n    loss.backward()\n"
+    )
+    assert counted.either_walks

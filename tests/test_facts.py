@@ -102,6 +102,8 @@ def made_by(kind: type, chance: Random) -> Any:
         drawn.update(device=drawn["device"] or None, device_if_tensor=drawn["device_if_tensor"] or None)
         drawn["device"] = None if drawn["device_if_tensor"] else drawn["device"]
         drawn["kept_as"] = ("Net", "mask") if drawn["kept_at"] is not None else ("", "")
+        if drawn["kept_at"] is not None:  # a parameter is no plain tensor that a module keeps
+            drawn["is_parameter"] = drawn["is_parameter"] and None
     if kind is Group and not drawn["beside"]:
         drawn.update(placed=0, placed_at=None, copied=False)
     if kind is Segment:

@@ -403,8 +403,8 @@ class DomainBranches(Protocol):
         """Whether a backward pass is made whichever way such a condition turns out, as far as its branches tell."""
         ...
 
-    def asks_for_last(self, test: cst.CSTNode, ctx: Context) -> bool:
-        """Whether a condition holds in the last iteration of the innermost loop alone."""
+    def asks_for_last(self, test: cst.CSTNode, ctx: Context) -> bool | None:
+        """Whether a condition, or its opposite, holds in the last iteration of the innermost loop alone; else None."""
         ...
 
     def left(self, loop: Hashable, worlds: Iterable[World], ctx: Context) -> None:

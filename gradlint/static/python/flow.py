@@ -329,8 +329,9 @@ class Flow:
         if all(self._domain.branches.is_periodic_alone(node.test, world, ctx) for _, world in ways[:1]):
             for taken, world in ways:
                 world.turns = {**world.turns, (id(node), ctx.key): taken}
-        if self._domain.branches.asks_for_last(node.test, ctx):
-            for world in (world for taken, world in ways if taken):
+        last = self._domain.branches.asks_for_last(node.test, ctx)
+        if last is not None:
+            for world in (world for taken, world in ways if taken is last):
                 world.turns = {**world.turns, LAST: ctx.loop}
 
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:

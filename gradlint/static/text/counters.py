@@ -34,14 +34,14 @@ class Counted(NamedTuple):
             return True
         return isinstance(part.operator, _AT_THE_END) and self._is_the_last(comparison)
 
-    def ends(self, test: cst.CSTNode) -> bool:
-        """Whether a condition holds in the last iteration alone."""
-        return (
-            isinstance(test, cst.Comparison)
-            and len(test.comparisons) == 1
-            and isinstance(test.comparisons[0].operator, cst.Equal)
-            and self._is_the_last(test)
-        )
+    def ends(self, test: cst.CSTNode) -> bool | None:
+        """Whether a condition holds in the last iteration alone, or its opposite does (False); None if neither."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            way = self.ends(test.expression)
+            return None if way is None else not way
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1 or not self._is_the_last(test):
+            return None
+        return {cst.Equal: True, cst.NotEqual: False}.get(type(test.comparisons[0].operator))
 
     def _is_the_last(self, comparison: cst.Comparison) -> bool:
         """Whether the number of an iteration is compared with that of the last one."""
@@ -82,16 +82,24 @@ def _gather(node: cst.CSTNode, scope: cst.CSTNode, found: dict[int, Counted]) ->
             continue
         if isinstance(here, cst.If):
             counted = counted or _counted_in(scope)
-            found[id(here.test)] = counted._replace(either_walks=_walks(here.body) and _walks_else(here, behind))
+            found[id(here.test)] = counted._replace(either_walks=_either_walks(here, behind))
         inner = list(children(here))
         queue += ((child, inner[number + 1 :]) for number, child in enumerate(inner))
 
 
-def _walks_else(node: cst.If, behind: list[cst.CSTNode]) -> bool:
-    """Whether a backward pass is made where the condition of a branch does not hold."""
-    if node.orelse is not None:
-        return _walks(node.orelse)
-    return _leaves(node.body) and any(map(_walks, behind))
+def _either_walks(node: cst.If, behind: list[cst.CSTNode]) -> bool:
+    """Whether a backward pass is made whichever way a branch goes: in it, or behind it where the other way leaves."""
+    ways = _ways(node)
+    walking = [way for way in ways if _walks(way)]
+    if len(walking) == 2:
+        return True
+    return len(walking) == 1 and _leaves(walking[0]) and any(map(_walks, behind))
+
+
+def _ways(node: cst.If) -> list[cst.CSTNode]:
+    """The blocks of a branch: what runs where the condition holds, and where it does not."""
+    other = node.orelse.body if isinstance(node.orelse, cst.Else) else node.orelse
+    return [node.body, *([] if other is None else [other])]
 
 
 def _walks(node: cst.CSTNode) -> bool:
@@ -137,12 +145,14 @@ def _statements(block: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, bool, bool]]:
             sometimes = True
         for child in children(node):
             queue.append((child, inner, sometimes))
-            sometimes = sometimes or (type(child) is cst.If and _leaves(child.body))
+            sometimes = sometimes or (isinstance(child, cst.If) and any(map(_leaves, _ways(child))))
 
 
-def _leaves(body: cst.BaseSuite) -> bool:
+def _leaves(block: cst.CSTNode) -> bool:
     """Whether a block ends by leaving the iteration or the function."""
-    last = body.body[-1] if body.body else None
+    if isinstance(block, cst.If):  # ``elif``
+        return any(map(_leaves, _ways(block)))
+    last = block.body[-1] if isinstance(block, cst.BaseSuite) and block.body else None
     if type(last) is cst.SimpleStatementLine:
         last = last.body[-1]
     return type(last) in _LEAVING

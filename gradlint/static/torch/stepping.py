@@ -212,8 +212,8 @@ class Stepping:
         """Whether a backward pass is made whichever way such a condition turns out, as far as its branches tell."""
         return self._counted(test, ctx).either_walks
 
-    def asks_for_last(self, test: cst.CSTNode, ctx: Context) -> bool:
-        """Whether a condition holds in the last iteration of the innermost loop alone."""
+    def asks_for_last(self, test: cst.CSTNode, ctx: Context) -> bool | None:
+        """Whether a condition, or its opposite, holds in the last iteration of the innermost loop alone; else None."""
         counted = self._counted(test, ctx)
         return counted.ends(counted.flags.get(spelled(test) or "", test))
 
