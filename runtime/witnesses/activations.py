@@ -34,10 +34,21 @@ from ..torch_functions import (
 if TYPE_CHECKING:
     from ..calls import BackwardCall, SwapCall
 
-MANY = 4096  #: tensors, above which those that are gone are forgotten
+MANY = 64  #: tensors, above which those that are gone are forgotten
 
 _Entry = tuple[weakref.ref[torch.Tensor], str, Site]
-_Known = dict[int, _Entry]
+
+
+class _Known(dict[int, "_Entry"]):
+    """Tensors by their ids; those that are gone are forgotten once they are as many as the others."""
+
+    most = MANY
+
+    def forget_dead(self) -> None:
+        if len(self) > self.most:
+            for key in [key for key, (reference, _, _) in self.items() if reference() is None]:
+                del self[key]
+            self.most = max(MANY, 2 * len(self))
 
 
 class _Log:
@@ -66,11 +77,11 @@ class Activations:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._known: _Known = {}
-        self._nudged: _Known = {}  # a small number was added
-        self._twice: _Known = {}  # made of probabilities, by an activation: what these were
-        self._negated: _Known = {}
-        self._bounded: _Known = {}  # probabilities that were kept from 0, or from 1
+        self._known = _Known()
+        self._nudged = _Known()  # a small number was added
+        self._twice = _Known()  # made of probabilities, by an activation: what these were
+        self._negated = _Known()
+        self._bounded = _Known()  # probabilities that were kept from 0, or from 1
         self._logs: list[_Log] = []  # of probabilities and a small number, which may become entropies
 
     def before(self) -> dict[Any, Callable[..., None]]:
@@ -109,7 +120,7 @@ class Activations:
             if isinstance(result, torch.Tensor):
                 self._twice.pop(id(result), None)
                 if entry is not None and entry[1] in PROBABILITIES:
-                    _forget_dead(self._twice)
+                    self._twice.forget_dead()
                     self._twice[id(result)] = weakref.ref(result), entry[1], entry[2]
             self.know(result, activation, user_site(4))
 
@@ -133,7 +144,7 @@ class Activations:
     def _turned(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None
         if entry is not None and isinstance(result, torch.Tensor):
-            _forget_dead(self._negated)
+            self._negated.forget_dead()
             self._negated[id(result)] = weakref.ref(result), entry[1], entry[2]
         for log in self._logs if args and isinstance(result, torch.Tensor) else ():
             if log.gave(args[0]):
@@ -142,7 +153,7 @@ class Activations:
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None
         if entry is not None and entry[1] in PROBABILITIES and isinstance(result, torch.Tensor):
-            _forget_dead(self._bounded)
+            self._bounded.forget_dead()
             self._known.pop(id(result), None)  # in place
             self._bounded[id(result)] = weakref.ref(result), entry[1], entry[2]
 
@@ -152,7 +163,7 @@ class Activations:
         if entry is None or isinstance(other, torch.Tensor) or not isinstance(result, torch.Tensor):
             return
         if isinstance(other, (int, float)) and 0 <= other <= SMALL:
-            _forget_dead(self._nudged)
+            self._nudged.forget_dead()
             self._nudged[id(result)] = weakref.ref(result), entry[1], entry[2]
 
     def _log(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -206,7 +217,7 @@ class Activations:
     def know(self, tensor: Any, activation: str, site: Site) -> None:
         """The values of a tensor are what an activation has made of others, at this place."""
         if isinstance(tensor, torch.Tensor):
-            _forget_dead(self._known)
+            self._known.forget_dead()
             self._known[id(tensor)] = weakref.ref(tensor), activation, site
 
     def _view(self, tensor: Any) -> Tensor:
@@ -228,9 +239,3 @@ class Activations:
 def _entry(tensors: _Known, tensor: Any) -> _Entry | None:
     entry = tensors.get(id(tensor))
     return entry if entry is not None and entry[0]() is tensor else None
-
-
-def _forget_dead(tensors: _Known) -> None:
-    if len(tensors) > MANY:
-        for key in [key for key, (reference, _, _) in tensors.items() if reference() is None]:
-            del tensors[key]

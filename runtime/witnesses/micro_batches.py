@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SURE = 3  #: steps with as many micro-batches before each of them are made on purpose
 AT_END = 2
+MANY = 16  #: optimizers, above which those that are gone are forgotten
 ELSEWHERE = 2  #: passes up to the step, of which the last at another place may be that of another loss
 PATIENCE = 64  #: steps, after which an optimizer is left alone
 PROPORTIONAL = frozenset(["ASGD", "FusedSGD", "SGD"])
@@ -199,9 +200,7 @@ class MicroBatches(Resting):
     def finish(self, _: FrameSite) -> None:
         """The guard ends: two steps of a short training must do."""
         for probe in self._probes.values():
-            self._tell_sums(probe, AT_END)
-            if not probe.lengths:
-                self._tell_pace(probe, AT_END)
+            self._tell_at_end(probe)
 
     # --- whom is followed ------------------------------------------------------------------------------------
 
@@ -216,6 +215,10 @@ class MicroBatches(Resting):
         parameter = next((one for one in owned if one.requires_grad and not _is_hooked(one)), None)
         if parameter is None:
             return None
+        if probe is not None:  # of an optimizer whose place in memory this one took
+            self._end(id(optimizer))
+        if len(self._probes) + len(self._left) > MANY:
+            self._forget_gone()
         probe = self._probes[id(optimizer)] = _Probe(optimizer, parameter, built_at)
         self._cohorts.add(probe)
         self.wake()
@@ -228,6 +231,16 @@ class MicroBatches(Resting):
         self._left[id(optimizer)] = weakref.ref(optimizer)
         if not self._probes:
             self.rest()
+
+    def _end(self, key: int) -> None:
+        probe = self._probes.pop(key)
+        self._tell_at_end(probe)
+        self._cohorts.drop([probe])
+
+    def _forget_gone(self) -> None:
+        for key in [key for key, probe in self._probes.items() if probe.optimizer() is None]:
+            self._end(key)
+        self._left = {key: left for key, left in self._left.items() if left() is not None}
 
     # --- verdicts --------------------------------------------------------------------------------------------
 
@@ -249,6 +262,12 @@ class MicroBatches(Resting):
         divided = probe.built_at is not None and _divides_rate(probe.built_at)
         if not divided and share_a_loop(probe.walked_at, probe.stepped_at):
             self._judge.send(AveragesSummed(site=probe.walked_at, stepped_at=probe.stepped_at))
+
+    def _tell_at_end(self, probe: _Probe) -> None:
+        """Nothing more will be known of an optimizer."""
+        self._tell_sums(probe, AT_END)
+        if not probe.lengths:
+            self._tell_pace(probe, AT_END)
 
     def _tell_pace(self, probe: _Probe, enough: int) -> None:
         walked, stepped, scheduled = probe.walked_at, probe.stepped_at, probe.scheduled_at
