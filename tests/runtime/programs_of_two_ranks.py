@@ -1,8 +1,8 @@
 """Programs as two ranks, each under a guard: for the tests of what the guard sees in them.
 
-``programs_of_two_ranks.py TARGET FOLDER PORT…``: a rank writes to ``TARGET/RANK.json``, for each program of FOLDER in
+``programs_of_two_ranks.py TARGET FOLDER``: a rank writes to ``TARGET/RANK.json``, for each program of FOLDER in
 the order of their names, what it told, and what it left in stores and took out of them.  Each program begins a process
-group, and takes a port of its own.
+group, at a port that rank 0 takes only then: others might take one that was looked for earlier.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +51,29 @@ def outcome(path: Path, put: set[str], dropped: set[str]) -> dict[str, Any]:
     return {"found": found, "failed": guard._failed, "put": sorted(put), "dropped": sorted(dropped)}
 
 
-def main(target: Path, folder: Path, ports: list[str]) -> None:
+def port_of(number: int, target: Path) -> str:
+    """A port that nothing else uses, the same for both ranks."""
+    told = target / f"{number}.port"
+    if RANK == "0":
+        with socket.create_server(("localhost", 0)) as free:
+            port = free.getsockname()[1]
+        draft = told.with_suffix(".draft")
+        draft.write_text(str(port), encoding="ascii")
+        draft.rename(told)
+    while not told.exists():
+        time.sleep(0.01)
+    return told.read_text(encoding="ascii")
+
+
+def main(target: Path, folder: Path) -> None:
     """Run them all."""
     put, dropped = noting("put"), noting("drop")
     told = {}
-    for path, port in zip(sorted(folder.glob("*.py")), ports, strict=True):
-        os.environ["MASTER_PORT"] = port
+    for number, path in enumerate(sorted(folder.glob("*.py"))):
+        os.environ["MASTER_PORT"] = port_of(number, target)
         told[path.stem] = outcome(path, put, dropped)
     (target / f"{RANK}.json").write_text(json.dumps(told), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

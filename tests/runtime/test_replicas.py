@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -56,11 +55,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder, target = tmp_path_factory.mktemp("programs"), tmp_path_factory.mktemp("outcomes")
     for number, text in enumerate(PROGRAMS.values()):
         (folder / f"{number:03}.py").write_text(text, encoding="utf-8")
-    sockets = [socket.create_server(("localhost", 0)) for _ in PROGRAMS]
-    ports = [str(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    command = [sys.executable, str(HERE / "programs_of_two_ranks.py"), str(target), str(folder), *ports]
+    command = [sys.executable, str(HERE / "programs_of_two_ranks.py"), str(target), str(folder)]
     ranks = [
         subprocess.Popen(command, env={**ENVIRONMENT, "RANK": rank}, stderr=subprocess.PIPE, text=True) for rank in "01"
     ]
