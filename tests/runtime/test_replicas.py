@@ -52,18 +52,30 @@ PROGRAMS = programs()
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """By rank and program, what was told in it."""
-    folder, target = tmp_path_factory.mktemp("programs"), tmp_path_factory.mktemp("outcomes")
+    folder = tmp_path_factory.mktemp("programs")
     for number, text in enumerate(PROGRAMS.values()):
         (folder / f"{number:03}.py").write_text(text, encoding="utf-8")
+    for _ in range(3):  # another process may take a port before a rank does: they wait for each other then
+        target = tmp_path_factory.mktemp("outcomes")
+        try:
+            return both(target, folder)
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError("the ranks do not meet")
+
+
+def both(target: Path, folder: Path) -> list[Any]:
+    """What the ranks have written when both are done."""
     command = [sys.executable, str(HERE / "programs_of_two_ranks.py"), str(target), str(folder)]
     ranks = [
         subprocess.Popen(command, env={**ENVIRONMENT, "RANK": rank}, stderr=subprocess.PIPE, text=True) for rank in "01"
     ]
     try:
-        errors = [rank.communicate(timeout=300)[1] for rank in ranks]
+        errors = [rank.communicate(timeout=240)[1] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
+            rank.wait()
     assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(errors)
     return [json.loads((target / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(2)]
 
