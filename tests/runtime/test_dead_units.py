@@ -96,7 +96,7 @@ def test_what_a_checkpoint_computes_again_is_not_asked_for() -> None:
 )
 def test_layers_of_other_kinds(make: Callable[[], nn.Sequential]) -> None:
     model = make()
-    layer = next(one for one in reversed(model[:3]) if getattr(one, "bias", None) is not None)
+    layer = next(one for one in reversed(list(model)[:3]) if getattr(one, "bias", None) is not None)
     nn.init.constant_(layer.bias, -50.0)  # type: ignore[arg-type]  # it has one
     with watched() as guard:
         train(model)
