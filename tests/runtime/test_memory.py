@@ -17,7 +17,7 @@ import gradlint
 
 WARM_UP = 150  #: steps in which caches fill
 STEPS = 300
-MANY = 1000  #: tensors that are alive at once
+MANY = 900  #: tensors that are alive at once
 
 
 def plain() -> Iterator[None]:
