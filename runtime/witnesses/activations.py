@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import weakref
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from gradlint.finding import Site
 
 from ..frames import FrameSite, calling_frame, site_of, user_site
 from ..judging import Judge
+from ..records.living import Living
 from ..torch_functions import (
     ADDS,
     APPLIES,
@@ -34,21 +36,8 @@ from ..torch_functions import (
 if TYPE_CHECKING:
     from ..calls import BackwardCall, SwapCall
 
-MANY = 64  #: tensors, above which those that are gone are forgotten
-
 _Entry = tuple[weakref.ref[torch.Tensor], str, Site]
-
-
-class _Known(dict[int, "_Entry"]):
-    """Tensors by their ids; those that are gone are forgotten once they are as many as the others."""
-
-    most = MANY
-
-    def forget_dead(self) -> None:
-        if len(self) > self.most:
-            for key in [key for key, (reference, _, _) in self.items() if reference() is None]:
-                del self[key]
-            self.most = max(MANY, 2 * len(self))
+_Known = Living[_Entry]
 
 
 class _Log:
@@ -77,11 +66,11 @@ class Activations:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._known = _Known()
-        self._nudged = _Known()  # a small number was added
-        self._twice = _Known()  # made of probabilities, by an activation: what these were
-        self._negated = _Known()
-        self._bounded = _Known()  # probabilities that were kept from 0, or from 1
+        self._known: _Known = Living(operator.itemgetter(0))
+        self._nudged: _Known = Living(operator.itemgetter(0))  # a small number was added
+        self._twice: _Known = Living(operator.itemgetter(0))  # made of probabilities, by an activation: what these were
+        self._negated: _Known = Living(operator.itemgetter(0))
+        self._bounded: _Known = Living(operator.itemgetter(0))  # probabilities that were kept from 0, or from 1
         self._logs: list[_Log] = []  # of probabilities and a small number, which may become entropies
 
     def before(self) -> dict[Any, Callable[..., None]]:
@@ -120,8 +109,7 @@ class Activations:
             if isinstance(result, torch.Tensor):
                 self._twice.pop(id(result), None)
                 if entry is not None and entry[1] in PROBABILITIES:
-                    self._twice.forget_dead()
-                    self._twice[id(result)] = weakref.ref(result), entry[1], entry[2]
+                    self._twice.put(result, (weakref.ref(result), entry[1], entry[2]))
             self.know(result, activation, user_site(4))
 
         return handle
@@ -132,7 +120,7 @@ class Activations:
             for part in result if isinstance(result, (tuple, list)) else (result,):
                 self.know(part, entry[1], entry[2])
                 if isinstance(part, torch.Tensor) and (twice := _entry(self._twice, args[0])) is not None:
-                    self._twice[id(part)] = weakref.ref(part), twice[1], twice[2]
+                    self._twice.put(part, (weakref.ref(part), twice[1], twice[2]))
 
     def _joined(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         given = args[0] if args else kwargs.get("tensors", ())
@@ -144,8 +132,7 @@ class Activations:
     def _turned(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None
         if entry is not None and isinstance(result, torch.Tensor):
-            self._negated.forget_dead()
-            self._negated[id(result)] = weakref.ref(result), entry[1], entry[2]
+            self._negated.put(result, (weakref.ref(result), entry[1], entry[2]))
         for log in self._logs if args and isinstance(result, torch.Tensor) else ():
             if log.gave(args[0]):
                 log.negated = weakref.ref(result)
@@ -153,9 +140,8 @@ class Activations:
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None
         if entry is not None and entry[1] in PROBABILITIES and isinstance(result, torch.Tensor):
-            self._bounded.forget_dead()
             self._known.pop(id(result), None)  # in place
-            self._bounded[id(result)] = weakref.ref(result), entry[1], entry[2]
+            self._bounded.put(result, (weakref.ref(result), entry[1], entry[2]))
 
     def _added(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         entry = _entry(self._known, args[0]) if args else None
@@ -163,8 +149,7 @@ class Activations:
         if entry is None or isinstance(other, torch.Tensor) or not isinstance(result, torch.Tensor):
             return
         if isinstance(other, (int, float)) and 0 <= other <= SMALL:
-            self._nudged.forget_dead()
-            self._nudged[id(result)] = weakref.ref(result), entry[1], entry[2]
+            self._nudged.put(result, (weakref.ref(result), entry[1], entry[2]))
 
     def _log(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         given = args[0] if args else kwargs.get("input")
@@ -217,8 +202,7 @@ class Activations:
     def know(self, tensor: Any, activation: str, site: Site) -> None:
         """The values of a tensor are what an activation has made of others, at this place."""
         if isinstance(tensor, torch.Tensor):
-            self._known.forget_dead()
-            self._known[id(tensor)] = weakref.ref(tensor), activation, site
+            self._known.put(tensor, (weakref.ref(tensor), activation, site))
 
     def _view(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, torch.Tensor):

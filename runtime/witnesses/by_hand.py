@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 
 from ..frames import FrameSite, calling_frame
 from ..gradients.bundles import version
+from ..records.living import Living
 from ..tensors import inside_backward
 from ..torch_functions import COMPUTES, COUNTS, FILLS, KEEPS, STORES
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ..gradients.history import GradientHistory
     from ..records.writes import Writes
 
-MANY = 1024  #: values computed from gradients, above which those that are gone are forgotten
 MOVES = frozenset({".add_()", ".sub_()", ".addcdiv_()", ".addcmul_()", ".copy_()", ".data = …", "[…] = …"})
 """What may apply a gradient: not what bounds, scales or fills."""
 
@@ -50,7 +50,7 @@ class UpdatesByHand:
         self._read: dict[int, weakref.ref[torch.Tensor]] = {}  # leaves whose gradient was read since the last pass
         self._updates: dict[int, _Update] = {}  # since the last pass, by the ids of parameters
         self._verdicts: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}  # whether an optimizer owns it
-        self._computed: dict[int, weakref.ref[torch.Tensor]] = {}  # gradients, and what was computed from them
+        self._computed = Living(_itself)  # gradients, and what was computed from them
         self._numbers = False  # were taken of them, since the last pass
         self._applies = False  # the call under way writes something that was computed from them
         self._stepping = False
@@ -89,7 +89,8 @@ class UpdatesByHand:
 
     def tensors_swapped(self, _: SwapCall) -> None:
         """Begin anew: parameters and gradients may become others."""
-        self._read, self._updates, self._verdicts, self._computed = {}, {}, {}, {}
+        self._read, self._updates, self._verdicts = {}, {}, {}
+        self._computed.clear()
 
     def finish(self, _: FrameSite) -> None:
         """The guard ends: the last update applies what is there."""
@@ -105,9 +106,7 @@ class UpdatesByHand:
             self._know(result)
 
     def _know(self, value: torch.Tensor) -> None:
-        if len(self._computed) > MANY:
-            self._computed = {key: one for key, one in self._computed.items() if one() is not None}
-        self._computed[id(value)] = weakref.ref(value)
+        self._computed.put(value, weakref.ref(value))
 
     def _is_computed(self, value: Any) -> bool:
         known = self._computed.get(id(value))
@@ -158,3 +157,7 @@ class UpdatesByHand:
             groups = [group for optimizer in optimizers for group in optimizer.param_groups]
             owned = {id(parameter) for group in groups for parameter in group["params"]}
             self._verdicts.update((key, (updates[key].parameter, key in owned)) for key in new)
+
+
+def _itself(reference: weakref.ref[torch.Tensor]) -> weakref.ref[torch.Tensor]:
+    return reference

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import weakref
 from collections.abc import Callable
@@ -14,13 +15,12 @@ from gradlint.facts import known, unknown
 
 from ..frames import FrameSite, calling_frame, is_in_function, site_of
 from ..judging import Judge
+from ..records.living import Living
 from ..records.writes import Writes
 from ..tensors import memory_of
 
 if TYPE_CHECKING:
     from ..calls import SwapCall
-
-MANY = 1024  #: aliases, above which those that are gone are forgotten
 
 #: Methods whose result is another view of the same memory.
 VIEWS = "__getitem__ detach diagonal expand flatten narrow permute ravel reshape select squeeze t transpose view"
@@ -51,14 +51,14 @@ class DataWrites:
     def __init__(self, judge: Judge, writes: Writes) -> None:
         self._judge = judge
         self._writes = writes
-        self._aliases: dict[int, _Alias] = {}
+        self._aliases: Living[_Alias] = Living(operator.attrgetter("alias"))
 
     def tensors_swapped(self, call: SwapCall) -> None:
         """Forget aliases that become others, and those of tensors that do."""
         swapped = set(map(id, call.tensors))
-        self._aliases = {
-            key: one for key, one in self._aliases.items() if key not in swapped and id(one.source()) not in swapped
-        }
+        for key, one in list(self._aliases.items()):
+            if key in swapped or id(one.source()) in swapped:
+                del self._aliases[key]
 
     def before(self) -> dict[Any, Callable[..., None]]:
         """Nothing needs to be known before the functions run."""
@@ -165,9 +165,7 @@ class DataWrites:
         return alias if alias is not None and alias.alias() is tensor else None
 
     def _remember(self, alias: _Alias, tensor: torch.Tensor) -> None:
-        if len(self._aliases) > MANY:
-            self._aliases = {key: one for key, one in self._aliases.items() if one.alias() is not None}
-        self._aliases[id(tensor)] = alias
+        self._aliases.put(tensor, alias)
 
 
 def _is_trained(tensor: torch.Tensor) -> bool:

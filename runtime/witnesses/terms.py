@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+import operator
 import re
 import weakref
 from collections import deque
@@ -22,6 +23,7 @@ import torch
 from gradlint.events import LostTermAdded
 
 from ..frames import FrameSite, user_site
+from ..records.living import Living
 from ..roster import Resting
 from ..spelling import operation_at
 from ..torch_functions import COMPUTES, COUNTS, CUTS, DETACHES, KEEPS, LIKENS, STEPS, SUMS
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
 _guards = itertools.count(1)
 _NUMBER: Final = re.compile(r"Backward\d*$")
-MANY: Final = 1024  #: values that were cut, above which those that are gone are forgotten
 NUMBERS: Final = 64  #: of the last numbers that were taken, are remembered
 DEEP: Final = 1000  #: nodes that are looked at before a backward pass
 
@@ -56,7 +57,7 @@ class LostTerms(Resting):
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._key = f"gradlint.terms.{next(_guards)}"
-        self._cuts: dict[int, tuple[weakref.ref[Any], _Cut]] = {}  # by the ids of tensors and arrays
+        self._cuts: Living[tuple[weakref.ref[Any], _Cut]] = Living(operator.itemgetter(0))  # of tensors and arrays
         self._numbers: deque[tuple[Any, _Cut]] = deque(maxlen=NUMBERS)
         self._told: set[FrameSite] = set()
         self.rest()
@@ -119,9 +120,7 @@ class LostTerms(Resting):
     def _remember(self, value: Any, cut: _Cut) -> None:
         if isinstance(value, float):
             return
-        if len(self._cuts) > MANY:
-            self._cuts = {key: entry for key, entry in self._cuts.items() if entry[0]() is not None}
-        self._cuts[id(value)] = weakref.ref(value), cut
+        self._cuts.put(value, (weakref.ref(value), cut))
 
     def _cut(self, values: Iterable[Any], how: str, depth: int) -> _Cut | None:
         """What is known of a value made of the mere values of these."""

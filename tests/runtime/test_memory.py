@@ -17,6 +17,7 @@ import gradlint
 
 WARM_UP = 150  #: steps in which caches fill
 STEPS = 300
+MANY = 900  #: tensors that are alive at once
 
 
 def plain() -> Iterator[None]:
@@ -60,3 +61,42 @@ def test_nothing_is_remembered_of_each_step(training: Callable[[], Iterator[None
         after = len(gc.get_objects())
     assert not guard._failed
     assert after - before < spare
+
+
+class Layer(nn.Linear):
+    """What its tensors are made into, once each: probabilities, values without a graph, data, parts of gradients."""
+
+    def probabilities(self) -> torch.Tensor:
+        return torch.softmax(self.bias, 0)
+
+    def without_graph(self) -> torch.Tensor:
+        return self.bias.detach()
+
+    def data(self) -> torch.Tensor:
+        return self.weight.data
+
+    def of_gradients(self) -> torch.Tensor:
+        assert self.weight.grad is not None
+        return self.weight.grad * 0.5
+
+
+@pytest.mark.parametrize("make", [Layer.probabilities, Layer.without_graph, Layer.data, Layer.of_gradients])
+def test_tensors_that_were_many_are_forgotten_when_they_are_gone(make: Callable[[Layer], torch.Tensor]) -> None:
+    layer = Layer(8, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=1e-4)
+    with gradlint.guard(on_finding="collect") as guard:
+        for _ in range(2):  # steps, after which functions are watched still
+            optimizer.zero_grad()
+            layer(torch.randn(4, 8)).square().mean().backward()
+            optimizer.step()
+        make(layer)
+        gc.collect()
+        before = len(gc.get_objects())
+        kept = [make(layer) for _ in range(MANY)]
+        del kept
+        for _ in range(MANY):
+            make(layer)  # each takes the place of the one before
+        gc.collect()
+        after = len(gc.get_objects())
+    assert not guard._failed
+    assert after - before < MANY // 2
