@@ -436,6 +436,29 @@ def test_what_takes_too_long_to_build_has_its_methods_followed(tmp_path: Path) -
     assert check(tmp_path, text) == [f"GL110:{data}", f"GL501:{data + 1}", f"GL501:{data + 5}"]
 
 
+def test_what_takes_too_long_to_set_up_has_its_tests_followed(tmp_path: Path) -> None:
+    texts = [SET_UP.format(slow=indent(slow, " " * 8).strip()) for slow in ("pass", LONG)]
+    rows = [_rows(text, of=".numpy()") for text in texts]
+    assert [check(tmp_path, text) for text in texts] == [[f"GL501:{row}" for row in found] for found in rows]
+
+
+SET_UP = """\
+import unittest
+
+import torch
+from torch import nn
+
+
+class TestNet(unittest.TestCase):
+    def setUp(self):
+        {slow}
+        self.x = torch.ones(2)
+
+    def test_forward(self):
+        print(nn.Linear(2, 2)(self.x).numpy())
+"""
+
+
 def test_what_a_method_leaves_stands_when_another_takes_too_long(tmp_path: Path) -> None:
     texts = [KEEPER.format(slow=indent(slow, " " * 8).strip()) for slow in ("pass", LONG)]
     assert [len(check(tmp_path, text)) for text in texts] == [1, 1]

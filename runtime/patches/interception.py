@@ -66,6 +66,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.setting_mode = False
+        self.unwatched = False
         self.outermost: _Outermost | None = None
         self.steps: list[tuple[int, int, StepCall | None]] = []  # (optimizer id, frame id, call)
 
@@ -108,17 +109,18 @@ def deactivate(guard: Watcher) -> None:
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """What runs in it is told to no guard."""
-    with _lock:
-        guards, _patch.guards = _patch.guards, ()
-        try:
-            yield
-        finally:
-            _patch.guards = guards
+    """What this thread runs in it is told to no guard."""
+    before, _thread.unwatched = _thread.unwatched, True
+    try:
+        yield
+    finally:
+        _thread.unwatched = before
 
 
 def _watching() -> tuple[Watcher, ...]:
     """The guards of this thread."""
+    if _thread.unwatched:
+        return ()
     guards, thread = _patch.guards, threading.get_ident()
     if len(guards) == 1:
         return guards if guards[0].thread == thread else ()

@@ -12,10 +12,11 @@ import io
 import random
 import re
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import torch
 from torch import nn
@@ -293,13 +294,28 @@ def _cloned(value: Any) -> Any:
     return value
 
 
+class _OfOthers(io.TextIOBase):
+    """A stream for what threads other than this one write."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._thread = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        return len(text) if threading.get_ident() == self._thread else self._stream.write(text)
+
+    def flush(self) -> None:
+        if threading.get_ident() != self._thread:
+            self._stream.flush()
+
+
 @contextlib.contextmanager
 def _as_before() -> Iterator[None]:
-    """Random numbers go on as if nothing had happened, and what is printed meanwhile is not shown."""
+    """Random numbers go on as if nothing had happened, and what this thread prints meanwhile is not shown."""
     numpy = sys.modules.get("numpy")
     python, arrays = random.getstate(), numpy.random.get_state() if numpy is not None else None
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices), contextlib.redirect_stdout(io.StringIO()):
+    with torch.random.fork_rng(devices), contextlib.redirect_stdout(_OfOthers(sys.stdout)):
         try:
             yield
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import nn
 
 import gradlint
 from gradlint.runtime import FindingError, Guard
+from gradlint.runtime.patches.interception import unwatched
 
 Loss = Callable[[torch.Tensor], torch.Tensor]
 
@@ -219,6 +221,43 @@ def test_what_the_second_pass_prints_is_not_shown(capsys: pytest.CaptureFixture[
 
     watched(Printing(), torch.sum)
     assert capsys.readouterr().out == "zero\n"
+
+
+def test_what_other_threads_print_meanwhile_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    class Printing(Root):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not float(x.sum()):
+                other = threading.Thread(target=print, args=["zero"])
+                other.start()
+                other.join()
+            return super().forward(x)
+
+    watched(Printing(), torch.sum)
+    assert capsys.readouterr().out == "zero\n" * 2
+
+
+def test_what_another_thread_trains_meanwhile_is_seen() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    found: list[str] = []
+
+    def other() -> None:
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with gradlint.guard(on_finding="collect", select=["GL201"]) as guard:
+            begun.set()
+            goes_on.wait()
+            for _ in range(4):
+                model(torch.randn(3, 2)).mean().backward()
+                optimizer.step()
+        found.extend(finding.code for finding in guard.findings)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait()
+    with unwatched():
+        goes_on.set()
+        thread.join()
+    assert found == ["GL201"]
 
 
 def test_arguments_that_cannot_be_copied_are_left_alone() -> None:

@@ -139,7 +139,8 @@ class Entries:
     def methods(self, unit: ClassUnit, again: Container[Unit] = (), *, unknown: bool = False) -> None:
         """The methods of a class that nothing has called, on an object that is built with unknown arguments.
 
-        Some may be called once more: those of which something has not been executed.
+        Some may be called once more: those of which something has not been executed (again).  Where building the object
+        takes too long, nothing of it is to be known (unknown).
         """
         methods = self._due(unit, again)
         built = unit in self._progress.built and (unit not in self._unbuilt or bool(again))
@@ -163,7 +164,7 @@ class Entries:
         shares = Shares(self._budget, self._progress, self._witness, again=bool(again))
         inherited = list(self._inherited(unit, cls, waiting=built))
         tests = [method for method in (*inherited, *methods) if objects.is_test(method, cls)]
-        starts = dict.fromkeys(tests, objects.prepared(cls, ends, ctx)) if tests else {}
+        starts = dict.fromkeys(tests, objects.prepared(cls, ends, ctx)) if tests and not unknown else {}
         for method in inherited:
             with shares.of(method):
                 for end, instance in starts.get(method, ends):

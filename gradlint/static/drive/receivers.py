@@ -43,7 +43,7 @@ class Receivers:
     _modules: Modules
 
     def __init__(self) -> None:
-        self.costly: set[ClassUnit] = set()  #: classes that took too long to build
+        self.costly: set[ClassUnit] = set()  #: classes that took too long to build, or to set up for a test
 
     def built(self, unit: ClassUnit, cls: Class, world: World, ctx: Context) -> list[tuple[World, Ref]]:
         """The ways an object may have been built: apart where it has a model of its own or one that it was given.
@@ -64,14 +64,14 @@ class Receivers:
         return list(ends.values())
 
     def unknown(self, unit: ClassUnit, cls: Class, w: World) -> Ref:
-        """An object of a class that takes too long to build: nothing is known of it but its methods.
+        """An object of a class that takes too long to build, or to set up: nothing is known of it but its methods.
 
         What they read may be anything, be it set by one of them, or a list that the class has until one is set.
         """
         here, kind, place = unit.here, self._definitions.kind(cls), (unit.here, "unknown")
         is_module = kind in _MODULES
         own = [w.new(Group(None, opaque=True, made_at=here), (place, "group")).id] if is_module else []
-        obj = Instance(cls=cls, name=unit.name, kind=kind, made_at=here, groups=frozenset(own), opaque=is_module)
+        obj = Instance(cls=cls, name=unit.name, kind=kind, made_at=here, groups=frozenset(own), opaque=bool(kind))
         ref = w.new(obj, place)
         for each in self._definitions.mro(cls):
             scope = w.get(Ref(each.scope), Frame)
@@ -109,8 +109,13 @@ class Receivers:
         return names_test(method.name) and self._definitions.is_test(cls)
 
     def prepared(self, cls: Class, ends: list[tuple[World, Ref]], ctx: Context) -> list[tuple[World, Ref]]:
-        """The ways an object may be there where a test begins: what the framework calls before has run."""
+        """The ways an object may be there where a test begins: what the framework calls before has run.
+
+        Raises:
+            BudgetExceededError: that takes too long; the unit of ``cls`` is among the ``costly`` then.
+        """
         prepared = []
+        self.costly.add(cls.unit)
         for before, instance in ends:
             world = before.copy()
             for name in TEST_SETUPS:
@@ -122,6 +127,7 @@ class Receivers:
                         results = self._calls.function(function, Arguments(), world, here, site, receiver)
                     joined(results, world)
             prepared.append((world, instance))
+        self.costly.discard(cls.unit)
         return prepared
 
 

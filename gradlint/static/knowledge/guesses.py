@@ -80,6 +80,12 @@ CALLING_METHODS: Final = frozenset(
 )
 """Methods of executors, event loops, windows and buttons that call the functions they are given."""
 
+ENUMERATE: Final = "enumerate"
+"""What gives the items of something with their numbers is called."""
+
+RANGES_NAME: Final = frozenset(["range", "trange"])
+"""What gives the numbers of the iterations of a loop, and nothing else, is called."""
+
 INTEGERS_NAME: Final = re.compile(r"(^|_)(labels?|ids?|index|indices|classes|counts?|lengths?)$")
 """What outputs of models that hold integers, and so carry no graph, are called."""
 

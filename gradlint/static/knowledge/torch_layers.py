@@ -228,6 +228,12 @@ def _losses() -> dict[str, Loss]:
 LOSSES: Final[dict[str, Loss]] = _losses()
 """The losses of torch, as class and as function, by canonical name."""
 
+OLD_REDUCTIONS: Final = frozenset(["reduce", "size_average"])
+"""The arguments by which losses were once told whether to sum."""
+
+LOSS_SETTINGS: Final = OLD_REDUCTIONS | {"log_target", "reduction"}
+"""The arguments of the class of a loss that tell what a call of it computes."""
+
 DROPOUTS: Final[dict[str, Dropout]] = within(
     "torch.nn.functional",
     {

@@ -26,6 +26,7 @@ from gradlint.static.state.values import Choice, External, Frame, Imported, Name
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.index import named
+from gradlint.static.text.nodes import dotted
 from gradlint.static.text.project import Project
 from gradlint.static.text.registrations import Registrations
 
@@ -64,7 +65,7 @@ class Imports:
             self._import_from(node, w, ctx)
 
     def _import(self, alias: cst.ImportAlias, w: World, ctx: Context) -> None:
-        name = _dotted(alias.name)
+        name = dotted(alias.name)
         root = name.partition(".")[0]
         if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
             module = self._project.resolve(name, ctx.module)
@@ -84,14 +85,14 @@ class Imports:
 
     def _import_from(self, node: cst.ImportFrom, w: World, ctx: Context) -> None:
         level = len(node.relative)
-        name = _dotted(node.module) if node.module else ""
+        name = dotted(node.module) if node.module else ""
         module = self._project.imported(level, name, ctx.module)
         if isinstance(node.names, cst.ImportStar):
             self._register(level, name, w, ctx)
             self._star(name, module, w, ctx)
             return
         for alias in node.names:
-            item = _dotted(alias.name)
+            item = dotted(alias.name)
             self._register(level, named(name, item), w, ctx)
             target = item
             if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
@@ -168,9 +169,3 @@ class Imports:
         if 0 < len(values) <= MAX_DEFINITIONS:
             return Choice(("member", owner.module.path), tuple(values)) if len(values) > 1 else values[0]
         return Unknown(("member", fresh()))
-
-
-def _dotted(node: cst.CSTNode | None) -> str:
-    if isinstance(node, cst.Attribute):
-        return f"{_dotted(node.value)}.{node.attr.value}"
-    return node.value if isinstance(node, cst.Name) else ""

@@ -168,6 +168,27 @@ def _is_figure(key: Hashable) -> bool:
     return key[0] in _FIGURES
 
 
+def is_quotient(value: Value) -> bool:
+    """Whether an unknown value was computed by dividing something."""
+    key = value.key if isinstance(value, Unknown) else None
+    return any(part[0] == "binary" and part[1] in ("/", "//") for part in _parts(key) if len(part) == 4)
+
+
+def has_length(value: Value) -> bool:
+    """Whether an unknown value was computed from how many there are of something."""
+    return isinstance(value, Unknown) and any(part[:1] == ("len",) for part in _parts(value.key))
+
+
+def _parts(key: Hashable) -> Iterator[tuple[Hashable, ...]]:
+    """What the key of a value is made of, itself included."""
+    pending = [key]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, tuple):
+            yield part
+            pending += part
+
+
 def figures_in(key: Hashable) -> Iterator[int]:
     """The numbers at which figures were computed, and tensors, that a condition is made of, by its key."""
     if isinstance(key, tuple):

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import libcst as cst
 
+from gradlint.static.knowledge.guesses import ENUMERATE, RANGES_NAME
 from gradlint.static.knowledge.torch_table import WALKS
-from gradlint.static.text.nodes import children
+from gradlint.static.text.nodes import children, dotted
 
 _LOOPS = frozenset([cst.For, cst.While])
 _APART = frozenset([cst.FunctionDef, cst.ClassDef, cst.Lambda])
@@ -30,7 +31,7 @@ class Counted(NamedTuple):
         if len(comparison.comparisons) != 1:
             return False
         part = comparison.comparisons[0]
-        if self.anew and not self.anew.isdisjoint((spelled(comparison.left), spelled(part.comparator))):
+        if self.anew and not self.anew.isdisjoint((dotted(comparison.left), dotted(part.comparator))):
             return True
         return isinstance(part.operator, _AT_THE_END) and self._is_the_last(comparison)
 
@@ -45,7 +46,7 @@ class Counted(NamedTuple):
 
     def _is_the_last(self, comparison: cst.Comparison) -> bool:
         """Whether the number of an iteration is compared with that of the last one."""
-        return spelled(comparison.left) in self.numbers and _is_the_last(comparison.comparisons[0].comparator)
+        return dotted(comparison.left) in self.numbers and _is_the_last(comparison.comparisons[0].comparator)
 
 
 NOTHING = Counted()
@@ -56,16 +57,6 @@ def counted_around(unit: cst.CSTNode) -> dict[int, Counted]:
     found: dict[int, Counted] = {}
     _gather(unit, unit, found)
     return found
-
-
-def spelled(node: cst.CSTNode) -> str | None:
-    """How a variable, or an attribute of one, is spelled."""
-    if type(node) is cst.Name:
-        return node.value
-    if type(node) is cst.Attribute:
-        owner = spelled(node.value)
-        return None if owner is None else f"{owner}.{node.attr.value}"
-    return None
 
 
 def _gather(node: cst.CSTNode, scope: cst.CSTNode, found: dict[int, Counted]) -> None:
@@ -137,7 +128,7 @@ def _statements(block: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, bool, bool]]:
         kind = type(node)
         if kind in _APART:
             continue
-        if isinstance(node, (cst.BaseSmallStatement,)):
+        if isinstance(node, cst.BaseSmallStatement):
             yield node, inner, sometimes
             continue
         inner = inner or kind in _LOOPS
@@ -161,13 +152,13 @@ def _leaves(block: cst.CSTNode) -> bool:
 def _assignments(statement: cst.CSTNode) -> Iterator[tuple[str, cst.BaseExpression | None]]:
     """What a statement assigns to, by its spelling, and what it assigns; None where it adds to it, or takes from it."""
     if isinstance(statement, cst.AugAssign):
-        name = spelled(statement.target)
-        if name is not None and isinstance(statement.operator, _COUNTS):
+        name = dotted(statement.target)
+        if name and isinstance(statement.operator, _COUNTS):
             yield name, None
     elif isinstance(statement, cst.Assign):
         for target in statement.targets:
-            name = spelled(target.target)
-            if name is not None:
+            name = dotted(target.target)
+            if name:
                 yield name, statement.value
 
 
@@ -176,7 +167,7 @@ def _moves(name: str, value: cst.BaseExpression) -> bool:
     return (
         type(value) is cst.BinaryOperation
         and isinstance(value.operator, (cst.Add, cst.Subtract))
-        and name in (spelled(value.left), spelled(value.right))
+        and name in (dotted(value.left), dotted(value.right))
     )
 
 
@@ -185,12 +176,12 @@ def _numbers(scope: cst.CSTNode) -> Iterator[str]:
     if not isinstance(scope, cst.For) or type(scope.iter) is not cst.Call or type(scope.iter.func) is not cst.Name:
         return
     target: cst.CSTNode | None = scope.target
-    if scope.iter.func.value == "enumerate":
+    if scope.iter.func.value == ENUMERATE:
         target = target.elements[0].value if isinstance(target, cst.Tuple) and target.elements else None
-    elif scope.iter.func.value not in ("range", "trange"):
+    elif scope.iter.func.value not in RANGES_NAME:
         return
-    name = None if target is None else spelled(target)
-    if name is not None:
+    name = dotted(target)
+    if name:
         yield name
 
 
@@ -201,4 +192,4 @@ def _is_the_last(node: cst.BaseExpression) -> bool:
     return type(node) is cst.BinaryOperation and isinstance(node.operator, cst.Subtract)
 
 
-__all__ = ["NOTHING", "Counted", "counted_around", "spelled"]
+__all__ = ["NOTHING", "Counted", "counted_around"]

@@ -31,6 +31,14 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield value
 
 
+def dotted(node: cst.CSTNode | None) -> str:
+    """How a variable, or an attribute of one, is spelled: ``a.b.c``; empty for anything else."""
+    if type(node) is cst.Attribute:
+        owner = dotted(node.value)
+        return f"{owner}.{node.attr.value}" if owner else ""
+    return node.value if type(node) is cst.Name else ""
+
+
 def names_in(node: cst.CSTNode) -> Iterator[str]:
     """The names that stand in an expression, those of attributes included."""
     queue = [node]

@@ -25,6 +25,7 @@ from gradlint.static.knowledge.torch_table import (
     KEYED,
     LAYERS,
     LOADERS,
+    LOSS_SETTINGS,
     LOSSES,
     NORM_CLIPS,
     OPTIMIZERS,
@@ -105,7 +106,6 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 
-_OF_LOSSES = frozenset(["log_target", "reduce", "reduction", "size_average"])  # asked for when it is called
 _PACK = Op(activation="keeps", saves="other", copies=True)
 Handler = Callable[[Arguments, World, Context, "Site"], Value]
 NamedHandler = Callable[[str, Arguments, World, Context, "Site"], Value]
@@ -257,7 +257,7 @@ class Externals:
         loss = LOSSES.get(name)
         if loss is not None:
             if name.rpartition(".")[2][0].isupper():
-                attrs = {k: v for k, v in args.keywords.items() if k in _OF_LOSSES}
+                attrs = {k: v for k, v in args.keywords.items() if k in LOSS_SETTINGS}
                 criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
                 return w.new(criterion, (site, ctx.key, name))
             return self._module_calls.loss(loss.name, loss, None, args, w, ctx, site)

@@ -279,9 +279,6 @@ class GraphRetention:
         return bool(segments) and not any(segment.freed or segment.walked_at for segment in segments)
 
 
-__all__ = ["GraphRetention"]
-
-
 def _is_told(site: Site) -> bool:
     """Whether a call says itself that the graph is retained, instead of handing on the keywords of its caller."""
     call = site.node if isinstance(site, NodeSite) else None
@@ -289,3 +286,6 @@ def _is_told(site: Site) -> bool:
         return True
     named = {argument.keyword.value for argument in call.args if argument.keyword is not None}
     return "retain_graph" in named or all(argument.star != "**" for argument in call.args)
+
+
+__all__ = ["GraphRetention"]

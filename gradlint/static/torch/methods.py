@@ -150,11 +150,9 @@ class Methods:
                 return self._containers.of_dict(receiver, obj, name, args, w, ctx, site)
             if isinstance(obj, Instance):
                 return self._instance(receiver, obj, name, args, w, ctx, site)
-        if receiver == NONE:
-            if name == "zero_grad":  # this raises; or it is another thing than None, and clears what that holds
-                self._optimizers.clear(frozenset(), True, w, ctx, site, certain=False)
+        if receiver == NONE:  # this raises; or it is another thing than None, of which nothing is known
             w.raised = True
-            return Unknown((NOTHING, fresh()))
+            return self._unknown_methods.call(Unknown((NOTHING, fresh())), name, args, w, ctx, site)
         if isinstance(receiver, Const):
             return self._containers.of_string(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Unknown):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.ops import Layer, Loss, Op
+from gradlint.static.knowledge.torch_layers import OLD_REDUCTIONS
 from gradlint.static.knowledge.torch_libraries import heads
 from gradlint.static.knowledge.torch_training import PACKED_FIELDS
 from gradlint.static.python.budget import Budget
@@ -271,7 +272,7 @@ class ModuleCalls:
 def _is_summed(obj: Instance | None, args: Arguments) -> bool:
     """Whether a loss may be told to sum, as it was once told."""
     given = args.keywords if obj is None else obj.attrs
-    return args.open or not given.keys().isdisjoint(("reduce", "size_average"))
+    return args.open or not given.keys().isdisjoint(OLD_REDUCTIONS)
 
 
 def _flag(name: str, obj: Instance | None, args: Arguments, w: World) -> Fact[bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -10,6 +10,7 @@ import libcst as cst
 from gradlint.static.knowledge.torch_pace import LENGTH_AT, LENGTHS, PROPORTIONAL
 from gradlint.static.python.execution import Execution
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.provenance import has_length, is_quotient
 from gradlint.static.state.values import (
     NONE,
     Const,
@@ -59,13 +60,13 @@ class Pace:
         options = [w.get(w.resolve(group), Mapping) for group in (groups.items if groups is not None else ())]
         rates = [group.items.get(Const("lr"), NONE) for group in options if group is not None]
         rates.append(args.get(1, "lr") or NONE)
-        if any(map(_is_divided, map(w.resolve, rates))) or _divides(getattr(site, "node", None)):
+        if any(map(is_quotient, map(w.resolve, rates))) or _divides(getattr(site, "node", None)):
             optimizer.attrs[_DIVIDED] = Const(True)
 
     def rate_set(self, group: Mapping, rate: Value, w: World) -> None:
         """``group["lr"] = rate``: one that is divided may be made for sums of gradients."""
         held = w.get(w.resolve(group.items.get(Const("params"), NONE)), Instance)
-        if held is None or not _is_divided(w.resolve(rate)):
+        if held is None or not is_quotient(w.resolve(rate)):
             return
         for key, obj in list(w.heap.items()):
             if isinstance(obj, Instance) and obj.kind == "optimizer" and obj.groups & held.groups:
@@ -74,7 +75,7 @@ class Pace:
     def _is_count(self, value: Value, w: World, ctx: Context, *, sure: bool) -> bool:
         """Whether a value is, or may be (not sure), a number of batches."""
         if isinstance(value, Unknown):
-            return not _divisors(value.key) and (not sure or _counts(value.key))
+            return not is_quotient(value) and (not sure or has_length(value))
         if isinstance(value, Partial):
             given = [*value.args, *(each for _, each in value.kwargs)]
             return any(self._is_count(w.resolve(each), w, ctx, sure=False) for each in given)
@@ -111,34 +112,11 @@ def _bound(node: cst.CSTNode) -> Iterator[str]:
         yield from _bound(child)
 
 
-def _is_divided(rate: Value) -> bool:
-    return isinstance(rate, Unknown) and _divisors(rate.key)
-
-
 def _divides(node: cst.CSTNode | None) -> bool:
     """Whether a division is spelled in an expression."""
     if type(node) is cst.BinaryOperation and isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
         return True
     return node is not None and any(map(_divides, children(node)))
-
-
-def _divisors(key: Hashable) -> bool:
-    """Whether a number is computed by dividing another."""
-    return any(part[0] == "binary" and part[1] in ("/", "//") for part in _parts(key) if len(part) == 4)
-
-
-def _counts(key: Hashable) -> bool:
-    """Whether a number is computed from a length."""
-    return any(part[0] == "len" for part in _parts(key) if part)
-
-
-def _parts(key: Hashable) -> Iterator[tuple[Hashable, ...]]:
-    pending: list[Hashable] = [key]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, tuple):
-            yield part
-            pending += part
 
 
 __all__ = ["Pace"]

@@ -14,8 +14,8 @@ from gradlint.static.state.context import Context
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.values import Group, Instance, Left, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
-from gradlint.static.text.counters import NOTHING, Counted, counted_around, spelled
-from gradlint.static.text.nodes import children
+from gradlint.static.text.counters import NOTHING, Counted, counted_around
+from gradlint.static.text.nodes import children, dotted
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.modules import Modules
 
@@ -215,7 +215,7 @@ class Stepping:
     def asks_for_last(self, test: cst.CSTNode, ctx: Context) -> bool | None:
         """Whether a condition, or its opposite, holds in the last iteration of the innermost loop alone; else None."""
         counted = self._counted(test, ctx)
-        return counted.ends(counted.flags.get(spelled(test) or "", test))
+        return counted.ends(counted.flags.get(dotted(test), test))
 
     def trim(self) -> None:
         """An entry point is done: trees may be let go of after this."""
@@ -235,7 +235,7 @@ class Stepping:
             value = w.resolve(self._execution.evaluate(test, w, ctx))
             if isinstance(value, Unknown) and _has_remainder(value.key):
                 return True
-            flag = counted.flags.get(spelled(test) or "")
+            flag = counted.flags.get(dotted(test))
             return flag is not None and self._asks_turn(flag, counted._replace(flags={}), w, ctx)
         if type(test) is cst.Comparison and counted.turns(test):
             return True
