@@ -286,7 +286,10 @@ class Replicas(Resting):
 
 
 def _compared(known: _Optimizer, steps: int, theirs: dict[int, torch.Tensor]) -> list[int]:
-    """The parameters that are apart from those of another rank; those that are not, and have moved, have met."""
+    """The parameters that are apart from those of another rank; those that are not, and have moved, have met.
+
+    Ranks that end at one minimum come together there: what was apart often enough before has not met by that.
+    """
     ours = known.looks
     if theirs[0].shape != ours[0].shape or theirs[steps].shape != ours[steps].shape:
         return []
@@ -301,7 +304,8 @@ def _compared(known: _Optimizer, steps: int, theirs: dict[int, torch.Tensor]) ->
     least = torch.maximum(APART * moved, torch.tensor(known.precisions, dtype=torch.float64) * lengths)
     finite = torch.isfinite(distance) & torch.isfinite(moved)
     apart = (finite & (moved > 0) & (distance > least)).nonzero().flatten().tolist()
-    known.met |= set((finite & (moved > 0) & (distance <= least)).nonzero().flatten().tolist())
+    same = (finite & (moved > 0) & (distance <= least)).nonzero().flatten().tolist()
+    known.met |= {number for number in same if len(known.apart.get(number, ())) < OFTEN}
     if apart:
         before = length(begun[0] - begun[1]) > torch.tensor(known.precisions, dtype=torch.float64) * length(begun[0])
         known.before = bool(before[apart].any())

@@ -3,6 +3,11 @@
 ``programs_of_two_ranks.py TARGET FOLDER``: a rank writes to ``TARGET/RANK.json``, for each program of FOLDER in
 the order of their names, what it told, and what it left in stores and took out of them.  Each program begins a process
 group, at a port that rank 0 takes only then: others might take one that was looked for earlier.
+
+Each process group is kept to the very end, at which nothing is taken down.  Its destructor waits for threads of gloo
+and holds Python's lock, while such a thread needs that lock to let go of the context that a backward pass has left with
+the last collective: a program that ends just after a backward pass of DistributedDataParallel may hang, with a guard or
+without one.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import gradlint
 from gradlint.runtime.distributed.channels import Channel
 
 RANK = os.environ["RANK"]
+KEPT: list[Any] = []  #: process groups
 
 
 def noting(method: str) -> set[str]:
@@ -35,6 +41,18 @@ def noting(method: str) -> set[str]:
 
     setattr(Channel, method, note)
     return keys
+
+
+def keep_groups(maker: str) -> None:
+    """Keep each process group that a function of torch.distributed makes from now on."""
+    before = getattr(dist, maker)
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        group = before(*args, **kwargs)
+        KEPT.append(group or dist.group.WORLD)
+        return group
+
+    setattr(dist, maker, make)
 
 
 def outcome(path: Path, put: set[str], dropped: set[str]) -> dict[str, Any]:
@@ -68,11 +86,14 @@ def port_of(number: int, target: Path) -> str:
 def main(target: Path, folder: Path) -> None:
     """Run them all."""
     put, dropped = noting("put"), noting("drop")
+    keep_groups("init_process_group")
+    keep_groups("new_group")
     told = {}
     for number, path in enumerate(sorted(folder.glob("*.py"))):
         os.environ["MASTER_PORT"] = port_of(number, target)
         told[path.stem] = outcome(path, put, dropped)
     (target / f"{RANK}.json").write_text(json.dumps(told), encoding="utf-8")
+    os._exit(0)
 
 
 if __name__ == "__main__":

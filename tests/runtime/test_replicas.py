@@ -55,17 +55,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("programs")
     for number, text in enumerate(PROGRAMS.values()):
         (folder / f"{number:03}.py").write_text(text, encoding="utf-8")
-    for _ in range(3):  # another process may take a port before a rank does: they wait for each other then
-        target = tmp_path_factory.mktemp("outcomes")
-        try:
-            return both(target, folder)
-        except subprocess.TimeoutExpired:
-            continue
-    raise AssertionError("the ranks do not meet")
-
-
-def both(target: Path, folder: Path) -> list[Any]:
-    """What the ranks have written when both are done."""
+    target = tmp_path_factory.mktemp("outcomes")
     command = [sys.executable, str(HERE / "programs_of_two_ranks.py"), str(target), str(folder)]
     ranks = [
         subprocess.Popen(command, env={**ENVIRONMENT, "RANK": rank}, stderr=subprocess.PIPE, text=True) for rank in "01"
