@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ..cohorts import Cohorts
+from ..records.living import Living
 from .bundles import Bundle, Change, Found
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from ..frames import FrameSite
 
 Kind = TypeVar("Kind")
-
-MANY = 64  #: optimizers, above which those that are gone are forgotten
 
 
 class OptimizerSteps:
@@ -51,7 +50,7 @@ class Followed:
         self.bundles: list[Bundle] = []
         self.looked: list[tuple[Bundle, Change, Found]] = []  #: last
         self._homes: dict[int, tuple[weakref.ref[torch.Tensor], Bundle]] = {}  # of parameters, by their id
-        self._steps: dict[int, OptimizerSteps] = {}  # by the ids of optimizers
+        self._steps: Living[OptimizerSteps] = Living(operator.attrgetter("optimizer"))
 
     def home(self, parameter: torch.Tensor) -> Bundle | None:
         """The bundle that a parameter is in; None if it is not followed."""
@@ -69,9 +68,8 @@ class Followed:
         """The steps of an optimizer so far."""
         steps = self._steps.get(id(optimizer))
         if steps is None or steps.optimizer() is not optimizer:
-            if len(self._steps) > MANY:
-                self._steps = {key: one for key, one in self._steps.items() if one.optimizer() is not None}
-            steps = self._steps[id(optimizer)] = OptimizerSteps(optimizer)
+            steps = OptimizerSteps(optimizer)
+            self._steps.put(optimizer, steps)
         return steps
 
     def owned_by(self, optimizer: Optimizer) -> list[Bundle] | None:

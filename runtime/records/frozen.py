@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
+from .living import Marked
+
 if TYPE_CHECKING:
+    import weakref
+
     import torch
 
 FEW = 4  #: of them are looked at in each turn, however few there are
 TURNS = 16  #: in which all are looked at, however many there are
-SPARE = 64  #: that may be gone before those that are gone are forgotten
 
 
 class Frozen:
-    """Parameters that were seen frozen, held weakly; looked up by id, because tensors compare elementwise."""
+    """Parameters that were seen frozen."""
 
     def __init__(self) -> None:
-        self._known: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._known = Marked()
         self._order: list[weakref.ref[torch.Tensor]] = []
-        self._most = SPARE
 
     def add(self, parameters: Iterable[torch.Tensor]) -> None:
         """Those of them that are frozen are known from now on."""
         new = [one for one in parameters if not one.requires_grad and one not in self]
         if not new:
             return
-        if len(self._known) + len(new) > self._most:
-            self._known = {key: one for key, one in self._known.items() if one() is not None}
-            self._most = 2 * (len(self._known) + len(new)) + SPARE
-        self._known.update((id(one), weakref.ref(one)) for one in new)
-        self._order = list(self._known.values())
+        for one in new:
+            self._known.add(one)
+        self._order = self._known.references()
 
     def __contains__(self, parameter: torch.Tensor) -> bool:
-        reference = self._known.get(id(parameter))
-        return reference is not None and reference() is parameter
+        return parameter in self._known
 
     def forget(self, tensors: Iterable[torch.Tensor]) -> None:
         """They become others."""
         for tensor in tensors:
-            self._known.pop(id(tensor), None)
-        self._order = list(self._known.values())
+            self._known.discard(tensor)
+        self._order = self._known.references()
 
     def thawed(self, turn: int, others_than: Container[int]) -> list[torch.Tensor]:
         """Some of those that have a gradient now; within a few turns, all of them.

@@ -15,6 +15,7 @@ from gradlint.events import AveragesSummed, GradientsAccumulated, PeriodicStep, 
 from ..cohorts import Cohorts, Subject
 from ..gradients.bundles import are_zero, norms, version
 from ..records.averages import begins_at_average
+from ..records.living import Marked
 from ..roster import Resting
 from ..spelling import call_at, share_a_loop
 
@@ -107,7 +108,7 @@ class MicroBatches(Resting):
         self._judge = judge
         self._cohorts: Cohorts[_Probe] = Cohorts(judge, judge.follows(SchedulerStepped))
         self._probes: dict[int, _Probe] = {}  # by the ids of optimizers
-        self._left: dict[int, weakref.ref[Optimizer]] = {}  # optimizers that are not followed any more
+        self._left = Marked()  # optimizers that are not followed any more
         self._unscaled = f"gradlint.averages.{next(_guards)}"
         self.rest()
         for optimizer in optimizers:
@@ -208,8 +209,7 @@ class MicroBatches(Resting):
         probe = self._probes.get(id(optimizer))
         if probe is not None and probe.optimizer() is optimizer:
             return probe
-        left = self._left.get(id(optimizer))
-        if left is not None and left() is optimizer:
+        if optimizer in self._left:
             return None
         owned = (parameter for group in optimizer.param_groups for parameter in group["params"])
         parameter = next((one for one in owned if one.requires_grad and not _is_hooked(one)), None)
@@ -217,7 +217,7 @@ class MicroBatches(Resting):
             return None
         if probe is not None:  # of an optimizer whose place in memory this one took
             self._end(id(optimizer))
-        if len(self._probes) + len(self._left) > MANY:
+        if len(self._probes) > MANY:
             self._forget_gone()
         probe = self._probes[id(optimizer)] = _Probe(optimizer, parameter, built_at)
         self._cohorts.add(probe)
@@ -228,7 +228,7 @@ class MicroBatches(Resting):
         probe = self._probes.pop(id(optimizer), None)
         if probe is not None:
             self._cohorts.drop([probe])
-        self._left[id(optimizer)] = weakref.ref(optimizer)
+        self._left.add(optimizer)
         if not self._probes:
             self.rest()
 
@@ -240,7 +240,6 @@ class MicroBatches(Resting):
     def _forget_gone(self) -> None:
         for key in [key for key, probe in self._probes.items() if probe.optimizer() is None]:
             self._end(key)
-        self._left = {key: left for key, left in self._left.items() if left() is not None}
 
     # --- verdicts --------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from gradlint.events import FirstStep
 
 from ..calls import ScheduleCall, StepCall
 from ..gradients.bundles import version
+from ..records.living import Marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..frames import FrameSite
     from ..judging import Judge
 
-MANY = 64  #: optimizers, above which those that are gone are forgotten
 _SCALER = torch.amp.grad_scaler.__file__
 
 
@@ -31,7 +31,7 @@ class Schedules:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._stepped: dict[int, weakref.ref[Optimizer]] = {}
+        self._stepped = Marked()
         self._latest: Callable[[], Optimizer | None] = _none  # of them
         self._scheduled: dict[int, tuple[weakref.ref[Optimizer], FrameSite, _Held]] = {}
 
@@ -39,23 +39,18 @@ class Schedules:
         optimizer = call.optimizer
         if not getattr(optimizer, "_opt_called", False):  # torch marks one that steps once it has a scheduler
             self._scheduled[id(optimizer)] = weakref.ref(optimizer), call.site, _Held(optimizer)
-            self._stepped.pop(id(optimizer), None)
+            self._stepped.discard(optimizer)
             self._latest = _none
 
     def step_begins(self, call: StepCall) -> None:
-        if self._latest() is call.optimizer or self._has_stepped(call.optimizer):
+        if self._latest() is call.optimizer or call.optimizer in self._stepped:
             return
-        if len(self._stepped) > MANY:
-            self._stepped = {key: one for key, one in self._stepped.items() if one() is not None}
-        self._stepped[id(call.optimizer)] = self._latest = weakref.ref(call.optimizer)
+        self._stepped.add(call.optimizer)
+        self._latest = weakref.ref(call.optimizer)
         optimizer, site, held = self._scheduled.pop(id(call.optimizer), (None, None, None))
         if optimizer is None or optimizer() is not call.optimizer or _is_scaled() or (held and held.has_grown()):
             site = None
         self._judge.send(FirstStep(site=call.site, scheduled_at=site))
-
-    def _has_stepped(self, optimizer: Optimizer) -> bool:
-        stepped = self._stepped.get(id(optimizer))
-        return stepped is not None and stepped() is optimizer
 
 
 class _Held:

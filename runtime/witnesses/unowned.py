@@ -20,7 +20,8 @@ from gradlint.events import UnownedTrained
 
 from ..frames import FrameSite
 from ..records.checksums import Content, is_readable, reader
-from ..records.frozen import SPARE, Frozen
+from ..records.frozen import Frozen
+from ..records.living import Marked
 
 if TYPE_CHECKING:
     from ..calls import BuildCall, ForwardCall, PlaceCall, StepCall, SwapCall
@@ -55,8 +56,7 @@ class UnownedParameters:
         self._modules = modules
         self._stepped = {id(optimizer): _Stepped(optimizer, None) for optimizer in optimizers}
         self._frozen = Frozen()
-        self._placed: dict[int, weakref.ref[torch.Tensor]] = {}  #: that took their place late: others tell of those
-        self._most_placed = SPARE
+        self._placed = Marked()  #: parameters that took their place late: others tell of those
         self._look_for_frozen()
 
     # --- what is told by the interception
@@ -70,10 +70,8 @@ class UnownedParameters:
         if not self._stepped:
             return
         part = [call.part] if isinstance(call.part, nn.Parameter) else list(call.part.parameters())
-        self._placed.update((id(one), weakref.ref(one)) for one in part)
-        if len(self._placed) > self._most_placed:
-            self._placed = {key: one for key, one in self._placed.items() if one() is not None}
-            self._most_placed = 2 * len(self._placed) + SPARE
+        for one in part:
+            self._placed.add(one)
 
     def module_met(self, call: ForwardCall) -> None:
         self._frozen.add(call.module.parameters())
@@ -107,7 +105,7 @@ class UnownedParameters:
         """Parameters become others."""
         self._frozen.forget(call.tensors)
         for tensor in call.tensors:
-            self._placed.pop(id(tensor), None)
+            self._placed.discard(tensor)
 
     # --- what is told by the watch over functions
 
@@ -159,11 +157,7 @@ class UnownedParameters:
             self._tell(one, optimizer, still, bool(thawed))
 
     def _is_missed(self, parameter: torch.Tensor) -> bool:
-        return parameter.requires_grad and parameter.grad is not None and not self._is_placed(parameter)
-
-    def _is_placed(self, parameter: torch.Tensor) -> bool:
-        reference = self._placed.get(id(parameter))
-        return reference is not None and reference() is parameter
+        return parameter.requires_grad and parameter.grad is not None and parameter not in self._placed
 
     def _tell(self, one: _Stepped, optimizer: Optimizer, lost: list[torch.Tensor], thawed: bool) -> None:
         site = one.built_at or one.stepped_at

@@ -75,12 +75,8 @@ class Layer(nn.Linear):
     def data(self) -> torch.Tensor:
         return self.weight.data
 
-    def of_gradients(self) -> torch.Tensor:
-        assert self.weight.grad is not None
-        return self.weight.grad * 0.5
 
-
-@pytest.mark.parametrize("make", [Layer.probabilities, Layer.without_graph, Layer.data, Layer.of_gradients])
+@pytest.mark.parametrize("make", [Layer.probabilities, Layer.without_graph, Layer.data])
 def test_tensors_that_were_many_are_forgotten_when_they_are_gone(make: Callable[[Layer], torch.Tensor]) -> None:
     layer = Layer(8, 3)
     optimizer = torch.optim.SGD(layer.parameters(), lr=1e-4)
