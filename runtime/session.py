@@ -39,7 +39,7 @@ from .roster import Roster
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_unseen = torch._C.DisableTorchFunction
+_unseen = torch._C.DisableTorchFunction  # the user's own modes do not see what a guard looks at
 
 
 class Guard:
@@ -133,7 +133,8 @@ class Guard:
                 self.active = True
                 self.thread = threading.get_ident()
                 self._gathered, self._world = None, ALONE
-                self._prepare()
+                with _unseen():
+                    self._prepare()
                 self._ranks.begin()
                 interception.activate(self)
         return self
@@ -238,7 +239,6 @@ class Guard:
             deliver: whether findings are delivered here.
         """
         judge = self._judge
-        # The user's own modes do not see what a guard looks at.
         with self._lock, _unseen():
             judge.turn += 1
             for handler in self._roster.handlers[event]:

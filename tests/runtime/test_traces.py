@@ -15,6 +15,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,8 @@ def test_models_are_copied_and_saved_inside_a_guard(tmp_path: Path) -> None:
     assert "gradlint" not in repr(vars(copies[1]))
 
 
-def test_a_function_mode_does_not_see_the_guard() -> None:
+@pytest.mark.parametrize("within", [True, False], ids=["within a guard", "around it"])
+def test_a_function_mode_does_not_see_the_guard(within: bool) -> None:
     class Count(TorchFunctionMode):
         def __init__(self) -> None:
             super().__init__()
@@ -165,15 +167,17 @@ def test_a_function_mode_does_not_see_the_guard() -> None:
             self.calls[getattr(func, "__name__", str(func))] += 1
             return func(*args, **(kwargs or {}))
 
-    def calls(guard: AbstractContextManager[object]) -> Counter[str]:
+    def calls(guard: Callable[..., AbstractContextManager[object]]) -> Counter[str]:
         model = network()
-        with guard, Count() as count:
-            train(model, torch.optim.SGD(model.parameters(), lr=0.1, foreach=False), clear=False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+        contexts = [guard(model, optimizer), count := Count()]
+        with contexts[not within], contexts[within]:
+            train(model, optimizer, clear=False)
         return count.calls
 
-    alone = calls(nullcontext())
-    assert calls(watch()) == alone
-    assert calls(watch(exact=True)) == alone
+    alone = calls(lambda *_: nullcontext())
+    assert calls(watch) == alone
+    assert calls(partial(watch, exact=True)) == alone
 
 
 # --- torch.compile -----------------------------------------------------------------------------------------------
