@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from torch import nn
 
 from gradlint.static.knowledge import torch_table as table
 from gradlint.static.knowledge.ops import Op, words
+from gradlint.static.knowledge.torch_operations import INTERFACES
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -502,3 +504,8 @@ def test_whole_namespaces_convert() -> None:
     assert table.conversion("sklearn.metrics.ConfusionMatrixDisplay") is None
     assert table.conversion("numpy.random.rand") is None
     assert table.conversion("math.sqrt") is None
+
+
+def test_interfaces_of_a_tensor() -> None:
+    names = {name for name in collections.abc.__all__ if isinstance(torch.ones(2), getattr(collections.abc, name))}
+    assert set(INTERFACES) == names

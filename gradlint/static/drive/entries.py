@@ -159,7 +159,8 @@ class Entries:
             self._functions.examine(cls, world.copy(), ctx)
         self._idle = False
         objects = self._receivers
-        ends = [(world, objects.unknown(unit, cls, world))] if unknown else objects.built(unit, cls, world, ctx)
+        ends = [] if unknown else objects.built(unit, cls, world.copy(), ctx)
+        ends = ends or [(world, objects.unknown(unit, cls, world))]
         self._open(cls, ends, built=built)
         shares = Shares(self._budget, self._progress, self._witness, again=bool(again))
         inherited = list(self._inherited(unit, cls, waiting=built))

@@ -439,6 +439,9 @@ ATTRIBUTES: Final[dict[str, Op]] = merged(
 )
 """Attributes of a tensor that are tensors or numbers."""
 
+INTERFACES: Final = ("Collection", "Container", "Hashable", "Iterable", "Reversible", "Sized")
+"""The abstract classes of ``collections.abc`` that a tensor is an instance of."""
+
 
 def device_of_type(name: str) -> str | None:
     """Where a tensor is that was given a type by ``.type()``: "cuda", "cpu", or "same" for where it was before."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+import collections.abc
+import numbers
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gradlint.finding import Site
 from gradlint.static.knowledge.torch_functions import METHODS, TELLING_METHODS
 from gradlint.static.knowledge.torch_layers import begins_parameter
 from gradlint.static.knowledge.torch_libraries import any_of
-from gradlint.static.knowledge.torch_operations import ATTRIBUTES
+from gradlint.static.knowledge.torch_operations import ATTRIBUTES, INTERFACES
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dispatch import Dispatch
@@ -39,6 +41,10 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World, fresh
 
 Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
+
+
+_STANDARD = (builtins, collections, collections.abc, numbers)  #: modules of classes that say what a value is like
+_OF_TENSORS = (object, *(getattr(collections.abc, name) for name in INTERFACES))
 
 
 class Reflection:
@@ -161,9 +167,9 @@ class Reflection:
     def _is_a(self, subject: Value, kind: Value, w: World) -> bool | None:
         obj = w.get(subject, Object)
         name = kind.name if isinstance(kind, External) else ""
-        if isinstance(subject, Const) and name.startswith("builtins."):
-            python_type = getattr(builtins, name[9:], None)
-            return isinstance(subject.value, python_type) if isinstance(python_type, type) else None
+        standard = _standard(name)
+        if isinstance(subject, Const) and standard is not None:
+            return isinstance(subject.value, standard)
         if isinstance(obj, Instance):
             if isinstance(kind, Class):
                 return obj.cls is not None and kind in self._definitions.mro(obj.cls)
@@ -179,13 +185,15 @@ class Reflection:
                 return True
             if isinstance(kind, Class):
                 return False if self._is_plain(kind) and not (obj.structured or obj.supposed) else None
-            return False if name.startswith("builtins.") and not obj.structured else None
+            return standard in _OF_TENSORS if standard is not None and not obj.structured else None
         if isinstance(obj, Sequence):
+            if standard is Iterable:
+                return True
             if name in ("builtins.list", "builtins.tuple"):
                 return (name == "builtins.list") is obj.mutable
             return False if name in ("torch.Tensor", "builtins.dict", "builtins.str") else None
         if isinstance(obj, Mapping):
-            return name in ("builtins.dict", "collections.OrderedDict", "collections.abc.Mapping")
+            return standard is collections.OrderedDict or (standard is not None and issubclass(dict, standard))
         return None
 
     def _is_plain(self, cls: Class) -> bool:
@@ -203,3 +211,11 @@ class Reflection:
         if isinstance(obj, Sequence) and not obj.fields:
             return External("builtins.list" if obj.mutable else "builtins.tuple")
         return Unknown(("type", value))
+
+
+def _standard(name: str) -> type | None:
+    """A class of the standard library by its name; under ``typing`` stand those of ``collections.abc`` once more."""
+    module, _, own = name.rpartition(".")
+    places = [one for one in _STANDARD if one.__name__ == module] or ([collections.abc] if module == "typing" else [])
+    found = getattr(places[0], own, None) if places else None
+    return found if isinstance(found, type) else None
