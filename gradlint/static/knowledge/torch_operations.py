@@ -440,6 +440,10 @@ ATTRIBUTES: Final[dict[str, Op]] = merged(
 """Attributes of a tensor that are tensors or numbers."""
 
 
+DEVICE_TYPES: Final = frozenset(["cpu", "cuda", "mps", "xpu", "npu", "hpu", "mlu", "xla", "musa"])
+"""The types of devices between which programs choose what is available."""
+
+
 def device_of_type(name: str) -> str | None:
     """Where a tensor is that was given a type by ``.type()``: "cuda", "cpu", or "same" for where it was before."""
     owner, _, last = name.rpartition(".")

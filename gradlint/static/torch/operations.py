@@ -32,11 +32,11 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.memory import Memory
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import Placement, device_of
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.shapes import Shapes
-from gradlint.static.torch.tensors import Tensors, device_of
+from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
