@@ -248,7 +248,7 @@ class Operations:
             if op.device != "cuda" and layer_device not in _GPU:
                 new.device_if_tensor = self._placement.unproven(tensors)
         new.gradient_of = self._tensors.gradient_of(inputs, w)
-        if op.view and first is not None:
+        if first is not None and (op.view or (op.looks and first.is_parameter)):
             self._look_into(new, inputs[0], first, w)
         if first is not None and first.structured and op.activation == "keeps":
             new.structured, new.on_device_as_one = True, first.on_device_as_one
