@@ -59,6 +59,7 @@ from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.unknown_leaves import UnknownLeaves
 
 _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 """Methods that say of an unknown value that it is a module."""
@@ -91,6 +92,7 @@ class UnknownMethods:
     _loading: Loading
     _library_models: LibraryModels
     _module_methods: ModuleMethods
+    _unknown_leaves: UnknownLeaves
 
     def __init__(self) -> None:
         self._clearing: Ledger[Hashable, None] = self._ledgers.open()
@@ -162,6 +164,8 @@ class UnknownMethods:
         if name in METHODS and METHODS[name].result == "tensor" and from_module(receiver):
             return self._effects.method(self._tensors.settled(receiver, w), name, args, w, ctx, site)
         changes = name in METHODS and METHODS[name].inplace
+        if changes:
+            self._unknown_leaves.changed(receiver.key, name, args, w, ctx, site)
         if changes and self._tensors.gradient_of(args, w):  # what keeps gradients is a tensor, as a momentum is
             return self._effects.method(self._tensors.from_unknown(receiver, w), name, args, w, ctx, site)
         if name in METHODS and (receiver.deps or name in TELLING_METHODS):
