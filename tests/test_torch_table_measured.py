@@ -236,6 +236,13 @@ def test_what_a_method_saves_is_what_torch_saves(name: str) -> None:
     assert METHOD_CALLS[name](given).requires_grad == (table.METHODS[name].grad == "inputs")
 
 
+@pytest.mark.parametrize("name", [name for name, row in table.METHODS.items() if row.looks])
+def test_what_may_be_a_view_is_one_of_what_is_stored_in_order(name: str) -> None:
+    given, other = _leaf(4, 3), _leaf(3, 4)
+    arguments = {"reshape": (-1,), "reshape_as": (other,)}.get(name, ())
+    assert _shares(getattr(given, name)(*arguments), given)
+
+
 @pytest.mark.parametrize("operator", [lambda x: x * 2, lambda x: x / 2, lambda x: x**2])
 def test_a_product_with_a_number_cannot_be_walked_twice(operator: Callable[[torch.Tensor], torch.Tensor]) -> None:
     root = operator(_leaf(3)).sum()

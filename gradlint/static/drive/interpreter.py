@@ -112,6 +112,7 @@ from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
+from gradlint.static.torch.unknown_leaves import UnknownLeaves
 from gradlint.static.torch.unknown_methods import UnknownMethods
 from gradlint.static.torch.unowned import UnownedParameters
 from gradlint.static.torch.uses import Inputs, Uses
@@ -236,6 +237,7 @@ class Interpreter:
         self.discards = self._make(Discards)
         self.modes = self._make(Modes)
         self.changes = self._make(Changes)
+        self.unknown_leaves = self._make(UnknownLeaves)
         self.overwriting = self._make(Overwriting)
         self.distributions = self._make(Distributions)
 

@@ -48,6 +48,7 @@ class Op:
     picks: bool = False  #: what else it is given tells which elements of its first input it takes
     inplace: bool = False  #: changes its first input, and returns it
     view: bool = False  #: shares storage with its first input
+    looks: bool = False  #: it is a view where its first input is stored in order, as parameters are, and else a copy
     detaches: bool = False  #: the result carries no graph although its values come from the input
     copies: bool = False  #: the result certainly owns its storage
     joins: bool = False  #: it puts the items of a list together, and raises if there is none

@@ -163,7 +163,7 @@ _SHAPES: Final = merged(
         activation="keeps",
         view=True,
     ),
-    ops("flatten ravel reshape", saves="", size="keeps", activation="keeps"),
+    ops("flatten ravel reshape", saves="", size="keeps", activation="keeps", looks=True),
     ops("broadcast_to as_strided diagonal narrow select", saves="", activation="keeps", view=True),
     ops("flip fliplr flipud roll rot90", saves="", size="keeps", activation="keeps", copies=True),
     ops("tile narrow_copy repeat_interleave", saves="", activation="keeps", copies=True),
@@ -257,8 +257,8 @@ METHODS_ONLY: Final = merged(
     ops("view", saves="", size="keeps", activation="keeps", view=True),
     ops("expand_as", saves="", activation="keeps", view=True, likens=True),
     ops("expand unfold", saves="", activation="keeps", view=True),
-    ops("reshape_as", saves="", size="keeps", activation="keeps", likens=True),
-    ops("contiguous", saves="", size="keeps", activation="keeps"),
+    ops("reshape_as", saves="", size="keeps", activation="keeps", likens=True, looks=True),
+    ops("contiguous", saves="", size="keeps", activation="keeps", looks=True),
     ops("repeat", saves="", activation="keeps", copies=True),
     ops("sum_to_size", saves=""),
     ops("where", saves="other", size="broadcast", copies=True),
@@ -441,6 +441,10 @@ ATTRIBUTES: Final[dict[str, Op]] = merged(
 
 INTERFACES: Final = ("Collection", "Container", "Hashable", "Iterable", "Reversible", "Sized")
 """The abstract classes of ``collections.abc`` that a tensor is an instance of."""
+
+
+DEVICE_TYPES: Final = frozenset(["cpu", "cuda", "mps", "xpu", "npu", "hpu", "mlu", "xla", "musa"])
+"""The types of devices between which programs choose what is available."""
 
 
 def device_of_type(name: str) -> str | None:

@@ -264,7 +264,7 @@ class Calls:
             return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]
         here = self._entered(fn, receiver, forward, w, ctx, site)
         self._binding.bind(fn, args, w, here)
-        before, within = w.grad, w.within
+        before, within, asked = w.grad, w.within, w.device_checked
         if fn.grad is not None:
             w.grad = fn.grad
         since = fresh()
@@ -277,7 +277,7 @@ class Calls:
         outside = self._binding.around(fn, here)
         for world, value in results:
             self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)
-            world.within = within
+            world.within, world.device_checked = within, asked
             if fn.grad is not None:
                 world.grad = before
         if fresh() - since > _MUCH:

@@ -68,6 +68,7 @@ from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
+from gradlint.static.torch.unknown_leaves import UnknownLeaves
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ class TorchAttributes:
     _module_attributes: ModuleAttributes
     _changes: Changes
     _distributions: Distributions
+    _unknown_leaves: UnknownLeaves
 
     def get(self, owner: Ref, obj: Object, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         if isinstance(obj, Tensor):
@@ -179,6 +181,7 @@ class TorchAttributes:
             self._module_attributes.set_attribute(owner, name, value, w, ctx, site)
 
     def set_of_unknown(self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site) -> bool:
+        self._unknown_leaves.changed(("attribute", owner.key, name), ".data =", [value], w, ctx, site)
         special = name in ("data", "grad", "_grad", "requires_grad")
         return special and self._changes.set_attribute_of_unknown(owner, name, value, w, ctx, site)
 

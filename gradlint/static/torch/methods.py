@@ -63,10 +63,10 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.passes import Passes
-from gradlint.static.torch.placement import Devices, Placement
+from gradlint.static.torch.placement import Devices, Placement, device_of
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
-from gradlint.static.torch.tensors import Tensors, device_of
+from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.unknown_methods import UnknownMethods
 from gradlint.static.torch.uses import Uses

@@ -14,8 +14,8 @@ from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.norms import UNTRACKED
+from gradlint.static.torch.placement import device_of
 from gradlint.static.torch.shapes import Shapes
-from gradlint.static.torch.tensors import device_of
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -40,9 +40,9 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.passes import Passes
+from gradlint.static.torch.placement import device_of
 from gradlint.static.torch.state_dicts import StateDicts
 from gradlint.static.torch.statistics import LeftStatistics
-from gradlint.static.torch.tensors import device_of
 from gradlint.static.torch.unowned import UnownedParameters
 
 if TYPE_CHECKING:

@@ -32,11 +32,11 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.memory import Memory
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import Placement, device_of
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.shapes import Shapes
-from gradlint.static.torch.tensors import Tensors, device_of
+from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ class Operations:
             if op.device != "cuda" and layer_device not in _GPU:
                 new.device_if_tensor = self._placement.unproven(tensors)
         new.gradient_of = self._tensors.gradient_of(inputs, w)
-        if op.view and first is not None:
+        if first is not None and (op.view or (op.looks and first.is_parameter)):
             self._look_into(new, inputs[0], first, w)
         if first is not None and first.structured and op.activation == "keeps":
             new.structured, new.on_device_as_one = True, first.on_device_as_one

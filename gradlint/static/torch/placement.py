@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint import events
-from gradlint.static.knowledge.guesses import DEVICE_CONDITION, DEVICE_NAME
+from gradlint.static.knowledge.guesses import DEVICE_CONDITION, DEVICE_NAME, MODEL_PART_NAME, MODULE_NAME
+from gradlint.static.knowledge.torch_operations import DEVICE_TYPES
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Frame, Instance
@@ -20,9 +21,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gradlint.facts import unknown
-from gradlint.static.knowledge.guesses import MODEL_PART_NAME
-from gradlint.static.state.provenance import owner_of
-from gradlint.static.state.values import CHOSEN, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.provenance import beginning, owner_of
+from gradlint.static.state.values import CHOSEN, Choice, Const, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.torch.tensors import Tensors
 
 
@@ -33,9 +33,13 @@ class Placement:
 
     def device_of(self, obj: Instance, args: Arguments, w: World) -> str | None:
         """Where a module is that is on CUDA, and all that it is given: where that is, if nothing says otherwise."""
-        given = [w.get(value, Tensor) for value in self._tensors.tensors_in(args, w)]
         may_be = obj.device in ("cuda", CHOSEN) or (obj.device is None and obj.opaque)
-        if not given or args.open or not may_be:
+        return self._of_all(args, w) if may_be else None
+
+    def _of_all(self, args: Arguments, w: World) -> str | None:
+        """Where all tensors are that something is called with."""
+        given = [w.get(value, Tensor) for value in self._tensors.tensors_in(args, w)]
+        if not given or args.open:
             return None
         for device in ("cuda", CHOSEN):
             if all(t is not None and device in (t.device, t.device_if_tensor) for t in given):
@@ -43,19 +47,25 @@ class Placement:
         return None
 
     def called(self, result: Unknown, callee: Value, method: str, args: Arguments, w: World) -> Value:
-        """``result`` of what cannot be followed: that of a part or a method of such a module may be a tensor there."""
-        if not isinstance(callee, Unknown) or not MODEL_PART_NAME.search(method or callee.hint):
-            return result
-        owner = owner_of(callee)
-        module = w.get(owner, Instance) if owner is not None else None
-        if module is None or not module.opaque or module.kind != "module":
-            return result
-        device = self.device_of(module, args, w)
+        """``result`` of what cannot be followed.
+
+        That of a part or a method of such a module may be a tensor there, and that of what is called as modules are.
+        """
+        device = self._of_called(callee, method, args, w) if isinstance(callee, Unknown) else None
         return (
             result
             if device is None
             else self._tensors.from_unknown(result, w, structured=True, device_if_tensor=device)
         )
+
+    def _of_called(self, callee: Unknown, method: str, args: Arguments, w: World) -> str | None:
+        owner = owner_of(callee)
+        if owner is None:
+            return self._of_all(args, w) if not method and MODULE_NAME.search(callee.hint) else None
+        module = w.get(owner, Instance)
+        if module is None or not module.opaque or module.kind != "module":
+            return None
+        return self.device_of(module, args, w) if MODEL_PART_NAME.search(method or callee.hint) else None
 
     def unproven(self, inputs: Iterable[Tensor]) -> str | None:
         """The :attr:`~gradlint.static.state.values.Tensor.device_if_tensor` of what is computed from values."""
@@ -119,6 +129,24 @@ class Devices:
             if ctx.in_forward and ctx.function is not None and ctx.function.unit.name == "forward":
                 return "the device of the input"
         return ""
+
+
+def device_of(value: Value, w: World) -> str | None:
+    """The device type a ``device`` argument names, when it is known."""
+    if isinstance(value, Const):
+        if isinstance(value.value, str):
+            return value.value.partition(":")[0]
+        if isinstance(value.value, int) and not isinstance(value.value, bool):
+            return "cuda"
+        return "cpu" if value.value is None else None
+    if isinstance(value, Choice):
+        devices = {device_of(w.resolve(each), w) for each in value.alternatives}
+        return CHOSEN if devices & {"cuda", CHOSEN} and devices <= {CHOSEN, *DEVICE_TYPES} else None
+    if isinstance(value, Unknown):  # f"cuda:{number}"
+        kind, colon, _ = beginning(value).partition(":")
+        return kind if colon else None
+    tensor = w.get(value, Tensor)
+    return tensor.device if tensor is not None else None
 
 
 def asks_device(node: cst.CSTNode) -> bool:

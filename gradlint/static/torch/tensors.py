@@ -471,21 +471,6 @@ def _derived(part: Tensor, whole: Ref) -> None:
         part.sources, part.results = (whole.id,), ()
 
 
-def device_of(value: Value, w: World) -> str | None:
-    """The device type a ``device`` argument names, when it is known."""
-    if isinstance(value, Const):
-        if isinstance(value.value, str):
-            return value.value.partition(":")[0]
-        if isinstance(value.value, int) and not isinstance(value.value, bool):
-            return "cuda"
-        return "cpu" if value.value is None else None
-    if isinstance(value, Choice):
-        devices = {device_of(w.resolve(each), w) for each in value.alternatives}
-        return CHOSEN if devices in ({"cuda", "cpu"}, {CHOSEN, "cpu"}, {CHOSEN}) else None
-    tensor = w.get(value, Tensor)
-    return tensor.device if tensor is not None else None
-
-
 def handed_on(result: Tensor, tensor: Tensor, site: Site | None) -> None:
     """``result`` is a part of a tensor: where that was made elsewhere, both come from outside."""
     made_at, here = getattr(tensor.made_at, "unit", None), getattr(site, "unit", None)

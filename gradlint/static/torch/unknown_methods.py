@@ -30,6 +30,7 @@ from gradlint.static.state.provenance import (
 from gradlint.static.state.values import (
     NONE,
     Bound,
+    Const,
     External,
     Function,
     Instance,
@@ -59,9 +60,12 @@ from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.unknown_leaves import UnknownLeaves
 
 _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 """Methods that say of an unknown value that it is a module."""
+_OWN_PARAMETERS = {"items": "named_parameters", "values": "parameters"}
+"""By method of the dict of a module's own parameters: the method of the module that gives the same."""
 _ARRAY_TO_ARRAY = frozenset(["astype", "copy", "flatten", "ravel", "reshape", "squeeze", "swapaxes", "transpose"])
 
 
@@ -91,6 +95,7 @@ class UnknownMethods:
     _loading: Loading
     _library_models: LibraryModels
     _module_methods: ModuleMethods
+    _unknown_leaves: UnknownLeaves
 
     def __init__(self) -> None:
         self._clearing: Ledger[Hashable, None] = self._ledgers.open()
@@ -138,6 +143,9 @@ class UnknownMethods:
             obj = w.get(owner, Instance)
             if obj is not None and not obj.opaque:
                 return self._module_methods.registered(owner, obj, name, w, ctx)
+        if name in _OWN_PARAMETERS and (owner := dict_of(receiver, "_parameters")) is not None:
+            own = Arguments(keywords={"recurse": Const(False)})
+            return self._effects.method(owner, _OWN_PARAMETERS[name], own, w, ctx, site)
         if self._scalers.looks_like_one(receiver, name):
             scaler = self._scalers.made(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler
@@ -162,6 +170,8 @@ class UnknownMethods:
         if name in METHODS and METHODS[name].result == "tensor" and from_module(receiver):
             return self._effects.method(self._tensors.settled(receiver, w), name, args, w, ctx, site)
         changes = name in METHODS and METHODS[name].inplace
+        if changes:
+            self._unknown_leaves.changed(receiver.key, name, args, w, ctx, site)
         if changes and self._tensors.gradient_of(args, w):  # what keeps gradients is a tensor, as a momentum is
             return self._effects.method(self._tensors.from_unknown(receiver, w), name, args, w, ctx, site)
         if name in METHODS and (receiver.deps or name in TELLING_METHODS):
