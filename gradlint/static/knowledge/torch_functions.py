@@ -26,6 +26,7 @@ __all__ = [
     "SPECIAL_ATTRIBUTES",
     "SPECIAL_METHODS",
     "TELLING_METHODS",
+    "is_method",
     "returns_new",
 ]
 
@@ -216,6 +217,11 @@ MOVES: Final = frozenset(
     ["to", "cuda", "cpu", "type", "half", "float", "double", "bfloat16", "long", "int", "bool", "byte", "short"]
 )
 """Methods that modules have too, where they change the module itself."""
+
+
+def is_method(name: str) -> bool:
+    """Whether a tensor has a method of this name; other attributes are facts, or what a program has set itself."""
+    return name in METHODS or name in SPECIAL_METHODS
 
 
 def returns_new(name: str) -> bool:

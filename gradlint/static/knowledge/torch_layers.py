@@ -295,3 +295,7 @@ def names_parameter(name: str) -> bool:
 def begins_parameter(beginning: str) -> bool:
     """Whether what a layer keeps under a name that begins so, and of which the rest is not known, is a parameter."""
     return _PARAMETER_BEGINNING.fullmatch(beginning) is not None
+
+
+PARTS_OF_MODULES: Final = ("_modules", "_parameters", "_buffers")
+"""The dicts in which a module keeps what it has registered, by name."""

@@ -26,6 +26,7 @@ from gradlint.static.knowledge.torch_functions import (
     SPECIAL_ATTRIBUTES,
     SPECIAL_METHODS,
     TELLING_METHODS,
+    is_method,
     returns_new,
 )
 from gradlint.static.knowledge.torch_layers import (
@@ -278,6 +279,7 @@ __all__ = [
     "is_called_without_grad",
     "is_estimator",
     "is_harmless",
+    "is_method",
     "is_module_class",
     "is_part",
     "is_test",

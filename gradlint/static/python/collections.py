@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge.torch_layers import PARTS_OF_MODULES
 from gradlint.static.knowledge.torch_table import STRINGS, any_of
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
@@ -243,7 +244,7 @@ class Collections:
         if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
             return self._attributes.get(owner, index.value, w, ctx, site)
         if isinstance(index, Const) and isinstance(index.value, str):
-            holder = dict_of(owner) or dict_of(owner, "_modules")
+            holder = dict_of(owner, "__dict__", *PARTS_OF_MODULES)
             if holder is not None:
                 return self._attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):

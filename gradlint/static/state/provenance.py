@@ -38,10 +38,15 @@ def looks_like_module(value: Unknown) -> bool:
 
 
 def looks_like_parameter(value: Unknown) -> bool:
-    """Whether an unknown value is read as ``something.weight`` or ``something.bias``, or as the n-th of its kind."""
+    """Whether an unknown value is read as ``something.weight`` or ``something.bias``, or as the n-th of its kind.
+
+    What a module keeps in ``_parameters`` is one by any name.
+    """
     key = value.key
-    if not isinstance(key, tuple) or len(key) != 3 or key[0] != "attribute":
+    if not isinstance(key, tuple) or len(key) != 3 or key[0] not in ("attribute", "item"):
         return False
+    if key[0] == "item":
+        return isinstance(key[1], tuple) and key[1][0] == "attribute" and key[1][-1] == "_parameters"
     return names_parameter(key[2] if isinstance(key[2], str) else f"{_beginning(key[2])}0")
 
 
@@ -279,12 +284,12 @@ def is_loaded(value: Value) -> bool:
     return False
 
 
-def dict_of(value: Value, name: str = "__dict__") -> Ref | None:
-    """The object that a value is the ``__dict__`` of, or another attribute that is one."""
+def dict_of(value: Value, *names: str) -> Ref | None:
+    """The object that a value is the ``__dict__`` of, or another attribute that is one (names)."""
     key: Hashable = value.key if isinstance(value, Unknown) else None
-    if not isinstance(key, tuple) or len(key) != 3 or key[0] != "attribute" or key[2] != name:
+    if not isinstance(key, tuple) or len(key) != 3 or key[0] != "attribute":
         return None
-    return key[1] if isinstance(key[1], Ref) else None
+    return key[1] if isinstance(key[1], Ref) and key[2] in (names or ("__dict__",)) else None
 
 
 def owner_of(part: Value) -> Ref | None:

@@ -11,8 +11,9 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.intents import ChangeItself
 from gradlint.static.knowledge.guesses import is_misspelt
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.knowledge.torch_functions import SPECIAL_ATTRIBUTES, is_method
 from gradlint.static.knowledge.torch_operations import RESHAPING
-from gradlint.static.knowledge.torch_table import ATTRIBUTES, METHODS, OVERWRITING, SCALING, SPECIAL_METHODS, STORING
+from gradlint.static.knowledge.torch_table import ATTRIBUTES, OVERWRITING, SCALING, STORING
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.report.witness import MANUAL, Witness
 from gradlint.static.state.context import Arguments, Context
@@ -330,12 +331,11 @@ class Changes:
             value = self._operations.apply(op, Arguments([owner]), w, ctx, site)
             self._tensors.suppose(value, [owner], w)
             return value
-        if name in ("shape", "dtype", "ndim", "is_cuda", "grad_fn", "layout", "names", "itemsize", "nbytes"):
-            return Unknown(("attribute", owner, name), name)
-        if tensor.structured and name not in METHODS and name not in SPECIAL_METHODS and name != "apply":
-            part = self._tensors.view(owner, w, site, name)
-            return self._tensors.traced(part, ("attribute", name), [owner], w)
-        return Bound(owner, name)
+        if is_method(name):
+            return Bound(owner, name)
+        if tensor.structured and name not in SPECIAL_ATTRIBUTES and name != "apply":
+            return self._tensors.traced(self._tensors.view(owner, w, site, name), ("attribute", name), [owner], w)
+        return Unknown(("attribute", owner, name), name)  # what the program calls by a name of its own may be false
 
     def _is_tensor(self, owner: Ref, tensor: Tensor, w: World) -> bool:
         """Whether a value is certain to be a tensor: a parameter may be one by its name alone."""

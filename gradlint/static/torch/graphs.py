@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import LOSS_NAME
+from gradlint.static.knowledge.torch_functions import SPECIAL_ATTRIBUTES
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import key_of, ways_into
 from gradlint.static.state.values import (
@@ -49,9 +50,7 @@ _NOTHING = _Trace()
 _DEPTH = 5  #: of lists, tuples and dicts in one another whose tensors are looked for
 
 #: attributes of tensors that are no tensors
-_FACTS = frozenset(
-    ["device", "dtype", "grad_fn", "is_cuda", "is_leaf", "layout", "names", "ndim", "requires_grad", "shape"]
-)
+_FACTS = frozenset([*SPECIAL_ATTRIBUTES - {"data", "grad"}, "names", "ndim"])
 
 
 class Graphs:
