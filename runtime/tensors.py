@@ -40,10 +40,20 @@ def inside_backward() -> bool:
 
 
 def holds_values(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has numbers that can be read one by one: it is dense, and neither meta, fake nor wrapped."""
+    """Whether a tensor has numbers that can be read one by one.
+
+    It is dense, neither meta, fake nor wrapped, and has not given its memory back.
+    """
     if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_meta:
         return False
-    return torch._C._functorch.peek_interpreter_stack() is None or not is_functorch_wrapped_tensor(tensor)
+    if torch._C._functorch.peek_interpreter_stack() is not None and is_functorch_wrapped_tensor(tensor):
+        return False
+    return has_memory(tensor)
+
+
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Whether the memory of a tensor is there: who is short of it gives it back, and reading it ends the program."""
+    return tensor.untyped_storage().nbytes() > 0 or not tensor.numel()
 
 
 def memory_of(tensor: torch.Tensor) -> int:

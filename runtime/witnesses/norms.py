@@ -11,7 +11,7 @@ import torch
 
 from gradlint.events import GradientsMeasured, Origin
 
-from ..tensors import holds_values, unseen_by_modes
+from ..tensors import has_memory, holds_values, unseen_by_modes
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -191,6 +191,7 @@ def _are_plain(grads: list[torch.Tensor]) -> bool:
         and {grad.layout for grad in grads} == {torch.strided}
         and "meta" not in {grad.device.type for grad in grads}
         and torch._C._functorch.peek_interpreter_stack() is None
+        and all(map(has_memory, grads))
     )
 
 

@@ -360,3 +360,38 @@ def test_a_function_that_defines_its_gradients_may_write_through_data(
             whole.sum().backward()
             optimizer.step()
     assert codes(guard) == expected
+
+
+# --- memory that is given back ---------------------------------------------------------------------------------
+
+
+class UpdatesInBackward(torch.optim.Optimizer):
+    """Applies each gradient as soon as it is there, and gives its memory back; ``step`` has nothing left to do."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        super().__init__(parameters, {"lr": 0.1})
+        for parameter in parameters:
+            parameter.register_post_accumulate_grad_hook(self.apply)
+
+    def apply(self, parameter: torch.Tensor) -> None:
+        assert parameter.grad is not None
+        with torch.no_grad():
+            parameter.add_(parameter.grad, alpha=-0.1)
+        parameter.grad.untyped_storage().resize_(0)
+
+    def step(self, closure: Any = None) -> None:
+        """Nothing is left to do."""
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("width", [2, 2000])
+def test_gradients_whose_memory_was_given_back_are_not_read(width: int, exact: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, width), nn.Tanh(), nn.Linear(width, 1))
+    with watch(model, exact=exact) as guard:
+        optimizer = UpdatesInBackward(list(model.parameters()))
+        for _ in range(12):
+            model(torch.ones(3, 4)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert not codes(guard)
