@@ -30,7 +30,6 @@ from gradlint.static.state.provenance import (
 from gradlint.static.state.values import (
     NONE,
     Bound,
-    Const,
     External,
     Function,
     Instance,
@@ -64,8 +63,6 @@ from gradlint.static.torch.unknown_leaves import UnknownLeaves
 
 _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 """Methods that say of an unknown value that it is a module."""
-_OWN_PARAMETERS = {"items": "named_parameters", "values": "parameters"}
-"""By method of the dict of a module's own parameters: the method of the module that gives the same."""
 _ARRAY_TO_ARRAY = frozenset(["astype", "copy", "flatten", "ravel", "reshape", "squeeze", "swapaxes", "transpose"])
 
 
@@ -143,9 +140,6 @@ class UnknownMethods:
             obj = w.get(owner, Instance)
             if obj is not None and not obj.opaque:
                 return self._module_methods.registered(owner, obj, name, w, ctx)
-        if name in _OWN_PARAMETERS and (owner := dict_of(receiver, "_parameters")) is not None:
-            own = Arguments(keywords={"recurse": Const(False)})
-            return self._effects.method(owner, _OWN_PARAMETERS[name], own, w, ctx, site)
         if self._scalers.looks_like_one(receiver, name):
             scaler = self._scalers.made(Arguments(), receiver.hint, w, ("scaler", receiver.key))
             w.bound[receiver.key] = scaler
