@@ -12,11 +12,13 @@ from gradlint.static.knowledge.torch_table import DOWNLOADS
 from gradlint.static.python.options import OPTIONS
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.cloning import clone
+from gradlint.static.state.contents import reachable
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledger, Ledgers
 from gradlint.static.state.provenance import key_of
-from gradlint.static.state.values import NONE, Const, External, Ref, Unknown, Value
+from gradlint.static.state.values import NONE, Const, External, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World, fresh
+from gradlint.static.torch.placement import device_of
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -63,10 +65,21 @@ class Loading:
         self._witness.send(events.Loaded(site=site, weights_only=flag, foreign=foreign), w, ctx)
         saved = w.bound.get((SAVED, key_of(w.resolve(path))), NONE)
         if isinstance(saved, Ref):
-            return clone(saved, w)
+            return self._copy(saved, args, w)
         loaded = Unknown(("call", fresh()))
         self._loads[loaded.key] = _Load(site, flag, ctx)
         return loaded
+
+    def _copy(self, saved: Ref, args: Arguments, w: World) -> Value:
+        """What is read from a file that ``saved`` was put into: it is where that was, if nothing is told of that."""
+        since = fresh()
+        copy, told = clone(saved, w), w.resolve(args.get(1, "map_location") or NONE)
+        if told != NONE or args.open:
+            device = device_of(told, w) if told != NONE else None
+            for key in reachable([copy], w):
+                if key > since and isinstance(w.find(key), (Instance, Tensor)):
+                    w.write(key).device = device
+        return copy
 
     def unpickled(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``pickle.load(...)`` and its like."""
