@@ -8,9 +8,12 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gradlint.events import NormDrifts
+
+from ..tensors import holds_values
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,13 +29,19 @@ _FIRST = 8  #: steps of all optimizers together before each of which is looked, 
 class _Layer:
     """A layer that was seen frozen, or not."""
 
-    __slots__ = ("batches", "looks", "reference", "thawed")
+    __slots__ = ("batches", "looks", "reference", "thawed", "values")
 
     def __init__(self, layer: _BatchNorm, batches: int) -> None:
         self.reference = weakref.ref(layer)
         self.batches = batches  #: those it had seen at the first look
         self.looks = 0
-        self.thawed = False  #: it was seen to be trained
+        self.thawed = False  #: it was seen to be trained, or to follow what is trained, as the average of a model does
+        self.values = [one.detach().clone() for one in layer.parameters(recurse=False) if holds_values(one)]
+
+    def has_changed(self, parameters: list[nn.Parameter]) -> bool:
+        """Whether the parameters have other values than at the first look."""
+        now = [one.detach() for one in parameters if holds_values(one)]
+        return len(now) != len(self.values) or not all(map(torch.equal, now, self.values))
 
 
 class FrozenNorms:
@@ -70,7 +79,8 @@ class FrozenNorms:
             known = self._layers.get(id(layer))
             if known is None or known.reference() is not layer:
                 known = self._layers[id(layer)] = _Layer(layer, int(layer.num_batches_tracked))
-            known.thawed = known.thawed or any(parameter.requires_grad for parameter in parameters)
+            known.thawed = known.thawed or any(one.requires_grad for one in parameters)
+            known.thawed = known.thawed or known.has_changed(parameters)
             if known.thawed or not layer.training or not parameters:
                 continue
             known.looks += 1

@@ -395,3 +395,27 @@ def test_gradients_whose_memory_was_given_back_are_not_read(width: int, exact: b
             optimizer.step()
             optimizer.zero_grad()
     assert not codes(guard)
+
+
+def test_an_average_of_the_model_is_not_frozen() -> None:
+    torch.manual_seed(0)
+
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.online = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+            self.target = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).requires_grad_(False)
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return (self.online(inputs) - self.target(inputs)).square().mean()
+
+    pair = Pair()
+    optimizer = torch.optim.SGD(pair.online.parameters(), lr=0.1)
+    with watch(pair, optimizer, select=["GL415"]) as guard:
+        for _ in range(12):
+            optimizer.zero_grad()
+            pair(torch.randn(8, 4)).backward()
+            optimizer.step()
+            for average, own in zip(pair.target.parameters(), pair.online.parameters(), strict=True):
+                average.data = 0.9 * average.data + 0.1 * own.data
+    assert not codes(guard)
