@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradlint.static.state.comparisons import follows
+from gradlint.static.state.comparisons import follows, parts_of_sum
+from gradlint.static.state.computed import computed
 from gradlint.static.state.values import Const
 
 OPERATORS = {"==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -96,6 +97,31 @@ comparisons = st.tuples(st.sampled_from(sorted(OPERATORS)), st.integers(-3, 3), 
 def test_computed_numbers_take_their_turns() -> None:
     remainder = ("binary", "%", X, Const(4))
     assert follows(("==", remainder, Const(3)), {("==", remainder, Const(0)): True}) is None
+
+
+def test_a_number_that_is_less_by_a_constant_is_that_number() -> None:
+    less = ("binary", "-", X, Const(2))
+    assert follows((">", less, Const(0)), assume("x > 2")) is True
+    assert follows((">", less, Const(0)), assume("x < 2")) is False
+    assert follows((">", less, Const(0)), assume("x > 1")) is None
+    assert follows(("==", less, Const("a")), assume("x > 1")) is None
+    assert follows((">", ("binary", "-", ("binary", "%", X, Const(4)), Const(1)), Const(1)), assume("x > 1")) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from("+-"), st.integers(-3, 3)), min_size=1, max_size=5))
+def test_whole_numbers_are_added_up(added: list[tuple[str, int]]) -> None:
+    number: Hashable = X
+    for symbol, constant in added:
+        number = computed("binary", symbol, number, Const(constant))
+    total = sum(constant if symbol == "+" else -constant for symbol, constant in added)
+    assert parts_of_sum(number) == (X, total)
+    assert follows(("==", number, Const(total)), {("==", X, Const(0)): True}) in (True, None)
+
+
+@pytest.mark.parametrize("last", [Const(1.5), Const(True), Const("a"), ("param", "m")])
+def test_others_are_not_added_up(last: Hashable) -> None:
+    before = ("binary", "+", X, Const(1))
+    assert computed("binary", "+", before, last) == ("binary", "+", before, last)
 
 
 @given(st.integers(-4, 4), st.lists(comparisons, max_size=4), comparisons)

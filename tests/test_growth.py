@@ -63,6 +63,12 @@ def long_list(number: int) -> Files:
     return {"train.py": f"{_HEAD}data = [{', '.join(map(str, range(number)))}]\nt = torch.tensor(data)\n{_FLAWED}"}
 
 
+def unknown_calls(number: int) -> Files:
+    """A value that goes through many calls of which nothing is known."""
+    calls = "    x = f(x, y)\n" * number
+    return {"train.py": f"{_HEAD}def run(f, x, y):\n{calls}    x.backward()\n{_FLAWED}"}
+
+
 def same_statement(number: int) -> Files:
     """One statement, many times."""
     rows = "x = 1\n" * number
@@ -97,6 +103,7 @@ def work(folder: Path, make: Callable[[int], Files], size: int) -> int:
         (layers, 60),
         (long_list, 500),
         (same_statement, 250),
+        (unknown_calls, 400),
     ],
 )
 def test_work_grows_with_the_size(make: Callable[[int], Files], size: int, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from gradlint.static.drive.effort import Effort
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
 from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError
-from gradlint.static.python.patience import TRIES
+from gradlint.static.python.patience import TRIES, TRIES_AGAIN
 from gradlint.static.report.fixes import agreed, fix_of
 from gradlint.static.report.together import Together
 from gradlint.static.report.witness import Witness
@@ -280,8 +280,8 @@ class _Analyzer:
         except OrderMattersError:
             order_matters = True
         except BudgetExceededError:
-            own = partial(_stands_in, start)
-            too_long = tries < TRIES and patience.is_worth_another(home, own, all_followed=far is None)
+            own, most = partial(_stands_in, start), TRIES_AGAIN if again else TRIES
+            too_long = tries < most and patience.is_worth_another(home, own, all_followed=far is None)
             if not too_long:
                 raise
             near = True

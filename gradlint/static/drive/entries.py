@@ -218,8 +218,9 @@ class Entries:
                 world.grad = None
             ctx = ctx.at("nested", function.unit)
             with suppress(BudgetExceededError), budget.apart(CLOSE, briefly=not budget.ordered):
+                steps = self._witness.steps
                 self._call(function, world.copy(), ctx, None)
-                if not waiting.handed and self._is_step(waiting, features):
+                if self._witness.steps > steps and not waiting.handed and self._is_step(waiting, features):
                     self._repeat_alone(function, world, ctx, None)
             budget.steps += budget.spent
 
@@ -263,7 +264,10 @@ class Entries:
             self._repeat(function, trial, ctx, instance)
             return
         given, first = self._trainers.hooked(function, cls, trial), not built and self._steps_alone(method, cls)
+        steps = self._witness.steps
         self._call(function, trial, ctx, instance, given, first=first)
+        if self._witness.steps == steps:
+            return
         if not built and not self._receivers.is_test(method, cls) and self._trains_alone(method, cls):
             self._repeat_alone(function, end.copy(), ctx, instance)
 

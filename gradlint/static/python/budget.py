@@ -28,7 +28,9 @@ ASIDE = (1, 1)
 """The same in functions that have to do neither with modules nor with gradients."""
 
 OFTEN = 24  #: executions of a function that stands aside, once half of the steps is spent
-ROUNDS = 12  #: executions of a function that leads back to itself
+ROUNDS = 12  #: executions of a function that leads back to itself, where these are few
+ALL_ROUNDS = 120  #: executions of all such functions together, but for the first ones of each
+FIRST_ROUNDS = 3
 REPEATS = 8  #: executions of one function for a definition that is followed briefly
 REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
 SHARE_ASIDE = 8  #: a function that stands aside is too costly if its calls take one in so many of the steps
@@ -205,7 +207,7 @@ class Budget:
         if unit not in self._circular:
             return False
         self._rounds[unit] += 1
-        return self._rounds[unit] > ROUNDS
+        return self._rounds[unit] > max(FIRST_ROUNDS, min(ROUNDS, ALL_ROUNDS // len(self._circular)))
 
     def hurries(self, unit: Unit) -> bool:
         """Whether another module of a class, or another forward pass of one, need not be looked into."""

@@ -86,10 +86,13 @@ class LateAttributes:
     def filled(self, owner: Ref, cls: Class, method: FunctionUnit, w: World, ctx: Context) -> World | None:
         """The world once other methods have filled what a method reads and the object was built without.
 
-        None where there is no such thing.  Which of those methods ran, how often and in which order is not known.
+        None where there is no such thing, or the class has inherited all of it: that is looked at where it is defined.
+        Which of those methods ran, how often and in which order is not known.
         """
         fillers = self._fillers(owner, cls, method, w)
         if not fillers or len(fillers) > _MAX_FILLING:
+            return None
+        if not any(each.class_unit is cls.unit for each in (method, *fillers)):
             return None
         with self._progress.unseen():
             world = self._after(owner, cls, fillers, w, ctx)

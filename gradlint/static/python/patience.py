@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gradlint.static.text.units import Unit
 
 TRIES = 3  #: how often something is followed once more because it took too many steps
+TRIES_AGAIN = 1  #: the same of what is followed only for what its callers did not come to
 OFTEN = 2  #: entry points of one package that took too long with others followed, until none of them are
 LONG = 2_000  #: statements after which it is worth looking for what has taken most of them
 

@@ -130,6 +130,7 @@ class Witness:
         self._read: set[Site] = set()  #: where inputs were made whose gradients are read
         self._disputed: set[tuple[type[Intent], Site]] = set()
         self._given_up = False  #: not all code was followed to its end
+        self.steps = 0  #: how often gradients were applied
         self._noted: list[set[int]] = []  #: whose gradients are cleared, by those who want to know
 
     def trim(self) -> None:
@@ -297,6 +298,7 @@ class Witness:
         self, groups: Iterable[int], optimizer: str, w: World, ctx: Context, site: Site, *, whole: bool = True
     ) -> None:
         """An optimizer, or the user's own update, applied the gradients of these groups: some of them, or the whole."""
+        self.steps += 1
         members = sorted(groups)
         whole = whole and optimizer != MANUAL
         prepared = self._prepared(members, w) if whole else unknown()

@@ -21,6 +21,7 @@ _DENIED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=":
 _MIRRORED: Final = {"==": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _FROM: Final = {"==": 0, ">": 1, ">=": 0}
 _UP_TO: Final = {"==": 0, "<": -1, "<=": 0}
+_SIGNS: Final[Mapping[Hashable, int]] = {"+": 1, "-": -1}
 _EQUALITY: Final = frozenset(["==", "!="])
 
 
@@ -57,10 +58,19 @@ def among(subject: Hashable, values: tuple[object, ...]) -> Hashable:
     return "among", subject, values
 
 
+def parts_of_sum(key: Hashable) -> tuple[Hashable, int] | None:
+    """What a whole number was added to, and that number; None where a key is that of no such sum."""
+    if not isinstance(key, tuple) or len(key) != 4 or key[0] != "binary" or key[1] not in _SIGNS:
+        return None
+    added = key[3].value if isinstance(key[3], Const) else None
+    return (key[2], _SIGNS[key[1]] * added) if type(added) is int else None
+
+
 def _read(condition: Hashable) -> _Comparison | None:
     """The comparison with a constant that a key stands for.
 
-    Computed numbers are left out: each of two tests of ``i % 4`` holds in its turn, and an iteration stands for many.
+    Of a whole number that is more or less by a constant, as ``n - 2`` is, it is one of that number.  Others that are
+    computed are left out: each of two tests of ``i % 4`` holds in its turn, and an iteration stands for many.
     """
     if not isinstance(condition, tuple) or len(condition) != 3 or condition[0] not in _MIRRORED:
         return None
@@ -69,9 +79,16 @@ def _read(condition: Hashable) -> _Comparison | None:
         left, right, symbol = right, left, _MIRRORED[symbol]
     if not isinstance(right, Const) or isinstance(left, Const) or not isinstance(right.value, (int, float, str)):
         return None
+    constant = right.value
     if isinstance(left, tuple) and left[:1] == ("binary",):
-        return None
-    return _Comparison(left, symbol, right.value) if right.value == right.value else None
+        parts = parts_of_sum(left)
+        if parts is None or isinstance(constant, str):
+            return None
+        left, added = parts
+        if isinstance(left, tuple) and left[:1] == ("binary",):
+            return None
+        constant -= added
+    return _Comparison(left, symbol, constant) if constant == constant else None
 
 
 def _facts(asked: _Comparison, assumed: Mapping[Hashable, bool]) -> Iterator[_Comparison]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from gradlint.static.state.comparisons import parts_of_sum
+from gradlint.static.state.values import Const
 from gradlint.static.state.world import fresh
 
 MOST = 256  #: parts of a key; none is that long which anyone has written by hand
@@ -18,10 +20,24 @@ _OF_ALL = frozenset(
 
 
 def computed(*key: Hashable) -> tuple[Hashable, ...]:
-    """The key with these parts; where they are too many, one that tells only what the value was computed from."""
+    """The key with these parts; where they are too many, one that tells only what the value was computed from.
+
+    Whole numbers that are added one after the other are added up: ``n - 1 - 1`` is ``n - 2``.
+    """
+    if key[0] == "binary":
+        key = _added_up(key)
     if _are_few(key):
         return key
     return ("sum", fresh(), *_origins(key)) if key[0] in _OF_ALL or key[0] in _FROM else ("large", fresh())
+
+
+def _added_up(key: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    whole = parts_of_sum(key)
+    before = None if whole is None else parts_of_sum(whole[0])
+    if whole is None or before is None:
+        return key
+    added = before[1] + whole[1]
+    return ("binary", "-" if added < 0 else "+", before[0], Const(abs(added)))
 
 
 def _are_few(key: Hashable, most: int = MOST) -> bool:

@@ -56,6 +56,17 @@ def closed_over(value: Function | Lambda, w: World) -> Iterator[Value]:
         names, key = names - frame.vars.keys(), frame.parent
 
 
+def united(sets: Iterable[frozenset[int]]) -> frozenset[int]:
+    """What is in any of some sets: one of them as it is, where it has all, since those of long graphs are large."""
+    whole = frozenset[int]()
+    for each in sets:
+        if len(each) > len(whole):
+            whole, each = each, whole
+        if not each <= whole:
+            whole |= each
+    return whole
+
+
 def reachable(values: Iterable[Value], w: World) -> set[int]:
     """The ids of all objects that can be reached from values."""
     seen: set[int] = set()

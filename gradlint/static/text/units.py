@@ -257,12 +257,13 @@ class NodeSite:
         tree: the tree that the node stands in; as long as there are sites of it, the unit keeps to this tree.
     """
 
-    __slots__ = ("_node", "_tree", "unit")
+    __slots__ = ("_location", "_node", "_tree", "unit")
 
     def __init__(self, unit: Unit, node: cst.CSTNode | None = None, tree: Tree | None = None) -> None:
         self.unit = unit
         self._node = node
         self._tree = tree
+        self._location: Location | None = None
 
     @property
     def node(self) -> cst.CSTNode:
@@ -271,7 +272,9 @@ class NodeSite:
 
     def locate(self) -> Location:
         """The range of source text that the node stands on; that of its unit if the node was not parsed from it."""
-        return self.unit.location if self._node is None else self.unit.locate(self._node, self._tree)
+        if self._location is None:
+            self._location = self.unit.location if self._node is None else self.unit.locate(self._node, self._tree)
+        return self._location
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeSite) and other.unit is self.unit and other._node is self._node

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import LOSS_NAME
 from gradlint.static.knowledge.torch_functions import SPECIAL_ATTRIBUTES
+from gradlint.static.state.contents import united
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import key_of, ways_into
 from gradlint.static.state.values import (
+    Const,
     Function,
     Group,
     Instance,
@@ -47,6 +49,7 @@ class _Trace:
 
 _NOTHING = _Trace()
 
+_LONG = 300  #: unknown calls behind one value that are told apart
 _DEPTH = 5  #: of lists, tuples and dicts in one another whose tensors are looked for
 
 #: attributes of tensors that are no tensors
@@ -92,10 +95,13 @@ class Graphs:
         """
         args = list(args)
         given = self._tensors.tensors_in([*args, callee], w)
-        calls = frozenset[int]().union(*(self.outputs_behind(v, w) for v in given))
+        calls = united(self.outputs_behind(v, w) for v in given)
         numbers = self._told(callee, [*args, *given], w)
         if w.grad is not False:
-            before = frozenset[int]().union(*(self.reached(v, w) for v in given))
+            before = united(self.reached(v, w) for v in given)
+            if len(before) > _LONG:  # one more adds nothing that could be told
+                self._traces[result.key] = _Trace(before, calls, numbers)
+                return False
             own = self._own[result.key] = fresh()
             self._presumed[own] = None
             self._callees[own] = key_of(callee), method
@@ -176,7 +182,7 @@ class Graphs:
         value = w.resolve(value)
         tensor = w.get(value, Tensor)
         if tensor is not None:
-            return tensor.segments | tensor.reaches
+            return united((tensor.segments, tensor.reaches))
         return self._of_key(value.key, w).segments if isinstance(value, Unknown) else frozenset()
 
     def undoubted(self, value: Value, w: World) -> frozenset[int]:
@@ -225,17 +231,17 @@ class Graphs:
 
     def computed_from(self, values: Iterable[Value], w: World) -> frozenset[int]:
         """The calls whose outputs values were computed from, be it by numbers or arrays that were made of those."""
-        found: frozenset[int] = frozenset()
+        found: list[frozenset[int]] = []
         for value in (w.resolve(one) for given in values for one in each_of(w.resolve(given))):
             tensor = w.get(value, Tensor)
             if tensor is not None:
-                found |= tensor.calls
+                found.append(tensor.calls)
             elif isinstance(value, Unknown):
                 trace = self._of_key(value.key, w)
-                found |= trace.calls | trace.numbers
+                found += (trace.calls, trace.numbers)
             elif isinstance(value, Ref) and value in self._traces:
-                found |= self._traces[value].numbers
-        return found
+                found.append(self._traces[value].numbers)
+        return united(found)
 
     def answered(self, values: Iterable[Value], w: World) -> frozenset[int]:
         """The calls whose outputs code that cannot be followed was given, and answered to by what led to values."""
@@ -286,9 +292,8 @@ class Graphs:
             return self._part(key[2], w) if len(key) > 2 else _NOTHING
         if key[0] in ("binary", "unary", "join", "sum"):
             parts = [self._part(part, w) for part in key[2:]]
-            segments = frozenset[int]().union(*(part.segments for part in parts))
-            calls = frozenset[int]().union(*(part.calls for part in parts))
-            return _Trace(segments, calls, frozenset[int]().union(*(part.numbers for part in parts)))
+            segments, calls = united(part.segments for part in parts), united(part.calls for part in parts)
+            return _Trace(segments, calls, united(part.numbers for part in parts))
         return _NOTHING
 
     def _is_item(self, key: Hashable) -> bool:
@@ -305,6 +310,8 @@ class Graphs:
         return self._own[key]
 
     def _part(self, key: Hashable, w: World) -> _Trace:
+        if type(key) is Const:
+            return _NOTHING
         bound = w.bound.get(key)
         return self._of_key(bound if isinstance(bound, Ref) else key, w)
 

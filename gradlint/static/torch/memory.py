@@ -11,6 +11,7 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import METHODS
 from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import united
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.provenance import is_numpys
 from gradlint.static.state.values import (
@@ -93,7 +94,7 @@ class Memory:
             self._perhaps_saved(inputs, ref, w)
         if op.saves in ("", "other"):
             return
-        before = frozenset[int]().union(*(t.segments for t in (w.get(v, Tensor) for v in inputs) if t is not None))
+        before = united(t.segments for t in (w.get(v, Tensor) for v in inputs) if t is not None)
         result = w.get(ref, Tensor)
         kept = set()
         if op.saves != "output":

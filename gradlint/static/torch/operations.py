@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS, device_of_type
+from gradlint.static.state.contents import united
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.provenance import carries_graph, is_figure, is_number
 from gradlint.static.state.values import (
@@ -264,18 +265,18 @@ class Operations:
         w: World,
     ) -> None:
         """What is recorded: the graphs of the inputs, and one segment more if the operation saves any tensor."""
-        new.deps = parameters.union(*(self._tensors.deps(v, w) for v in inputs))
+        new.deps = united([parameters, *(self._tensors.deps(v, w) for v in inputs)])
         new.open = any(
             (t.open if (t := w.get(v, Tensor)) is not None else isinstance(v, Unknown) and carries_graph(v))
             for v in inputs
         )
-        new.segments = frozenset().union(*(t.segments for t in tensors))
-        new.reaches = frozenset[int]().union(*(self._graphs.presumed(v, w) for v in inputs))
+        new.segments = united(t.segments for t in tensors)
+        new.reaches = united(self._graphs.presumed(v, w) for v in inputs)
         if op.saves and len(new.segments) < _LONG:
             # A layer needs its weights to pass gradients on to its input, if that wants any.
             weights = parameters if any(self._tensors.requires_grad(v, w) for v in inputs) else frozenset[int]()
             new.segments |= {w.new(Segment(weights=weights)).id}
-        new.doubtful = new.segments if new.requires_grad is None else frozenset().union(*(t.doubtful for t in tensors))
+        new.doubtful = new.segments if new.requires_grad is None else united(t.doubtful for t in tensors)
         if new.requires_grad is None:
             new.recorded = w.grad is True
             new.presumed = new.recorded and any(self._tensors.presumed(v, w) for v in inputs)
@@ -439,13 +440,9 @@ class Operations:
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
         self._tensors.suppose(result, [left, right], w)
         self._tensors.traced(result, ("binary", symbol), [left, right], w)
-        tensor = w.get(result, Tensor)
-        if (
-            tensor is not None
-            and tensor.size is None
-            and isinstance(result, Ref)
-            and self._residual(symbol, left, right, w)
-        ):
+        made = w.get(result, Tensor)
+        if made is not None and made.size is None and self._residual(symbol, left, right, w):
+            assert isinstance(result, Ref)
             w.write(result.id).size = "samples"
         self._estimates.combined(symbol, left, right, result, w, site)
         self._breaks.combined(symbol, left, right, result, w, site)

@@ -14,6 +14,7 @@ from gradlint import events
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import UNMOVED
 from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import united
 from gradlint.static.state.context import Context
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.values import Const, Ref, Tensor, Unknown, Value
@@ -57,7 +58,7 @@ class Residuals:
 
     def called(self, result: Unknown, given: Iterable[Value], w: World, ctx: Context) -> None:
         """Something unknown was called, as one layer of a module is, and gave ``result``."""
-        passed = frozenset[int]().union(*(self._led_to(value, w) for value in given)) if ctx.in_forward else frozenset()
+        passed = united(self._led_to(value, w) for value in given) if ctx.in_forward else frozenset()
         if passed:
             self._passed[result.key] = passed
 
@@ -74,7 +75,7 @@ class Residuals:
         """An operation gave ``result``."""
         values = list(inputs)
         given = [w.get(value, Tensor) for value in values]
-        result.passed = frozenset[int]().union(*(self._led_to(value, w) for value in values))
+        result.passed = united(self._led_to(value, w) for value in values)
         keeps = op.sign == "keeps" or op.activation in _KEEPING
         least = 2 if op.size == "broadcast" else 1  # a number beside a tensor may be below zero
         result.unsigned = (
