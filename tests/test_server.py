@@ -165,6 +165,20 @@ def test_findings_follow_what_is_typed(tmp_path: Path) -> None:
     session(tmp_path, act)
 
 
+def test_findings_move_with_the_code(tmp_path: Path) -> None:
+    async def act(editor: Editor) -> None:
+        editor.open("train.py", BROKEN)
+        await editor.told("train.py")
+        for number in range(1, 4):
+            editor.type("train.py", "# a remark\n" * number + BROKEN)
+            (found,) = await editor.told("train.py")
+            assert found.range == types.Range(types.Position(7 + number, 4), types.Position(7 + number, 19))
+        editor.type("train.py", "# a remark\n" + MENDED)
+        assert await editor.told("train.py") == []
+
+    session(tmp_path, act)
+
+
 def test_columns_are_counted_as_the_editor_counts_them(tmp_path: Path) -> None:
     text = BROKEN.replace("    loss.backward()", '    "🙂"; loss.backward()')
 

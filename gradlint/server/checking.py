@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from gradlint.configuration import Configuration
 from gradlint.consulted import FILE
 from gradlint.discovery import Discovery
 from gradlint.disk import Disk
-from gradlint.engine import Earlier, Engine, Report
+from gradlint.engine import Earlier, Engine, Reader, Report
+from gradlint.finding import Finding
 from gradlint.selection import Choice
-from gradlint.source import source_from_text
+from gradlint.server.moving import Move, Text
+from gradlint.source import Source, source_from_text
 
 
 class Edited(Disk):
@@ -53,6 +56,8 @@ class Checker:
         self._configure = configure
         self._choice = choice
         self._last: Report | None = None
+        self._texts: Mapping[Path, str] = {}  #: the documents as they were then
+        self._known: dict[Path, Text] = {}  #: those of them that were looked into since
 
     def check(
         self, texts: Mapping[Path, str], roots: Sequence[Path] = (), changed: frozenset[Path] | None = None
@@ -74,4 +79,43 @@ class Checker:
         given = {path: partial(source_from_text, text, path) for path, text in texts.items()}
         earlier = None if last is None or changed is None or list(last.targets) != targets else Earlier(last, changed)
         self._last = Engine(configuration, self._choice, jobs=1).check(targets, roots, given, earlier)
+        self._texts = dict(texts)
+        self._known.clear()
         return self._last
+
+    def moved(self, texts: Mapping[Path, str], changed: frozenset[Path]) -> Report | None:
+        """The last report, as it is of documents in which only comments and blank lines have changed since.
+
+        Returns:
+            None where more has changed, or nothing was checked before.
+        """
+        last, before = self._last, self._texts
+        if last is None or texts.keys() != before.keys():
+            return None
+        findings: list[Finding] | None = last.findings
+        for path in changed & texts.keys():
+            move = self._move(path, before[path], texts[path])
+            findings = None if move is None or findings is None else move.findings(findings)
+        if findings is None:
+            return None
+        self._texts = dict(texts)
+        self._last = replace(last, findings=findings, read=partial(_read, self._texts, last.read))
+        return self._last
+
+    def _move(self, path: Path, before: str, after: str) -> Move | None:
+        """How the code of a document has moved; None where it is no longer the same."""
+        if path.suffix == ".ipynb":
+            return None
+        known = self._known.pop(path, None)
+        try:
+            move = Move(str(path), known or Text(before), Text(after))
+        except SyntaxError:
+            return None
+        if not move.keeps_meaning:
+            return None
+        self._known[path] = move.after
+        return move
+
+
+def _read(texts: Mapping[Path, str], otherwise: Reader, path: Path) -> Source:
+    return source_from_text(texts[path], path) if path in texts else otherwise(path)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -88,10 +89,30 @@ class Server(LanguageServer):
 
     async def _check_until_quiet(self) -> None:
         while self._asked:
+            self._asked = False
+            if await self._has_moved():
+                continue
+            self._asked = True
             while self._asked:
                 self._asked = False
                 await asyncio.sleep(PAUSE)
             await self._check()
+
+    async def _has_moved(self) -> bool:
+        """Tell at once where findings are now, if only comments and blank lines have changed."""
+        changed, self._changed = self._changed, set()
+        if changed:
+            checked = list(opened(self.workspace))
+            texts = {each.path: each.text for each in checked}
+            loop = asyncio.get_running_loop()
+            report = None
+            with suppress(Exception):  # whatever it is, a check will tell
+                report = await loop.run_in_executor(self._worker, self._checker.moved, texts, frozenset(changed))
+            if report is not None:
+                self._tell(checked, report)
+                return True
+        self._changed = None if changed is None or self._changed is None else self._changed | changed
+        return False
 
     async def _check(self) -> None:
         checked = list(opened(self.workspace))
