@@ -35,6 +35,8 @@ class LateAttributes:
 
     def __init__(self) -> None:
         self._running: set[tuple[Unit, str]] = set()
+        self._inherited: set[tuple[FunctionUnit, ...]] = set()
+        """Methods, each with those that fill what it reads, that were looked at on an object of some class."""
 
     @property
     def running(self) -> bool:
@@ -86,14 +88,16 @@ class LateAttributes:
     def filled(self, owner: Ref, cls: Class, method: FunctionUnit, w: World, ctx: Context) -> World | None:
         """The world once other methods have filled what a method reads and the object was built without.
 
-        None where there is no such thing, or the class has inherited all of it: that is looked at where it is defined.
+        None where there is no such thing, or the class has inherited all of it, as another one has that came before.
         Which of those methods ran, how often and in which order is not known.
         """
         fillers = self._fillers(owner, cls, method, w)
         if not fillers or len(fillers) > _MAX_FILLING:
             return None
-        if not any(each.class_unit is cls.unit for each in (method, *fillers)):
+        inherited = not any(each.class_unit is cls.unit for each in (method, *fillers))
+        if inherited and (method, *fillers) in self._inherited:
             return None
+        self._inherited.add((method, *fillers))
         with self._progress.unseen():
             world = self._after(owner, cls, fillers, w, ctx)
             if world is not None and len(fillers) > 1:  # some may change what others have put there
