@@ -7,7 +7,7 @@ from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 _TAKEN = {
-    "load": "this module is given its own state dict: it is the very module it is to follow",
+    "load": "load_state_dict() is given the state of the very object that it is called on: nothing is copied",
     "pairs": "these are the parameters of one module twice: what is to be updated is the very module it is to follow",
 }
 
@@ -66,4 +66,4 @@ class TargetIsSource(Rule):
     def taken(self, event: WeightsTaken) -> Iterator[Violation]:
         if not event.own.is_true:
             return
-        yield Violation(_TAKEN[event.by], at=event.site, related=places(("the only module there is", event.built_at)))
+        yield Violation(_TAKEN[event.by], at=event.site, related=places(("the only one there is", event.built_at)))
