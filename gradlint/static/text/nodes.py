@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
@@ -58,15 +59,29 @@ _TABBED = re.compile(
 )
 
 
+_ITEM = r"(?:[+-]?\d[\w.+-]*+|'[^'\\\n]*+'|\"[^\"\\\n]*+\")\s*+,\s*+"
+_KEPT, _MANY = 256, 2_000  #: items of a long list that are parsed, and from how many on it is long
+_ITEMS = re.compile(f"((?:{_ITEM}){{{_KEPT}}})((?:{_ITEM}){{{_MANY - _KEPT},}})")
+_OTHERS = "*...,"  #: in the place of those that are not
+
+
 def parse_module(text: str) -> cst.Module:
     """The tree of a text, in which each tab of an indentation is a space if libcst rejects it otherwise.
 
     Of two rows Python tells that one is indented deeper only where it is with tabs of any width, of one column, too;
     to libcst it has to begin with the indentation of the other.
 
+    Of the constants in a long list, for each of which libcst takes as long as for a statement, only the first are in
+    the tree, and any number of others; all else stands where it stood.
+
     Raises:
         ParserSyntaxError: libcst rejects it all the same.
     """
+    if len(text) > 2 * _MANY:
+        shorter = _ITEMS.sub(_shortened, text)
+        if shorter != text:
+            with suppress(cst.ParserSyntaxError):
+                return cst.parse_module(shorter)
     try:
         return cst.parse_module(text)
     except cst.ParserSyntaxError:
@@ -74,6 +89,12 @@ def parse_module(text: str) -> cst.Module:
         if evened == text:
             raise
         return cst.parse_module(evened)
+
+
+def _shortened(match: re.Match[str]) -> str:
+    """The first items, and as much space as the others take."""
+    mark = iter(_OTHERS)
+    return match[1] + "".join(each if each in "\r\n" else next(mark, " ") for each in match[2])
 
 
 def _evened(match: re.Match[str]) -> str:
