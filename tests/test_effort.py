@@ -496,3 +496,21 @@ def test_what_many_classes_inherit_is_filled_once(tmp_path: Path, steps: Steps) 
     own = EMPTY + "\n    def fill(self, x):\n        self.kept.append(self.net(x + 1))\n"
     each = steps(partial(check, tmp_path, KEEPER + own.format(0) + own.format(1)))
     assert each - steps(partial(check, tmp_path, KEEPER + own.format(0))) > two - one
+
+
+def test_a_file_in_which_all_takes_too_long_once_more_is_not_tried_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: Steps
+) -> None:
+    monkeypatch.setattr("gradlint.static.drive.analysis._AGAIN", 20)
+    ends = "".join(
+        f"\n\ndef end_{number}(x, ends):\n    if not ends:\n        return x\n"
+        + "".join(f"    x = x + {row}\n" for row in range(40))
+        + "    print(torch.ones(2, requires_grad=True).numpy())\n"
+        for number in range(12)
+    )
+    calls = "".join(f"end_{number}(1, False)\n" for number in range(12))
+    whole = "import torch\n" + ends + "\n\n" + calls
+    assert check(tmp_path, whole) == []
+    few = steps(partial(check, tmp_path, whole))
+    monkeypatch.setattr("gradlint.static.drive.analysis._ENOUGH", 100)
+    assert steps(partial(check, tmp_path, whole)) - few == 8 * 2 * 21

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,7 @@ _DISABLING = tuple(name.rpartition(".")[2] for name, mode in GRAD_MODES.items() 
 """What code says that disables gradients."""
 _RECURSION = 6_000
 _AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
+_ENOUGH = 4  #: functions of a file that took too long once more, after which no others are tried there
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 
 
@@ -321,12 +323,17 @@ class _Analyzer:
         ]
         among = set[_Row]().union(*missed.values(), *(_rows(unit.extent) for unit in others))
         starts: Iterable[DefinitionUnit] = dict.fromkeys(unit.class_unit or unit for unit in missed)
+        too_long = Counter[Module]()
         for start in starts:
+            if too_long[start.module] >= _ENOUGH:
+                continue
             if isinstance(start, ClassUnit):
                 act = partial(self.entries.methods, start, missed)
             else:
                 act = partial(self.entries.function, start, None if start in self.machine.progress.unrecorded else True)
+            self.machine.budget.spent = 0
             self._entry(start, self.reach.features(start), act, among)
+            too_long[start.module] += self.machine.budget.spent > _AGAIN
 
     def _missed_rows(self, unit: FunctionUnit) -> set[_Row]:
         """The rows of statements of a function that were not executed and may matter to a rule."""
