@@ -7,7 +7,7 @@ from gradlint.finding import Effect, Severity
 from gradlint.rule import Rule, Violation, on, places
 
 _TAKEN = {
-    "load": "load_state_dict() is given the state of the very object that it is called on: nothing is copied",
+    "load": "this is given its own state dict: both names mean one object, so nothing changes",
     "pairs": "these are the parameters of one module twice: what is to be updated is the very module it is to follow",
 }
 

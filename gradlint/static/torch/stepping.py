@@ -12,7 +12,8 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.values import Group, Instance, Left, Tensor, Unknown, Value
+from gradlint.static.state.provenance import origin_of
+from gradlint.static.state.values import Group, Instance, Left, Tensor, Value
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.counters import NOTHING, Counted, counted_around
 from gradlint.static.text.nodes import children, dotted
@@ -233,7 +234,7 @@ class Stepping:
             return isinstance(test.operator, cst.Modulo)
         if type(test) in (cst.Name, cst.Attribute):
             value = w.resolve(self._execution.evaluate(test, w, ctx))
-            if isinstance(value, Unknown) and _has_remainder(value.key):
+            if _has_remainder(origin_of(value, w)):
                 return True
             flag = counted.flags.get(dotted(test))
             return flag is not None and self._asks_turn(flag, counted._replace(flags={}), w, ctx)
