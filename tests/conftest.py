@@ -36,6 +36,14 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_arguments() -> Iterator[None]:
+    """Programs that tests run are started without arguments, whatever the tests were started with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", sys.argv[:1])
+        yield
+
+
 _CAPABILITIES = (0, 1, 2, 3)  #: to own, to write, to read and to change what belongs to others, of linux/capability.h
 _DROP = 24  #: PR_CAPBSET_DROP
 
