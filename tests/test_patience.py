@@ -41,8 +41,8 @@ def written(root: Path, files: dict[str, str]) -> list[Path]:
     return [root / name for name in files]
 
 
-def checked(root: Path, files: dict[str, str]) -> Analysis:
-    rules = [rule for rule in all_rules() if rule.code == "GL201"]
+def checked(root: Path, files: dict[str, str], code: str = "GL201") -> Analysis:
+    rules = [rule for rule in all_rules() if rule.code == code]
     return analyze(Project([root]), written(root, files), rules)
 
 
@@ -58,6 +58,40 @@ def test_a_script_is_followed_to_its_end_though_another_package_takes_too_long(t
 def test_a_script_is_followed_to_its_end_though_a_function_beside_it_takes_too_long(tmp_path: Path) -> None:
     found = checked(tmp_path, {"work.py": LIBRARY, "train.py": SCRIPT.format(home="work")})
     assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("train.py", 9)]
+
+
+TRAINING = """\
+import torch
+from torch import nn
+
+net = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(batches):
+    x = 0
+{long}
+    for batch in batches:
+        optimizer.zero_grad()
+        net(batch).mean().backward()
+        optimizer.step()
+    {mode}
+        for batch in batches:
+            print(net(batch).mean().item())
+
+
+for epoch in range(9):
+    train(torch.randn(8, 4, 2))
+"""
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(("mode", "found"), [("with torch.no_grad():", []), ("if True:", ["GL406"])])
+def test_a_function_that_takes_too_long_where_it_is_called_is_followed_by_itself(
+    mode: str, found: list[str], tmp_path: Path
+) -> None:
+    text = TRAINING.format(long="\n".join(LONG.splitlines()[:250]), mode=mode)
+    assert [f.code for f in checked(tmp_path, {"train.py": text}, "GL406").findings] == found
 
 
 @pytest.mark.usefixtures("impatient")

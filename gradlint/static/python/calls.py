@@ -238,7 +238,9 @@ class Calls:
     ) -> Results:
         """Execute the body of a function of the project."""
         unit = fn.unit
-        self._progress.enters(unit)
+        too_costly = self._budget.is_opaque(unit) and not _is_followed_for_itself(unit, ctx)
+        if not too_costly:  # else it is followed by itself
+            self._progress.enters(unit)
         if w.grad is not True:
             self._progress.unrecorded.add(unit)
         if fn.kind == "context":
@@ -257,8 +259,8 @@ class Calls:
         far = ctx.depth >= MAX_DEPTH or entered >= MAX_RECURSION
         far = far or self._budget.circles(unit, entered > 0 and not forward)
         data = self._idleness.carries_data(unit, args, w)
-        opaque = self._budget.is_opaque(unit) or (data and self._idleness.is_idle(unit))
-        if opaque and not _is_followed_for_itself(unit, ctx):
+        idle = data and self._idleness.is_idle(unit) and not _is_followed_for_itself(unit, ctx)
+        if too_costly or idle:
             return [(w, self._by_header(fn, args, w, ctx, site))]
         if far or self._tires(unit, args, w, forward) or not unit.is_readable:
             return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]

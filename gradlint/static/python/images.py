@@ -113,6 +113,7 @@ class Images:
                 self._progress.give_up()
             if not self._patience.is_worth_another(module, _is_own, all_followed=far is None) and tries:
                 break
+            self._progress.start_again()
         return None
 
     def _share(self, module: Module, image: World) -> None:

@@ -29,6 +29,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
 )
 from gradlint.static.state.world import World, fresh
 from gradlint.static.text.chains import Chain, chains_in
@@ -266,7 +267,7 @@ class Evaluation:
         presumed = grad and training is not False
         if presumed and not ctx.iteration:
             return  # a single look at a model costs nothing worth telling of
-        parts = self._tensors.tensors_in([value, *self._kept(ref, w)], w)
+        parts = self._tensors.tensors_in([*map(w.resolve, each_of(value)), *self._kept(ref, w)], w)
         if grad and all(_is_unrecorded(part, w) for part in parts):
             return  # the forward pass itself sees to it
         key = fresh()
@@ -278,6 +279,8 @@ class Evaluation:
         for part in parts:
             if isinstance(part, Ref) and w.get(part, Tensor) is not None and not (grad and _is_unrecorded(part, w)):
                 w.write(part.id).calls |= {key}
+            elif isinstance(part, Unknown) and part.deps:
+                self._graphs.gave(key, part, w)
 
     def _kept(self, ref: Ref, w: World) -> Iterator[Value]:
         """The tensors that the modules below a module have kept of a forward pass: parts of its output, so to speak."""

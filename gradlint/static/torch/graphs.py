@@ -117,6 +117,11 @@ class Graphs:
             self._traces[result.key] = _Trace(frozenset(), calls, numbers)
         return False
 
+    def gave(self, call: int, value: Unknown, w: World) -> None:
+        """A call of a module gave a value of which little is known, but that parameters are behind it."""
+        trace = self._of_key(value.key, w)
+        self._traces[value.key] = replace(trace, calls=trace.calls | {call})
+
     def _told(self, callee: Value, given: Iterable[Value], w: World) -> frozenset[int]:
         """The calls from whose outputs an unknown object was given something, in this call or before.
 
