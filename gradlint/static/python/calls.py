@@ -237,9 +237,8 @@ class Calls:
         self, fn: Function, args: Arguments, w: World, ctx: Context, site: Site, receiver: Value | None = None
     ) -> Results:
         """Execute the body of a function of the project."""
-        unit = fn.unit
-        too_costly = self._budget.is_opaque(unit) and not _is_followed_for_itself(unit, ctx)
-        if not too_costly:  # else it is followed by itself
+        unit, own = fn.unit, _is_followed_for_itself(fn.unit, ctx)
+        if not (too_costly := self._budget.is_opaque(unit) and not own):  # else it is followed by itself
             self._progress.enters(unit)
         if w.grad is not True:
             self._progress.unrecorded.add(unit)
@@ -259,8 +258,7 @@ class Calls:
         far = ctx.depth >= MAX_DEPTH or entered >= MAX_RECURSION
         far = far or self._budget.circles(unit, entered > 0 and not forward)
         data = self._idleness.carries_data(unit, args, w)
-        idle = data and self._idleness.is_idle(unit) and not _is_followed_for_itself(unit, ctx)
-        if too_costly or idle:
+        if too_costly or (data and self._idleness.is_idle(unit) and not own):
             return [(w, self._by_header(fn, args, w, ctx, site))]
         if far or self._tires(unit, args, w, forward) or not unit.is_readable:
             return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]

@@ -174,6 +174,8 @@ class ModuleAttributes:
             if not groups:
                 return Items([], never)
             parameter: Value = self._tensors.parameter(groups, w, obj.made_at, obj.device)
+            if any(isinstance(whole, Ref) and whole.id in self._modules.parts for whole in obj.args):
+                parameter = self._tensors.picked(parameter, w)  # the whole model may have others
             if obj.attrs.get("named"):
                 name = Unknown(("name", fresh()), "name")
                 parameter = w.new(Sequence([name, parameter], [None, None], None, None, False))

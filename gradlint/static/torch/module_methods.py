@@ -116,7 +116,9 @@ class ModuleMethods:
             flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))
             for key in modules.groups(receiver, w):
                 flag = bool(flag_value.value) if isinstance(flag_value, Const) else None
-                self._unowned.told_to_train(key, flag, w, site).requires_grad = flag
+                group = self._unowned.told_to_train(key, flag, w, site)
+                some = receiver.id in modules.parts  # the whole model may have others
+                group.requires_grad = None if some and group.requires_grad is not flag else flag
             return receiver
         return self._module_rest(receiver, obj, name, args, w, ctx, site)
 
