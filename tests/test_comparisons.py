@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from ast import literal_eval
 from collections.abc import Hashable
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -12,18 +13,20 @@ from hypothesis import strategies as st
 
 from gradlint.static.state.comparisons import follows, parts_of_sum
 from gradlint.static.state.computed import computed
+from gradlint.static.state.origins import Comparison, Operation, Parameter, Truth
 from gradlint.static.state.values import Const
 
 OPERATORS = {"==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-X: Hashable = ("param", "n")
+X: Final = Parameter("f", "n", 0)
+Y: Final = Parameter("f", "m", 0)
 
 
 def key(text: str) -> Hashable:
     """The key of a condition such as ``x > 1``, ``1 < x`` or ``x``."""
     left, *rest = text.split(" ", 2)
     parts = [X if part == "x" else Const(literal_eval(part)) for part in (left, *rest[1:])]
-    return (rest[0], *parts) if rest else X
+    return Comparison(rest[0], *parts) if rest else X
 
 
 def assume(*texts: str) -> dict[Hashable, bool]:
@@ -76,14 +79,14 @@ def test_what_follows(assumed: list[str], condition: str, expected: bool | None)
 @pytest.mark.parametrize(
     "condition",
     [
-        (">", ("param", "m"), Const(1)),
-        (">", Const(1), Const(1)),
-        (">", X, ("param", "m")),
-        (">", X, Const(None)),
-        ("==", X, Const(float("nan"))),
-        ("in", X, Const("abc")),
-        ("is", X, Const(None)),
-        ("truth", 3),
+        Comparison(">", Y, Const(1)),
+        Comparison(">", Const(1), Const(1)),
+        Comparison(">", X, Y),
+        Comparison(">", X, Const(None)),
+        Comparison("==", X, Const(float("nan"))),
+        Comparison("in", X, Const("abc")),
+        Comparison("is", X, Const(None)),
+        Truth(3),
         17,
     ],
 )
@@ -95,39 +98,40 @@ comparisons = st.tuples(st.sampled_from(sorted(OPERATORS)), st.integers(-3, 3), 
 
 
 def test_computed_numbers_take_their_turns() -> None:
-    remainder = ("binary", "%", X, Const(4))
-    assert follows(("==", remainder, Const(3)), {("==", remainder, Const(0)): True}) is None
+    remainder = Operation("%", X, Const(4))
+    assert follows(Comparison("==", remainder, Const(3)), {Comparison("==", remainder, Const(0)): True}) is None
 
 
 def test_a_number_that_is_less_by_a_constant_is_that_number() -> None:
-    less = ("binary", "-", X, Const(2))
-    assert follows((">", less, Const(0)), assume("x > 2")) is True
-    assert follows((">", less, Const(0)), assume("x < 2")) is False
-    assert follows((">", less, Const(0)), assume("x > 1")) is None
-    assert follows(("==", less, Const("a")), assume("x > 1")) is None
-    assert follows((">", ("binary", "-", ("binary", "%", X, Const(4)), Const(1)), Const(1)), assume("x > 1")) is None
+    less = Operation("-", X, Const(2))
+    assert follows(Comparison(">", less, Const(0)), assume("x > 2")) is True
+    assert follows(Comparison(">", less, Const(0)), assume("x < 2")) is False
+    assert follows(Comparison(">", less, Const(0)), assume("x > 1")) is None
+    assert follows(Comparison("==", less, Const("a")), assume("x > 1")) is None
+    remainder = Operation("-", Operation("%", X, Const(4)), Const(1))
+    assert follows(Comparison(">", remainder, Const(1)), assume("x > 1")) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from("+-"), st.integers(-3, 3)), min_size=1, max_size=5))
 def test_whole_numbers_are_added_up(added: list[tuple[str, int]]) -> None:
     number: Hashable = X
     for symbol, constant in added:
-        number = computed("binary", symbol, number, Const(constant))
+        number = computed(Operation(symbol, number, Const(constant)))
     total = sum(constant if symbol == "+" else -constant for symbol, constant in added)
     assert parts_of_sum(number) == (X, total)
-    assert follows(("==", number, Const(total)), {("==", X, Const(0)): True}) in (True, None)
+    assert follows(Comparison("==", number, Const(total)), {Comparison("==", X, Const(0)): True}) in (True, None)
 
 
-@pytest.mark.parametrize("last", [Const(1.5), Const(True), Const("a"), ("param", "m")])
+@pytest.mark.parametrize("last", [Const(1.5), Const(True), Const("a"), Y])
 def test_others_are_not_added_up(last: Hashable) -> None:
-    before = ("binary", "+", X, Const(1))
-    assert computed("binary", "+", before, last) == ("binary", "+", before, last)
+    before = Operation("+", X, Const(1))
+    assert computed(Operation("+", before, last)) == Operation("+", before, last)
 
 
 @given(st.integers(-4, 4), st.lists(comparisons, max_size=4), comparisons)
 def test_what_follows_holds(x: int, others: list[tuple[str, int, bool]], asked: tuple[str, int, bool]) -> None:
     def told(symbol: str, constant: int, mirrored: bool) -> Hashable:
-        return (MIRRORED[symbol], Const(constant), X) if mirrored else (symbol, X, Const(constant))
+        return Comparison(MIRRORED[symbol], Const(constant), X) if mirrored else Comparison(symbol, X, Const(constant))
 
     assumed = {told(*each): OPERATORS[each[0]](x, each[1]) for each in others}
     assert follows(told(*asked), assumed) in (None, OPERATORS[asked[0]](x, asked[1]))

@@ -18,6 +18,7 @@ from gradlint.finding import Location
 from gradlint.protocol import Token
 from gradlint.static.state.declaring import fact, facts, joining, signing
 from gradlint.static.state.joining import join
+from gradlint.static.state.origins import Setting
 from gradlint.static.state.sameness import contents, signature
 from gradlint.static.state.tensor import LostTerm, Regression, Spread
 from gradlint.static.state.values import (
@@ -43,7 +44,7 @@ STATIC = Path(__file__).parents[1] / "gradlint" / "static"
 PLACES = [Location("main.py", row) for row in (1, 2, 3)]
 IDS = [frozenset[int](), frozenset([1]), frozenset([2]), frozenset([1, 3])]
 WORDS = ["", "cpu", "relu"]
-VALUES = [Const(1), Const(None), Const("a"), Unknown("x"), Unknown("y")]
+VALUES = [Const(1), Const(None), Const("a"), Unknown(Setting("x")), Unknown(Setting("y"))]
 TOKENS: list[Any] = [{}, *({"mode": frozenset([Token(state)])} for state in ("on", "off"))]
 OF_TYPE: dict[str, list[Any]] = {
     "bool": [False, True],
@@ -63,7 +64,11 @@ OF_TYPE: dict[str, list[Any]] = {
     "tuple[int, ...]": [(), (1,), (2,), (1, 3)],
     "tuple[str, ...]": [(), ("a",), ("a", "b")],
     "tuple[int | None, ...] | None": [None, (1,), (None, 2)],
-    "tuple[Unknown, ...]": [(), (Unknown("x", "x"),), (Unknown("x", "x"), Unknown("y", "y"))],
+    "tuple[Unknown, ...]": [
+        (),
+        (Unknown(Setting("x"), "x"),),
+        (Unknown(Setting("x"), "x"), Unknown(Setting("y"), "y")),
+    ],
     "tuple[ConvertedToNumpy | DataWritten, ...]": [()],
     "tuple[Regression, ...]": [(), (Regression(PLACES[0], "", IDS[1]),), (Regression(PLACES[1], "l1_loss", IDS[2]),)],
     "tuple[LostTerm, ...]": [(), *((LostTerm(PLACES[2], Cut("numpy", place, True)),) for place in PLACES)],
@@ -116,7 +121,7 @@ def made_by(kind: type, chance: Random) -> Any:
 class Joiner:
     """Joins values as worlds do, but that two that are not the same make one unknown value, whichever they are."""
 
-    TOP = Unknown("either")
+    TOP = Unknown(Setting("either"))
 
     def value(self, x: Any, y: Any) -> Any:
         """Either value."""
@@ -278,7 +283,7 @@ def test_two_objects_that_differ_in_what_counts_have_two_signatures(kind: Any, n
         "tuple[str, str]": ("Net", "mask"),
         "tuple[Value, Value] | None": (Const(1), Const(2)),
         "tuple[Value, ...]": (Const(1),),
-        "tuple[Unknown, ...]": (Unknown("x"),),
+        "tuple[Unknown, ...]": (Unknown(Setting("x")),),
         "tuple[int, ...]": (7,),
         "tuple[str, ...]": ("x",),
         "tuple[int | None, ...] | None": (2,),

@@ -11,6 +11,7 @@ import pytest
 
 from gradlint.cli import main
 from gradlint.static.state.computed import computed
+from gradlint.static.state.origins import AttributeOf, Combined, Comparison, New, Operation, Origin, Parameter, operands
 from gradlint.static.torch.module_calls import ModuleCalls
 
 
@@ -430,13 +431,13 @@ def test_a_field_that_nobody_writes_costs_little(tmp_path: Path, capsys: pytest.
 
 
 def test_the_key_of_what_is_computed_from_itself_tells_from_what() -> None:
-    key: tuple[object, ...] = ("param", "f", "x", 1)
-    small = computed("binary", "+", key, key)
-    assert small == ("binary", "+", key, key)
+    key = Parameter("f", "x", 1)
+    small: Origin = computed(Operation("+", key, key))
+    assert small == Operation("+", key, key)
     for number in range(100):
-        small = computed("binary", "*", small, ("attribute", ("param", "f", "y", number), "a"))
-    assert small[0] == "sum"
-    assert key in small
-    assert ("attribute", ("param", "f", "y", 99), "a") in small
-    assert computed("binary", "*", small, small)[2:] == small[2:]
-    assert len(computed("==", small, small)) == 2
+        small = computed(Operation("*", small, AttributeOf(Parameter("f", "y", number), "a")))
+    assert isinstance(small, Combined)
+    assert key in small.parts
+    assert AttributeOf(Parameter("f", "y", 99), "a") in small.parts
+    assert operands(computed(Operation("*", small, small))) == small.parts
+    assert isinstance(computed(Comparison("==", small, small)), New)

@@ -9,9 +9,10 @@ from gradlint.protocol import Token
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.joining import MAX_ALTERNATIVES, alternatives_of, join, join_results
+from gradlint.static.state.origins import Parameter, Result, fresh
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.values import Choice, Class, Frame, Group, Instance, Ref, Tensor, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach
 
@@ -87,7 +88,7 @@ def test_conditions_are_known_of_what_two_worlds_have_decided_differently() -> N
 def test_what_only_one_of_two_worlds_has_found_out_is_kept() -> None:
     world = World()
     (layer,) = layers(world, [Place()])
-    value = Unknown(("param", "model"), "model")
+    value = Unknown(Parameter("train", "model", 0), "model")
     found_out = world.copy()
     found_out.bound[value.key] = layer
     assert join(world, found_out).resolve(value) == layer
@@ -150,7 +151,7 @@ def test_a_world_that_knows_the_model_is_not_joined_with_one_that_does_not() -> 
     start = World()
     small, large = (start.new(Instance(name="Data")) for _ in range(2))
     model = start.new(Instance(kind="module", cls=Class(None, (), 0, 0)))  # type: ignore[arg-type]
-    loaded = Unknown(("call", "load"))
+    loaded = Unknown(Result(fresh()))
     frame = start.new(Frame({}))
     worlds = []
     for net, data in ((loaded, small), (model, small), (loaded, large), (model, large)):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gradlint.static.state.liveness import Live
+from gradlint.static.state.origins import Parameter
 from gradlint.static.state.reducing import agree, distance, reduce
 from gradlint.static.state.values import (
     NONE,
@@ -28,7 +29,7 @@ Make = Callable[[World], Value]
 
 
 def unknown(key: str) -> Unknown:
-    return Unknown((key, 1))
+    return Unknown(Parameter("f", key, 1))
 
 
 def tuple_of(*items: Value, mutable: bool = False) -> Make:

@@ -8,7 +8,8 @@ import pytest
 from gradlint.cli import main
 from gradlint.static.python.counting import counted
 from gradlint.static.state.joining import join_results
-from gradlint.static.state.provenance import COUNTED, is_later
+from gradlint.static.state.origins import ElementOf, ItemOf, New, fresh
+from gradlint.static.state.provenance import is_later
 from gradlint.static.state.values import (
     NONE,
     Choice,
@@ -22,10 +23,10 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
-ITEM = Unknown(("item", "graph", "weight"))
-OTHER = Unknown(("item", "graph", "label"))
+ITEM = Unknown(ItemOf("graph", "weight"))
+OTHER = Unknown(ItemOf("graph", "label"))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_what_stands_under_a_number_is_of_one_kind_in_all_worlds(
     assert not [found for found in kinds.values() if len(found) > 1]
 
 
-IS_A, IS_B = ("==", "name", Const("a")), ("==", "name", Const("b"))
+IS_A, IS_B = Comparison("==", "name", Const("a")), Comparison("==", "name", Const("b"))
 CHOICE = Choice(1, (Const(1), Const(2), Const(3)), (((IS_A, True),), ((IS_B, True),), ((IS_A, False), (IS_B, False))))
 
 
@@ -151,7 +152,7 @@ def test_what_a_loop_counts_is_the_same_number_on_all_ways_through_an_iteration(
     def given(number: int) -> tuple[Value, Value]:
         """The index and the item that ``enumerate`` gives on some way."""
         world = World()
-        index, item = Unknown(("element", fresh(), (COUNTED, fresh())), "i"), Unknown(("element", fresh(), "data"))
+        index, item = Unknown(ElementOf(fresh(), New("counted", fresh())), "i"), Unknown(ElementOf(fresh(), "data"))
         pair = world.new(Sequence([index, item], [None, None], None, None, False))
         here = world.get(counted(pair, number, later, world), Sequence)
         assert here is not None

@@ -11,6 +11,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import join, joined
+from gradlint.static.state.origins import AttributeOf
 from gradlint.static.state.values import (
     NONE,
     Class,
@@ -78,7 +79,7 @@ class Receivers:
             held = scope.vars.items() if scope is not None else ()
             names = {name for name, value in held if isinstance(w.get(value, Object), (Sequence, Mapping))}
             for name in names.union(*(method.assigned_attributes for method in each.unit.methods.values())):
-                obj.attrs.setdefault(name, Unknown(("attribute", ref, name), name))
+                obj.attrs.setdefault(name, Unknown(AttributeOf(ref, name), name))
         return ref
 
     def unsettled(self, method: FunctionUnit, instance: Ref, end: World) -> World:

@@ -15,6 +15,7 @@ from gradlint.static.python.late import LateAttributes
 from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
+from gradlint.static.state.origins import AttributeOf, New, fresh
 from gradlint.static.state.provenance import dict_of
 from gradlint.static.state.values import (
     ESCAPED,
@@ -33,7 +34,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -99,7 +100,7 @@ class Attributes:
             return self._of_object(owner, name, w, ctx, site)
         if isinstance(owner, External):
             if owner.name.startswith("builtins.") and name.startswith("__"):
-                return Unknown(("attribute", owner, name), name)
+                return Unknown(AttributeOf(owner, name), name)
             return External(canonical(f"{owner.name}.{name}"))
         if isinstance(owner, Namespace):
             return self._imports.member(owner.module, name, w, ctx)
@@ -118,11 +119,11 @@ class Attributes:
         if isinstance(owner, Function) and name == "__name__":
             return Const(owner.unit.name)
         if isinstance(owner, Bound) and owner.function is None:
-            return Unknown(("attribute", owner.receiver, owner.name, name), name)
-        return Unknown(("attribute", owner, name), name)
+            return Unknown(AttributeOf(AttributeOf(owner.receiver, owner.name), name), name)
+        return Unknown(AttributeOf(owner, name), name)
 
     def _of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value:
-        attribute = Unknown(computed("attribute", owner.key, name), name, owner.deps)
+        attribute = Unknown(computed(AttributeOf(owner.key, name)), name, owner.deps)
         special = self._domain.attributes.get_of_unknown(owner, name, w, ctx, site)
         if special is not None:
             return special
@@ -146,7 +147,7 @@ class Attributes:
         if isinstance(obj, Instance):
             return self._of_instance(owner, obj, name, w, ctx, site)
         known = self._domain.attributes.get(owner, obj, name, w, ctx, site) if obj is not None else None
-        return Unknown(("attribute", owner, name), name) if known is None else known
+        return Unknown(AttributeOf(owner, name), name) if known is None else known
 
     def lacks(self, owner: Value, name: str, w: World) -> bool:
         """Whether an object of a class of the project is known to have no attribute of a name, whatever has run."""
@@ -182,7 +183,7 @@ class Attributes:
         if name == "update" and not args.positional and not args.open:
             values = w.new(Mapping({Const(key): value for key, value in args.keywords.items()}))
         self.updated(owner, None if values is None else w.resolve(values), w, ctx, site)
-        return Unknown(("dict method", fresh()))
+        return Unknown(New("dict method", fresh()))
 
     def updated(self, owner: Ref, values: Value | None, w: World, ctx: Context, site: Site) -> None:
         """``vars(self).update(values)``: where it is not known which these are, all that is set may be among them."""
@@ -193,7 +194,7 @@ class Attributes:
         elif obj is not None:
             new: Instance = w.write(owner.id)
             for name in [name for name, value in obj.attrs.items() if isinstance(w.resolve(value), Const)]:
-                new.attrs[name] = Unknown(("attribute", owner, name, fresh()), name)
+                new.attrs[name] = Unknown(AttributeOf(owner, name, fresh()), name)
 
     def _of_instance(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value:
         value = obj.attrs.get(name)
@@ -214,7 +215,7 @@ class Attributes:
             if isinstance(other, Function) and obj.kind in ("", "dict"):  # what is missing is asked of what it wraps
                 given = Arguments([Const(name)])
                 return joined(self._calls.function(other, given, w, ctx, site, owner), w)
-        return w.resolve(Unknown(("attribute", owner, name), name))
+        return w.resolve(Unknown(AttributeOf(owner, name), name))
 
     def _bind(self, found: Value, owner: Value, cls: Class, w: World, ctx: Context, site: Site) -> Value:
         if not isinstance(found, Function):
@@ -235,7 +236,7 @@ class Attributes:
             return Const(owner.unit.name)
         if name == "apply" and self._definitions.kind(owner) == "function":
             return Bound(owner, "apply")
-        return Unknown(("attribute", owner, name), name)
+        return Unknown(AttributeOf(owner, name), name)
 
     def _of_super(self, owner: Super, name: str, w: World, ctx: Context, site: Site) -> Value:
         receiver = owner.receiver
@@ -261,7 +262,7 @@ class Attributes:
         elif isinstance(owner, Unknown):
             if self._domain.attributes.set_of_unknown(owner, name, value, w, ctx, site):
                 return
-            w.remember(("attribute", owner.key, name), value)
+            w.remember(AttributeOf(owner.key, name), value)
             self._domain.escapes.kept(owner, w.resolve(value), w)
         elif isinstance(owner, Namespace):
             frame = w.modules.get(owner.module)

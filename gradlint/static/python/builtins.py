@@ -20,7 +20,7 @@ from gradlint.static.python.streams import Streams
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.provenance import COPY, COUNTED
+from gradlint.static.state.origins import CopyOf, New, Result, fresh
 from gradlint.static.state.values import (
     NONE,
     Const,
@@ -36,7 +36,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -163,14 +163,14 @@ class BuiltinCalls:
             try:
                 numbers = range(*(v.value for v in values if isinstance(v, Const)))
             except (TypeError, ValueError):
-                return Unknown(("range", fresh()))
+                return Unknown(New("range", fresh()))
             if len(numbers) <= 4:
                 return w.new(Sequence([Const(n) for n in numbers], [None] * len(numbers), None, None, False))
             if ctx.yields is not None:  # what a generator gives first is told apart
-                others = Unknown(("range", fresh()))
+                others = Unknown(New("range", fresh()))
                 return w.new(Sequence([Const(n) for n in numbers[:2]], [None] * 2, others, None, False))
         from_zero = len(values) == 1 or values[:1] == [Const(0)]
-        return w.new(Sequence([], [], Unknown((COUNTED if from_zero else "range", fresh())), None, False))
+        return w.new(Sequence([], [], Unknown(New("counted" if from_zero else "range", fresh())), None, False))
 
     def _items(self, value: Value, w: World, ctx: Context, site: Site) -> tuple[list[Value] | None, Value]:
         items = self._collections.iterate(value, w, ctx, site)
@@ -180,14 +180,16 @@ class BuiltinCalls:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is not None:
             several = [bool(self._domain.items.several(v, w)) for v in known_items]
-            numbers = [Unknown(("index", fresh()), "i") if any(several) else Const(n) for n in range(len(known_items))]
+            numbers = [
+                Unknown(New("index", fresh()), "i") if any(several) else Const(n) for n in range(len(known_items))
+            ]
             pairs: list[Value] = [
                 w.new(Sequence([n, v], [None, None], None, None, False))
                 for n, v in zip(numbers, known_items, strict=True)
             ]
             return self._streams.over(w.new(Sequence(pairs, [None] * len(pairs))), tuple(args.positional), w)
         from_zero = w.resolve(args.get(1, "start") or Const(0)) == Const(0)
-        index = Unknown((COUNTED if from_zero else "index", fresh()), "i")
+        index = Unknown(New("counted" if from_zero else "index", fresh()), "i")
         pair = w.new(Sequence([index, element], [None, None], None, None, False))
         return self._streams.over(w.new(Sequence([], [], pair)), tuple(args.positional), w)
 
@@ -272,7 +274,7 @@ class BuiltinCalls:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is None:
             return element
-        return self._domain.items.picked(known_items[0], w) if known_items else Unknown(("next", fresh()))
+        return self._domain.items.picked(known_items[0], w) if known_items else Unknown(New("next", fresh()))
 
     def _filter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(1) or NONE)
@@ -308,7 +310,7 @@ class BuiltinCalls:
         if first is not None:
             values = [first, *values]
         if not values:
-            return Unknown(("call", fresh()))
+            return Unknown(Result(fresh()))
         result = values[0]
         for number, value in enumerate(values[1:]):
             here = ctx.at(site, number)
@@ -341,14 +343,14 @@ class BuiltinCalls:
         for name, value in args.keywords.items():
             w.write(ref.id).items[Const(name)] = value
         if args.open:
-            w.write(ref.id).tail = Unknown(("kwargs", fresh()))
+            w.write(ref.id).tail = Unknown(New("kwargs", fresh()))
         return ref
 
     def _field(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         factory = args.keywords.get("default_factory")
         if factory is not None:
             return Partial(External("dataclasses.field"), (w.resolve(factory),), ())
-        return args.keywords.get("default") or Unknown(("field", fresh()))
+        return args.keywords.get("default") or Unknown(New("field", fresh()))
 
     def _fill(self, ref: Ref, source: Value, w: World, ctx: Context, site: Site) -> None:
         """Put pairs of a key and a value into a dict."""
@@ -361,7 +363,7 @@ class BuiltinCalls:
             if pair is not None and known and items.known is not None:
                 new.items[w.resolve(pair.items[0])] = pair.items[1]
             else:
-                new.tail = pair.items[1] if pair is not None and known else Unknown(("item", fresh()))
+                new.tail = pair.items[1] if pair is not None and known else Unknown(New("item", fresh()))
 
     def _sum(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
@@ -379,7 +381,7 @@ class BuiltinCalls:
         values = [value.value for value in map(w.resolve, items) if isinstance(value, Const)]
         numbers = [value for value in values if isinstance(value, (int, float))]
         if items and len(numbers) == len(items):
-            return Unknown(("call", fresh())) if "key" in args.keywords else Const(pick(numbers))
+            return Unknown(Result(fresh())) if "key" in args.keywords else Const(pick(numbers))
         one = self._collections.element(given, w, ctx)
         return one if w.get(one, Tensor) is not None else None
 
@@ -393,7 +395,7 @@ class BuiltinCalls:
 
     def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if not args.positional:
-            return Unknown(("partial", fresh()))
+            return Unknown(New("partial", fresh()))
         return Partial(w.resolve(args.positional[0]), tuple(args.positional[1:]), tuple(args.keywords.items()))
 
     def _namedtuple(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -417,7 +419,7 @@ class BuiltinCalls:
         items: list[Value] = []
         for position, name in enumerate(fields, start=1):
             given = args.get(position) or args.get(-1, name)  # there may be a usual value beside what is given
-            items.append(given if given is not None else Unknown(("field", fresh()), name))
+            items.append(given if given is not None else Unknown(New("field", fresh()), name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(fields)))
 
     def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -430,7 +432,7 @@ class BuiltinCalls:
         """Something unknown that is another one than its original: a module has parameters and a mode of its own."""
         copies = [clone(Ref(key), w) for key in sorted(original.deps)]
         deps = frozenset(group.id for group in copies if isinstance(group, Ref))
-        return Unknown((COPY, fresh(), original.key), original.hint, deps)
+        return Unknown(CopyOf(fresh(), original.key), original.hint, deps)
 
 
 def _is_bound(value: object) -> bool:

@@ -27,6 +27,7 @@ from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import MAX_EXITS, Arguments, Context, Results
 from gradlint.static.state.joining import join_results, joined
+from gradlint.static.state.origins import AnotherThan, New, Parameter, fresh
 from gradlint.static.state.reducing import reduce_results
 from gradlint.static.state.sameness import forget
 from gradlint.static.state.values import (
@@ -49,7 +50,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.reach import Reach
 from gradlint.static.text.units import Unit
@@ -120,7 +121,7 @@ class Calls:
         while here is not None and here.owner is None:
             here = here.parent
         if here is None or here.receiver is None or here.owner is None:
-            return Unknown(("super", fresh()))
+            return Unknown(New("super", fresh()))
         owner = here.owner
         if len(node.args) == 2:
             named = w.resolve(self._execution.evaluate(node.args[0].value, w, ctx))
@@ -128,7 +129,7 @@ class Calls:
             if isinstance(named, Class):
                 owner = named
             elif named == External("torch.nn.Module"):
-                return Unknown(("super", fresh()))  # what comes after Module: not its __init__
+                return Unknown(New("super", fresh()))  # what comes after Module: not its __init__
         return Super(owner, here.receiver)
 
     # --- by value
@@ -205,7 +206,7 @@ class Calls:
             world.bound[callee.key] = Bound(receiver, method.unit.name, method)
             results += self.function(method, args, world, ctx, site, receiver)
         if results:
-            w.bound[callee.key] = Unknown(("another", callee.key), callee.hint, callee.deps)
+            w.bound[callee.key] = Unknown(AnotherThan(callee.key), callee.hint, callee.deps)
         results.append((w, self._domain.escapes.call(callee, args, w, ctx, site)))
         return reduce_results(results, MAX_EXITS)
 
@@ -362,7 +363,7 @@ class Calls:
             for world, _ in results:
                 world.heap.pop(here.frame, None)
         if not results and "abstract" in unit.constructs:
-            return [(w, Unknown(("abstract", fresh())))]
+            return [(w, Unknown(New("abstract", fresh())))]
         return reduce_results(results, MAX_EXITS)
 
     def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
@@ -400,7 +401,7 @@ class Calls:
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         self._progress.applied.add(fn.site)
         if ctx.depth >= MAX_DEPTH:
-            return [(w, Unknown(("lambda", fresh())))]
+            return [(w, Unknown(New("lambda", fresh())))]
         variables: dict[str, Value] = {}
         params = fn.node.params
         for position, param in enumerate((*params.posonly_params, *params.params, *params.kwonly_params)):
@@ -408,13 +409,13 @@ class Calls:
             given = args.get(position, name)
             if given is None:
                 is_default = param.default is not None and not args.open
-                unknown = Unknown(("param", fn.site, name, fresh()), name)
+                unknown = Unknown(Parameter(fn.site, name, fresh()), name)
                 given = self._execution.evaluate(param.default, w, ctx) if is_default else unknown
             variables[name] = given
         if isinstance(params.star_arg, cst.Param):
-            variables[params.star_arg.name.value] = Unknown(("args", fresh()))
+            variables[params.star_arg.name.value] = Unknown(New("args", fresh()))
         if params.star_kwarg is not None:
-            variables[params.star_kwarg.name.value] = Unknown(("kwargs", fresh()))
+            variables[params.star_kwarg.name.value] = Unknown(New("kwargs", fresh()))
         frame = w.new(Frame(variables, fn.frame))
         outer = (fn.unit.module, fn.unit, frame.id, ctx.at(site).key, ctx.depth + 1, ctx)
         here = Context(*outer, in_forward=ctx.in_forward, peeled=ctx.peeled, phase=ctx.phase)
@@ -476,7 +477,7 @@ class Calls:
         for position, (name, (field, here)) in enumerate(fields.items()):
             given = args.get(position, name)
             if given is None and args.open:
-                given = Unknown(("field", fresh()), name)
+                given = Unknown(New("field", fresh()), name)
                 self._domain.values.annotated(given, field.annotation, w, here)
             elif given is None:
                 given = self._definitions.attribute(cls, name, w)
@@ -491,7 +492,7 @@ class Calls:
         items: list[Value] = []
         for position, name in enumerate(names):
             given = args.get(position, name) or self._definitions.attribute(cls, name, w)
-            items.append(given or Unknown(("field", fresh()), name))
+            items.append(given or Unknown(New("field", fresh()), name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from gradlint.static.python.counting import Counting
 from gradlint.static.python.domain import Domain
 from gradlint.static.state.joining import alternatives_of
+from gradlint.static.state.origins import Comparison, OneOf, fresh
 from gradlint.static.state.values import (
     NONE,
     Assumptions,
@@ -19,7 +20,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 
 class Choices:
@@ -54,7 +55,7 @@ class Choices:
         if known is not None:
             return known
         alternatives = alternatives_of(a, b, w)
-        return Unknown(("join", fresh())) if alternatives is None else Choice(fresh(), alternatives)
+        return Unknown(OneOf(fresh())) if alternatives is None else Choice(fresh(), alternatives)
 
     def _of_tails(self, a: Value | None, b: Value | None, w: World, repeated: bool) -> Value | None:
         if a is None or b is None:
@@ -72,12 +73,12 @@ class Choices:
         keys: dict[Value, list[Value]] = {}
         for each, item in items.items():
             keys.setdefault(w.resolve(item), []).append(each)
-        others = tuple((("==", key.key, each), False) for each in items)
+        others = tuple((Comparison("==", key.key, each), False) for each in items)
         conditions: list[Assumptions] = []
         for alternative in value.alternatives:
             own = keys.get(alternative, [])
             if len(own) == 1 and alternative != default:
-                conditions.append(((("==", key.key, own[0]), True),))
+                conditions.append(((Comparison("==", key.key, own[0]), True),))
             else:
                 conditions.append(others if alternative == default and not own else ())
         return replace(value, conditions=tuple(conditions))

@@ -19,7 +19,8 @@ from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.provenance import NOTHING, dict_of, each_optimizer, is_any, known_by
+from gradlint.static.state.origins import ElementOf, ItemOf, Length, New, fresh
+from gradlint.static.state.provenance import dict_of, each_optimizer, is_any, key_of, known_by
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -37,7 +38,7 @@ from gradlint.static.state.values import (
     Value,
     each_of,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -125,7 +126,7 @@ class Collections:
 
     def never(self, w: World, ctx: Context) -> Value:
         """Stands for the element of what is known item by item."""
-        return Unknown(("element", fresh()))
+        return Unknown(ElementOf(fresh()))
 
     def element(self, value: Value, w: World, ctx: Context) -> Value:
         """Any one of the values that iterating over ``value`` gives."""
@@ -134,7 +135,7 @@ class Collections:
         if isinstance(obj, Sequence):
             parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
             if not parts:
-                return Unknown(("element", fresh()))
+                return Unknown(ElementOf(fresh()))
             if obj.clears and obj.tail is not None:
                 self._witness.cleared(obj.clears, "call", w, ctx, ctx.unit.here, certain=False)
             several = list(dict.fromkeys(one for part in parts for one in each_of(w.resolve(part))))
@@ -147,7 +148,7 @@ class Collections:
                 w.write(joined.id).stands_for = tuple(part.id for part in parts if isinstance(part, Ref))
             return self._domain.items.one_of(self.renew(joined, w), obj.own, w)
         if isinstance(obj, Mapping):
-            return Unknown(("key", fresh()))
+            return Unknown(New("key", fresh()))
         known = self._domain.items.element(value, obj, w, ctx) if obj is not None else None
         if known is not None:
             return known
@@ -158,8 +159,8 @@ class Collections:
             return joined
         hint = ""
         if isinstance(value, Unknown):
-            return Unknown(computed("element", fresh(), value.key), hint, value.deps)
-        return Unknown(("element", fresh()), hint)
+            return Unknown(computed(ElementOf(fresh(), value.key)), hint, value.deps)
+        return Unknown(ElementOf(fresh()), hint)
 
     def _are_mixed(self, values: list[Value], w: World) -> bool:
         """Whether objects of several classes are made at several places: what they do depends on which come first.
@@ -178,7 +179,7 @@ class Collections:
         value = w.resolve(value)
         if isinstance(value, Unknown):
             another = self._domain.items.another(value)
-            return another or Unknown(computed("element", fresh(), value.key), value.hint, value.deps)
+            return another or Unknown(computed(ElementOf(fresh(), value.key)), value.hint, value.deps)
         obj = w.get(value, Sequence)
         if obj is not None and not obj.mutable:
             items = [self.renew(item, w) for item in obj.items]
@@ -209,7 +210,7 @@ class Collections:
                 out = [self._choices.either(x, y, w) for x, y in zip(out, other, strict=False)]
             return out
         if isinstance(value, Unknown):
-            return [w.resolve(Unknown(computed("item", value.key, ("const", n)), "", value.deps)) for n in range(count)]
+            return [w.resolve(Unknown(computed(ItemOf(value.key, Const(n))), "", value.deps)) for n in range(count)]
         return [self.element(value, w, ctx) for _ in range(count)]
 
     # --- indexing
@@ -235,10 +236,10 @@ class Collections:
                 value = self._choices.either(value, self.get_item(other, index, w, ctx, site), w)
             return value
         if isinstance(owner, Const) and isinstance(owner.value, (str, bytes)):
-            return Unknown(("character", fresh()))
+            return Unknown(New("character", fresh()))
         if owner == NONE:
             w.raised = True
-            return Unknown((NOTHING, fresh()))
+            return Unknown(New("nothing", fresh()))
         if isinstance(owner, External):
             return self._member(owner, index, w, ctx, site)
         if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
@@ -248,26 +249,24 @@ class Collections:
             if holder is not None:
                 return self._attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
-            key = ("const", index.value) if isinstance(index, Const) else index.key
-            item = Unknown(computed("item", owner.key, key), "", owner.deps)
+            item = Unknown(computed(ItemOf(owner.key, key_of(index))), "", owner.deps)
             name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
             return known_by(known_by(item, name), owner.hint)
         if isinstance(owner, Unknown):
-            return Unknown(computed("item", owner.key, ("slice", fresh())), "", owner.deps)
-        return Unknown(("item", fresh()))
+            return Unknown(computed(ItemOf(owner.key, New("slice", fresh()))), "", owner.deps)
+        return Unknown(New("item", fresh()))
 
     def _member(self, owner: External, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """A subscripted type, which is the type; or ``namespace.__dict__[name]``, what bears the name."""
         if owner.name in STRINGS:
-            key = index.key if isinstance(index, Unknown) else index if isinstance(index, Const) else fresh()
-            return Unknown(("item", owner.name, key))
+            return Unknown(ItemOf(owner.name, key_of(index) if isinstance(index, (Const, Unknown)) else fresh()))
         namespace, _, last = owner.name.rpartition(".")
         if last != "__dict__":
             return owner
         if isinstance(index, Const) and isinstance(index.value, str):
             return self._attributes.get(External(namespace), index.value, w, ctx, site)
         some = any_of(namespace)
-        return External(some) if some else Unknown(("member", fresh()))
+        return External(some) if some else Unknown(New("member", fresh()))
 
     def _sequence_item(self, obj: Sequence, index: Index, w: World, ctx: Context) -> Value:
         if index is None:
@@ -277,19 +276,19 @@ class Collections:
                 try:
                     items, sites = obj.items[index], obj.sites[index]
                 except (TypeError, ValueError):
-                    return Unknown(("slice", fresh()))
+                    return Unknown(New("slice", fresh()))
                 return w.new(Sequence(items, sites, None, None, obj.mutable))
             some = self._domain.items.picked(obj.tail, w)
             return w.new(Sequence(list(obj.items), list(obj.sites), some, obj.tail_site, obj.mutable, own=obj.own))
         if isinstance(index, Const) and isinstance(index.value, int) and obj.tail is None:
             if -len(obj.items) <= index.value < len(obj.items):
                 return w.resolve(obj.items[index.value])
-            return Unknown(("item", fresh()))
+            return Unknown(New("item", fresh()))
         if index == Const(-1) and obj.ending is not None:
             return w.resolve(obj.ending)
         parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
         if not parts:
-            return Unknown(("item", fresh()))
+            return Unknown(New("item", fresh()))
         self._domain.items.read_out(obj, w, ctx)
         return self._at(index, parts, w)
 
@@ -358,7 +357,7 @@ class Collections:
         parts = [v for k, v in obj.items.items() if not named or is_any(k, "name")]
         parts += [obj.tail] if obj.tail is not None else []
         if not parts:
-            return Unknown(("item", fresh()))
+            return Unknown(New("item", fresh()))
         if named and len(parts) == 1:
             return self._domain.items.picked(parts[0], w)
         self._domain.items.read_out(obj, w, ctx)
@@ -395,7 +394,7 @@ class Collections:
                 return w.new(Sequence(items, [None] * len(items), sequence.tail, None, sequence.mutable))
             tail = self.element(left if a is not None else right, w, ctx)
             return w.new(Sequence([], [], tail, None, sequence.mutable))
-        return Unknown(("operate", fresh()))
+        return Unknown(New("operate", fresh()))
 
     # --- questions
 
@@ -443,4 +442,4 @@ class Collections:
             return Const(len(obj.items))
         if isinstance(value, Const) and isinstance(value.value, (str, bytes)):
             return Const(len(value.value))
-        return Unknown(computed("len", value.key if isinstance(value, Unknown) else value))
+        return Unknown(computed(Length(value.key if isinstance(value, Unknown) else value)))

@@ -15,8 +15,9 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.python.filling import Filling
 from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Context
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import Mapping, Ref, Sequence, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 MAX_CLAUSES = 3  #: of comprehensions in one another, whose second iterations are executed, too
 

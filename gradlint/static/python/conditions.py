@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Hashable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import libcst as cst
 
@@ -18,6 +18,7 @@ from gradlint.static.python.names import Names
 from gradlint.static.state.comparisons import follows
 from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Context
+from gradlint.static.state.origins import Asked, Comparison, New, Not, Operation, Truth, fresh
 from gradlint.static.state.provenance import is_later, key_of
 from gradlint.static.state.values import (
     NONE,
@@ -37,7 +38,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -71,23 +72,24 @@ class Conditions:
         if isinstance(value, Const):
             return bool(value.value), None, False
         if isinstance(value, External):
-            return (True, None, False) if _is_definition(value) else (None, ("truth", value), False)
+            return (True, None, False) if _is_definition(value) else (None, Truth(value), False)
         if isinstance(value, (Class, Function, Bound, Lambda, Partial)):
             return True, None, False
         if isinstance(value, Ref):
             tensor = w.get(value, Tensor)
             origin = None if tensor is None else tensor.origin
-            return self._collections.truth(value, w), ("truth", value if origin is None else origin), False
+            return self._collections.truth(value, w), Truth(value if origin is None else origin), False
         if isinstance(value, Unknown):
             if is_later(value):
                 return True, None, False
-            key, flipped = value.key, False
-            while isinstance(key, tuple) and len(key) == 2 and key[0] == "not":
-                key, flipped = key[1], not flipped
+            key: Hashable = value.key
+            flipped = False
+            while isinstance(key, Not):
+                key, flipped = key.condition, not flipped
             return None, key, flipped
         if isinstance(value, Choice):
             truths = {self.truth(v, w)[0] for v in value.alternatives}
-            return (truths.pop() if len(truths) == 1 else None), ("truth", value.key), False
+            return (truths.pop() if len(truths) == 1 else None), Truth(value.key), False
         return None, None, False
 
     def truth_in(self, value: Value, w: World) -> bool | None:
@@ -103,7 +105,7 @@ class Conditions:
         if len(node.comparisons) != 1:
             for part in node.comparisons:
                 self._execution.evaluate(part.comparator, w, ctx)
-            return Unknown(("comparison", fresh()))
+            return Unknown(New("comparison", fresh()))
         part = node.comparisons[0]
         right = w.resolve(self._execution.evaluate(part.comparator, w, ctx))
         kind = type(part.operator)
@@ -113,29 +115,29 @@ class Conditions:
             found = self._collections.contains(right, left, w)
             if found is not None:
                 return Const(found is (kind is cst.In))
-            key = computed("in", key_of(left), key_of(right))
-            return Unknown(key) if kind is cst.In else Unknown(computed("not", key))
+            key = computed(Comparison("in", key_of(left), key_of(right)))
+            return Unknown(key) if kind is cst.In else Unknown(computed(Not(key)))
         symbol, function = _COMPARE[kind]
         if isinstance(left, Const) and isinstance(right, Const):
             try:
                 return Const(bool(function(left.value, right.value)))
             except TypeError:
-                return Unknown(("comparison", fresh()))
+                return Unknown(New("comparison", fresh()))
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
             return self._domain.operators.compare(symbol, left, right, w, ctx, ctx.site(node))
         if symbol == "==":
             return self.equality(left, right, w)
         if symbol == "!=":
             same = self.equality(left, right, w)
-            return Const(not same.value) if isinstance(same, Const) else Unknown(computed("not", key_of(same)))
-        return Unknown(computed(symbol, key_of(left), key_of(right)))
+            return Const(not same.value) if isinstance(same, Const) else Unknown(computed(Not(key_of(same))))
+        return Unknown(computed(Comparison(symbol, key_of(left), key_of(right))))
 
     def equality(self, left: Value, right: Value, w: World) -> Value:
         """Whether two values, neither of which is a tensor, are equal, or what stands for that."""
         if isinstance(left, Const) and isinstance(right, Const):
             return Const(bool(left.value == right.value))
         same = self._equal(left, right, w)
-        return Unknown(computed("==", key_of(left), key_of(right))) if same is None else Const(same)
+        return Unknown(computed(Comparison("==", key_of(left), key_of(right)))) if same is None else Const(same)
 
     def _equal(self, left: Value, right: Value, w: World) -> bool | None:
         """Whether two values that are neither tensors nor numbers that are both known are equal, if that is known."""
@@ -169,8 +171,8 @@ class Conditions:
             known = _same_definition(left, right)
         if known is not None:
             return Const(known is not negated)
-        key = computed("is", key_of(left), key_of(right))
-        return Unknown(computed("not", key)) if negated else Unknown(key)
+        key = computed(Comparison("is", key_of(left), key_of(right)))
+        return Unknown(computed(Not(key))) if negated else Unknown(key)
 
     # --- ways
 
@@ -270,11 +272,11 @@ class Conditions:
         """Two values turned out to be equal: what is not known is the constant, or of the class, that the other is."""
         if not isinstance(subject, Unknown):
             return
-        kind = subject.key[0] if isinstance(subject.key, tuple) else None
-        if isinstance(other, Const) and kind != "binary":
-            w.bound[subject.key] = other
-        elif isinstance(subject.key, tuple) and kind == "type":
-            self._domain.values.checked(subject.key[1], other, w, site)
+        key = subject.key
+        if isinstance(other, Const) and not isinstance(key, Operation):
+            w.bound[key] = other
+        elif isinstance(key, Asked) and key.question == "type":
+            self._domain.values.checked(cast("Value", key.of), other, w, site)
 
     def refine_parameter(self, test: cst.BaseExpression, taken: bool, w: World, ctx: Context) -> None:
         """``p.requires_grad`` of one of many parameters: it is none of those that are known to differ."""

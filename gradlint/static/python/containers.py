@@ -11,8 +11,9 @@ from gradlint.static.python.domain import Domain
 from gradlint.static.python.filling import Filling
 from gradlint.static.python.records import Records
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.origins import New, Text, fresh
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Ref, Sequence, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.nodes import formatted
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Containers:
             return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, own=obj.own))
         if name in ("sort", "reverse", "remove"):
             return NONE
-        return Unknown(("list method", fresh()))
+        return Unknown(New("list method", fresh()))
 
     def remove(self, receiver: Ref, index: Index, w: World) -> None:
         """``del receiver[index]``."""
@@ -117,13 +118,13 @@ class Containers:
             ]
             tail: Value | None = None
             if obj.tail is not None:
-                key = Unknown(("key", fresh()))
+                key = Unknown(New("key", fresh()))
                 tail = w.new(Sequence([key, obj.tail], [None, None], None, None, False))
             return w.new(Sequence(pairs, [None] * len(pairs), tail))
         if name == "values":
             return w.new(Sequence(list(obj.items.values()), [None] * len(obj.items), obj.tail))
         if name == "keys":
-            tail = Unknown(("key", fresh())) if obj.tail is not None else None
+            tail = Unknown(New("key", fresh())) if obj.tail is not None else None
             return w.new(Sequence(list(obj.items), [None] * len(obj.items), tail))
         if name in ("get", "pop", "setdefault", "__getitem__"):
             return self._dict_get(receiver, obj, name, args, w, ctx, site)
@@ -144,7 +145,7 @@ class Containers:
         if name == "clear":
             new = w.write(receiver.id)
             new.items, new.tail = {}, None
-        return Unknown(("dict method", fresh()))
+        return Unknown(New("dict method", fresh()))
 
     def _dict_get(
         self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site
@@ -189,7 +190,7 @@ class Containers:
                 try:
                     return Const(getattr(receiver.value, name)(*(v.value for v in values if isinstance(v, Const))))
                 except (TypeError, ValueError):
-                    return Unknown(("string", fresh()))
+                    return Unknown(Text(fresh()))
             if name == "split" and len(values) <= 1:
                 parts: list[Value] = [Const(p) for p in receiver.value.split(*(v.value for v in values))]  # type: ignore[union-attr]
                 return w.new(Sequence(parts, [None] * len(parts)))
@@ -201,5 +202,5 @@ class Containers:
                 text = formatted(receiver.value, given, by_name)
                 if text is not None:
                     return Const(text)
-            return Unknown(("string", fresh(), receiver.value.partition("{")[0]))
-        return Unknown(("string", fresh()))
+            return Unknown(Text(fresh(), receiver.value.partition("{")[0]))
+        return Unknown(Text(fresh()))

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable
 
 from gradlint.static.state.computed import computed
 from gradlint.static.state.joining import join_groups, parameters_apart, parameters_of_many
-from gradlint.static.state.provenance import COUNTED, LATER, is_any
+from gradlint.static.state.origins import ElementOf, New
+from gradlint.static.state.provenance import is_any
 from gradlint.static.state.values import Choice, Const, Group, Sequence, Unknown, Value
 from gradlint.static.state.world import World
 
@@ -78,9 +79,9 @@ def counted(value: Value, number: int, is_later: bool, w: World) -> Value:
     """
     value = w.resolve(value)
     if isinstance(value, Unknown):
-        if not is_any(value, COUNTED):
+        if not is_any(value, "counted"):
             return value
-        key = (LATER, number) if is_later else computed("element", number, (COUNTED, number))
+        key = New("counted on", number) if is_later else computed(ElementOf(number, New("counted", number)))
         return Unknown(key, value.hint)
     obj = w.get(value, Sequence)
     if obj is None or obj.mutable or not obj.items:

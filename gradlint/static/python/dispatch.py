@@ -8,8 +8,9 @@ import libcst as cst
 
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments
-from gradlint.static.state.values import SOME_METHOD, Class, Const, Function, Instance, Ref, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.origins import New, Operation, SomeMethodOf, Text, fresh
+from gradlint.static.state.values import Class, Const, Function, Instance, Ref, Unknown, Value
+from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
 from gradlint.static.text.definition_units import FunctionUnit, leaves
 from gradlint.static.text.files import Module
@@ -30,19 +31,20 @@ class Dispatch:
         obj = w.get(owner, Instance)
         beginning = _beginning(name)
         if obj is None or obj.cls is None or obj.kind or beginning is None or not isinstance(name, Unknown):
-            return Unknown(("getattr", fresh()))
-        return Unknown((SOME_METHOD, owner, beginning, name.key))
+            return Unknown(New("getattr", fresh()))
+        return Unknown(SomeMethodOf(owner, beginning, name.key))
 
     def methods(self, callee: Unknown, args: Arguments, w: World, here: Module) -> list[tuple[Ref, Function]]:
         """What the call of such an attribute may mean: methods that take these arguments and nothing else names."""
         key = callee.key
-        if not isinstance(key, tuple) or key[0] != SOME_METHOD or not isinstance(key[1], Ref):
+        if not isinstance(key, SomeMethodOf) or not isinstance(key.owner, Ref):
             return []
-        obj = w.get(key[1], Instance)
+        owner, obj = key.owner, w.get(key.owner, Instance)
         if obj is None or obj.cls is None:
             return []
-        found = [m for m in self._unnamed(obj.cls, w, here) if m.unit.name.startswith(key[2]) and _takes(m.unit, args)]
-        return [(key[1], method) for method in found] if len(found) <= MAX_METHODS else []
+        named = (method for method in self._unnamed(obj.cls, w, here) if method.unit.name.startswith(key.beginning))
+        found = [(owner, method) for method in named if _takes(method.unit, args)]
+        return found if len(found) <= MAX_METHODS else []
 
     def _unnamed(self, cls: Class, w: World, here: Module) -> Iterator[Function]:
         own = list(self._definitions.mro(cls))
@@ -66,9 +68,12 @@ class Dispatch:
 def _beginning(name: Value) -> str | None:
     """What an unknown name begins with; None if that is not known."""
     key = name.key if isinstance(name, Unknown) else None
-    if isinstance(key, tuple) and key[0] == "binary":
-        return key[2].value if key[1] == "+" and isinstance(key[2], Const) and isinstance(key[2].value, str) else None
-    return None if key is None or (isinstance(key, tuple) and key[0] == "string") else ""
+    match key:
+        case Operation("+", Const(str(beginning))):
+            return beginning
+        case None | Operation() | Text():
+            return None
+    return ""
 
 
 def _takes(unit: FunctionUnit, args: Arguments) -> bool:

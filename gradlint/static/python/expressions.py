@@ -23,6 +23,7 @@ from gradlint.static.python.progress import Wholeness
 from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Context, Results
 from gradlint.static.state.joining import joined
+from gradlint.static.state.origins import New, Not, Operation, Text, UnaryOperation, Written, fresh
 from gradlint.static.state.provenance import key_of, mode_of
 from gradlint.static.state.values import (
     NONE,
@@ -38,7 +39,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.nodes import Literal, formatted, value_of
 
 _BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -135,7 +136,7 @@ class Expressions:
         """The value of an expression; whatever is not understood is unknown."""
         handler = self._table.get(type(node))
         if handler is None:
-            return Unknown(("expression", fresh()))
+            return Unknown(New("expression", fresh()))
         return handler(node, w, ctx)
 
     # --- leaves
@@ -152,13 +153,13 @@ class Expressions:
             try:
                 value = Const(value_of(node))
             except (ValueError, SyntaxError):
-                value = Unknown(("literal", node))
+                value = Unknown(Written("literal", node))
             self._literals[node] = value
         return value
 
     def _concatenated(self, node: cst.ConcatenatedString, w: World, ctx: Context) -> Value:
         value = node.evaluated_value
-        return Const(value) if value is not None else Unknown(("string", fresh()))
+        return Const(value) if value is not None else Unknown(Text(fresh()))
 
     def _formatted(self, node: cst.FormattedString, w: World, ctx: Context) -> Value:
         texts = []
@@ -177,7 +178,7 @@ class Expressions:
         known_texts = list(itertools.takewhile(lambda text: text is not None, texts))
         beginning = "".join(text for text in known_texts if text is not None)
         if len(known_texts) < len(texts):
-            return Unknown(("string", fresh(), beginning))
+            return Unknown(Text(fresh(), beginning))
         return Const(beginning)
 
     def _lambda(self, node: cst.Lambda, w: World, ctx: Context) -> Value:
@@ -259,18 +260,18 @@ class Expressions:
         if w.get(left, Object) is not None or w.get(right, Object) is not None:
             return self._collections.operate(symbol, left, right, w, ctx)
         deps = _deps(left) | _deps(right)
-        return Unknown(computed("binary", symbol, key_of(left), key_of(right)), mode_of(left, right), deps)
+        return Unknown(computed(Operation(symbol, key_of(left), key_of(right))), mode_of(left, right), deps)
 
     def _fold(self, symbol: str, left: Const, right: Const) -> Value:
         a, b = left.value, right.value
         huge = symbol in ("**", "<<") and not (isinstance(b, (int, float)) and abs(b) < 100)
         long = symbol == "*" and (isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)))
         if huge or long:
-            return Unknown(("binary", symbol, key_of(left), key_of(right)))
+            return Unknown(Operation(symbol, key_of(left), key_of(right)))
         try:
             return Const(_BY_SYMBOL[symbol](a, b))
         except (TypeError, ValueError, ArithmeticError):
-            return Unknown(("binary", symbol, key_of(left), key_of(right)))
+            return Unknown(Operation(symbol, key_of(left), key_of(right)))
 
     def _unary(self, node: cst.UnaryOperation, w: World, ctx: Context) -> Value:
         value = w.resolve(self._execution.evaluate(node.expression, w, ctx))
@@ -278,12 +279,12 @@ class Expressions:
             truth, key, _flipped = self._conditions.truth(value, w)
             if truth is not None:
                 return Const(not truth)
-            return Unknown(computed("not", key)) if key is not None else Unknown(("not", fresh()))
+            return Unknown(computed(Not(key))) if key is not None else Unknown(New("not", fresh()))
         if isinstance(value, Const) and isinstance(value.value, (int, float)):
             return Const(-value.value) if isinstance(node.operator, cst.Minus) else value
         if w.get(value, Tensor) is not None:
             return self._domain.operators.arithmetic("neg", value, NONE, w, ctx, ctx.site(node))
-        return Unknown(computed("unary", type(node.operator).__name__, key_of(value)), deps=_deps(value))
+        return Unknown(computed(UnaryOperation(type(node.operator).__name__, key_of(value))), deps=_deps(value))
 
     def _boolean(self, node: cst.BooleanOperation, w: World, ctx: Context) -> Value:
         value = joined(self._short_circuit(node, w, ctx), w)
@@ -416,7 +417,7 @@ class Expressions:
             self._filling.extend(current, value, w, ctx, ctx.site(node.value))
             return
         if ctx.peeled and isinstance(current, Const) and isinstance(value, Const) and not isinstance(value.value, str):
-            result: Value = Unknown(("counter", fresh()))
+            result: Value = Unknown(New("counter", fresh()))
         else:
             result = self.operate(symbol, current, value, w, ctx, node)
             self._domain.mutations.totalled(current, result, w, ctx)

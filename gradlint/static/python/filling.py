@@ -13,7 +13,8 @@ from gradlint.static.python.domain import Domain, Index
 from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.provenance import dict_of
+from gradlint.static.state.origins import ItemOf, New, fresh
+from gradlint.static.state.provenance import dict_of, key_of
 from gradlint.static.state.values import (
     Choice,
     Const,
@@ -27,7 +28,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.nodes import Place
 
 
@@ -81,8 +82,7 @@ class Filling:
         elif isinstance(obj, Instance) and isinstance(owner, Ref):
             self._domain.items.set_in(owner, obj, index, value, w, site)
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
-            key = ("const", index.value) if isinstance(index, Const) else index.key
-            w.remember(("item", owner.key, key), value)
+            w.remember(ItemOf(owner.key, key_of(index)), value)
 
     def _set_slice(self, owner: Ref, index: slice, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``owner[:] = value`` for a list: all that it held is gone; of another slice, some may be."""
@@ -109,7 +109,7 @@ class Filling:
         source = w.get(self._collections.dict_in(w.resolve(other), w), Mapping)
         new = w.write(ref.id)
         if source is None:
-            new.tail = Unknown(("item", fresh())) if new.tail is None else new.tail
+            new.tail = Unknown(New("item", fresh())) if new.tail is None else new.tail
             return
         for key, value in source.items.items():
             self.put(ref, key, value, w)

@@ -22,8 +22,9 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.execution import Execution
 from gradlint.static.state.context import Context
 from gradlint.static.state.joining import MAX_DEFINITIONS
+from gradlint.static.state.origins import MemberOf, Named, New, fresh
 from gradlint.static.state.values import Choice, External, Frame, Imported, Namespace, Stars, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.index import named
 from gradlint.static.text.nodes import dotted
@@ -100,7 +101,7 @@ class Imports:
             if module is not None:
                 value = self._brought(module, item, w, ctx)
             elif level:
-                value = Unknown(("import", ctx.module.path, name, item), item)
+                value = Unknown(Named(ctx.module.path, f"{name}.{item}", is_imported=True), item)
             else:
                 value = External(canonical(f"{name}.{item}"))
             self._execution.assign(target, value, w, ctx)
@@ -118,7 +119,7 @@ class Imports:
         if not isinstance(value, Imported):
             return value
         if value in self._arriving:  # two files that import a name from each other
-            return Unknown(("member", value.module.path, value.name), value.name)
+            return Unknown(Named(value.module.path, value.name, is_imported=True), value.name)
         self._arriving.append(value)
         try:
             return self.member(value.module, value.name, w, ctx)
@@ -160,12 +161,12 @@ class Imports:
                 return behind
         if child is not None:
             return Namespace(child, name)
-        return Unknown(("member", module.path, name), name)
+        return Unknown(Named(module.path, name, is_imported=True), name)
 
     def any_member(self, owner: Namespace, w: World, ctx: Context) -> Value:
         """``getattr(module, name)`` with an unknown name: one of its classes or functions, if they are few."""
         units = [unit for unit in owner.module.units if isinstance(unit, (FunctionUnit, ClassUnit))]
         values = [self.member(owner.module, unit.name, w, ctx) for unit in units]
         if 0 < len(values) <= MAX_DEFINITIONS:
-            return Choice(("member", owner.module.path), tuple(values)) if len(values) > 1 else values[0]
-        return Unknown(("member", fresh()))
+            return Choice(MemberOf(owner.module.path), tuple(values)) if len(values) > 1 else values[0]
+        return Unknown(New("member", fresh()))

@@ -17,8 +17,9 @@ from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Outcome
 from gradlint.static.state.joining import join, joined
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import NONE, Choice, Class, Frame, Function, Instance, Partial, Value, each_of
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     import libcst as cst

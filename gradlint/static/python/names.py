@@ -7,6 +7,7 @@ import builtins
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.imports import Imports
 from gradlint.static.state.context import Context
+from gradlint.static.state.origins import Named
 from gradlint.static.state.values import Choice, Const, External, Frame, Imported, Stars, Unknown, Value
 from gradlint.static.state.world import World
 
@@ -49,7 +50,7 @@ class Names:
             return External(f"builtins.{name}")
         if name == "torch" and any(isinstance(source, str) for star in stars for source in star.sources):
             return External(name)  # whatever else a file that is not at hand brings, that is torch
-        return Unknown(("name", ctx.module.path, name), name)
+        return Unknown(Named(ctx.module.path, name, is_imported=False), name)
 
     def assign(self, name: str, value: Value, w: World, ctx: Context) -> None:
         """Bind a variable in the scope it belongs to."""

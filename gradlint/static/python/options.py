@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.python.collections import Collections
-from gradlint.static.state.comparisons import among
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.origins import Among, AttributeOf, New, OptionAmong, fresh
 from gradlint.static.state.values import NONE, Const, Sequence, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -32,7 +32,7 @@ class Options:
         known = self._collections.iterate(given, w, ctx, site).known or []
         choices = tuple(choice.value for choice in known if isinstance(choice, Const))
         if choices and len(choices) == len(known) and self._is_one(names, choices, args, w):
-            w.assumed["option", _attribute(names, args, w), choices] = True
+            w.assumed[OptionAmong(_attribute(names, args, w), choices)] = True
         return NONE
 
     def _is_one(self, names: list[str], choices: tuple[object, ...], args: Arguments, w: World) -> bool:
@@ -44,16 +44,15 @@ class Options:
 
     def parsed(self, _args: Arguments, w: World, _ctx: Context, _site: Site) -> Value:
         """``parser.parse_args()``."""
-        options = Unknown((OPTIONS, fresh()), "options")
+        options = Unknown(New("options", fresh()), "options")
         for condition in list(w.assumed):
-            if isinstance(condition, tuple) and condition[0] == "option":
-                _, name, choices = condition
-                w.assumed[among(("attribute", options.key, name), choices)] = True
+            if isinstance(condition, OptionAmong):
+                w.assumed[Among(AttributeOf(options.key, condition.name), condition.values)] = True
         return options
 
     def parsed_some(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``parser.parse_known_args()``: the options, and what is left."""
-        rest = Unknown((OPTIONS, fresh()), "rest")
+        rest = Unknown(New("options", fresh()), "rest")
         return w.new(Sequence([self.parsed(args, w, ctx, site), rest], [None] * 2, None, None, False))
 
 

@@ -21,6 +21,7 @@ from gradlint.static.python.imports import Imports
 from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
+from gradlint.static.state.origins import Asked, AttributeOf, HasAttribute, IsInstance, New, Result, fresh
 from gradlint.static.state.provenance import beginning
 from gradlint.static.state.values import (
     NONE,
@@ -38,7 +39,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
 
@@ -70,7 +71,7 @@ class Reflection:
     def _vars(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """The ``__dict__`` of an object."""
         if not args.positional:
-            return Unknown(("call", fresh()))
+            return Unknown(Result(fresh()))
         return self._attributes.get(args.positional[0], "__dict__", w, ctx, site)
 
     def _getattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -93,7 +94,7 @@ class Reflection:
                 return parameter
         if isinstance(owner, External):
             some = any_of(owner.name)
-            return External(some) if some else Unknown(("getattr", fresh()))
+            return External(some) if some else Unknown(New("getattr", fresh()))
         if isinstance(owner, Namespace):
             return self._imports.any_member(owner, w, ctx)
         return self._dispatch.attribute(owner, name, w)
@@ -102,7 +103,7 @@ class Reflection:
         """The parameter that a layer, or what is not known, keeps under a name of which the beginning says so."""
         obj = w.get(owner, Instance)
         if isinstance(owner, Unknown):
-            return w.resolve(Unknown(computed("attribute", owner.key, name.key), "", owner.deps))
+            return w.resolve(Unknown(computed(AttributeOf(owner.key, name.key)), "", owner.deps))
         if obj is None or obj.layer is None or obj.cls is not None or not obj.groups:
             return None
         return self._domain.values.some_part(obj, w)
@@ -124,7 +125,7 @@ class Reflection:
         for name, held in obj.attrs.items():
             tensor = w.get(w.resolve(held), Tensor)
             if tensor is not None and not tensor.is_parameter:  # torch refuses a tensor in the place of a parameter
-                w.write(owner.id).attrs[name] = Unknown(("attribute", owner, name, fresh()), name)
+                w.write(owner.id).attrs[name] = Unknown(AttributeOf(owner, name, fresh()), name)
 
     def _hasattr(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         owner, name = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
@@ -143,7 +144,7 @@ class Reflection:
             certain = not (tensor.structured or tensor.supposed) and (name.value in METHODS or name.value in ATTRIBUTES)
             if certain or name.value in TELLING_METHODS:  # what has none of these is no tensor
                 return Const(True)
-        return Unknown(("hasattr", owner, name))
+        return Unknown(HasAttribute(owner, name))
 
     def _isinstance(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         subject, kind = w.resolve(args.get(0) or NONE), w.resolve(args.get(1) or NONE)
@@ -156,7 +157,7 @@ class Reflection:
         if True in answers:
             return Const(True)
         if None in answers:
-            return Unknown(("isinstance", subject, tuple(kinds)))
+            return Unknown(IsInstance(subject, tuple(kinds)))
         return Const(False)
 
     def _is_tensor(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -210,7 +211,7 @@ class Reflection:
             return External("torch.Tensor")
         if isinstance(obj, Sequence) and not obj.fields:
             return External("builtins.list" if obj.mutable else "builtins.tuple")
-        return Unknown(("type", value))
+        return Unknown(Asked("type", value))
 
 
 def _standard(name: str) -> type | None:

@@ -20,9 +20,10 @@ from gradlint.protocol import Protocol, Token
 from gradlint.rule import Rule, Violation
 from gradlint.static.state.contents import divided, left_by
 from gradlint.static.state.context import Context
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import Group, Instance, Tokens
 from gradlint.static.state.variants import chosen
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

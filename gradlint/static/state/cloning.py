@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gradlint.static.state.declaring import cloning
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import (
     REPEATED,
     Bound,
@@ -16,7 +17,7 @@ from gradlint.static.state.values import (
     Segment,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 
 def clone(value: Value, w: World) -> Value:

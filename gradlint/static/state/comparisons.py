@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from gradlint.static.state.origins import Among, Comparison, Operation
 from gradlint.static.state.values import Const
 
 Number = int | float
@@ -21,25 +22,25 @@ _DENIED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=":
 _MIRRORED: Final = {"==": "==", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _FROM: Final = {"==": 0, ">": 1, ">=": 0}
 _UP_TO: Final = {"==": 0, "<": -1, "<=": 0}
-_SIGNS: Final[Mapping[Hashable, int]] = {"+": 1, "-": -1}
+_SIGNS: Final[Mapping[str, int]] = {"+": 1, "-": -1}
 _EQUALITY: Final = frozenset(["==", "!="])
 
 
-class _Comparison(NamedTuple):
+class _Fact(NamedTuple):
     """``subject symbol constant``."""
 
     subject: Hashable
     symbol: str
     constant: Number | str
 
-    def denied(self) -> _Comparison:
+    def denied(self) -> _Fact:
         return self._replace(symbol=_DENIED[self.symbol])
 
 
 def follows(condition: Hashable, assumed: Mapping[Hashable, bool]) -> bool | None:
     """Whether a condition holds, where others were assumed; None if it may or may not.
 
-    Conditions are told by their keys: that of a comparison is ``(symbol, left, right)``, that of a value its own truth.
+    Conditions are told by their keys: those of comparisons, and of values whose truth is meant.
     """
     known = assumed.get(condition)
     if known is not None or not assumed:
@@ -47,74 +48,69 @@ def follows(condition: Hashable, assumed: Mapping[Hashable, bool]) -> bool | Non
     asked = _read(condition)
     if asked is not None:
         return _answer(asked, [*_facts(asked, assumed)], _values(asked, assumed))
-    truth = _Comparison(condition, "!=", 0)
+    truth = _Fact(condition, "!=", 0)
     facts = [*_facts(truth, assumed)]
     # What is only known to be different from zero may be None; what is ordered beside numbers is one.
     return _answer(truth, facts) if any(fact.symbol not in _EQUALITY for fact in facts) else None
 
 
-def among(subject: Hashable, values: tuple[object, ...]) -> Hashable:
-    """The key of the condition that an unknown value is one of a few."""
-    return "among", subject, values
-
-
 def parts_of_sum(key: Hashable) -> tuple[Hashable, int] | None:
     """What a whole number was added to, and that number; None where a key is that of no such sum."""
-    if not isinstance(key, tuple) or len(key) != 4 or key[0] != "binary" or key[1] not in _SIGNS:
+    if not isinstance(key, Operation) or key.symbol not in _SIGNS or not isinstance(key.right, Const):
         return None
-    added = key[3].value if isinstance(key[3], Const) else None
-    return (key[2], _SIGNS[key[1]] * added) if type(added) is int else None
+    added = key.right.value
+    return (key.left, _SIGNS[key.symbol] * added) if type(added) is int else None
 
 
-def _read(condition: Hashable) -> _Comparison | None:
+def _read(condition: Hashable) -> _Fact | None:
     """The comparison with a constant that a key stands for.
 
     Of a whole number that is more or less by a constant, as ``n - 2`` is, it is one of that number.  Others that are
     computed are left out: each of two tests of ``i % 4`` holds in its turn, and an iteration stands for many.
     """
-    if not isinstance(condition, tuple) or len(condition) != 3 or condition[0] not in _MIRRORED:
+    if not isinstance(condition, Comparison) or condition.symbol not in _MIRRORED:
         return None
-    symbol, left, right = condition
+    symbol, left, right, _ = condition
     if isinstance(left, Const):
         left, right, symbol = right, left, _MIRRORED[symbol]
     if not isinstance(right, Const) or isinstance(left, Const) or not isinstance(right.value, (int, float, str)):
         return None
     constant = right.value
-    if isinstance(left, tuple) and left[:1] == ("binary",):
+    if isinstance(left, Operation):
         parts = parts_of_sum(left)
         if parts is None or isinstance(constant, str):
             return None
         left, added = parts
-        if isinstance(left, tuple) and left[:1] == ("binary",):
+        if isinstance(left, Operation):
             return None
         constant -= added
-    return _Comparison(left, symbol, constant) if constant == constant else None
+    return _Fact(left, symbol, constant) if constant == constant else None
 
 
-def _facts(asked: _Comparison, assumed: Mapping[Hashable, bool]) -> Iterator[_Comparison]:
+def _facts(asked: _Fact, assumed: Mapping[Hashable, bool]) -> Iterator[_Fact]:
     """What was assumed of the subject of a comparison, as far as its constants are of the same kind."""
     is_text = isinstance(asked.constant, str)
     for condition, holds in assumed.items():
         if condition == asked.subject:
             # What is false may be None, or any other that is empty: of these nothing is known but what they are not.
             if holds or asked.symbol not in _EQUALITY or asked.constant:
-                yield _Comparison(condition, "!=" if holds else "==", "" if is_text else 0)
+                yield _Fact(condition, "!=" if holds else "==", "" if is_text else 0)
             continue
         fact = _read(condition)
         if fact is not None and fact.subject == asked.subject and isinstance(fact.constant, str) is is_text:
             yield fact if holds else fact.denied()
 
 
-def _values(asked: _Comparison, assumed: Mapping[Hashable, bool]) -> tuple[Number | str, ...]:
+def _values(asked: _Fact, assumed: Mapping[Hashable, bool]) -> tuple[Number | str, ...]:
     """The values that the subject of a comparison is one of, where that is known and they are of the same kind."""
     for condition, holds in assumed.items():
-        if holds and isinstance(condition, tuple) and condition[:2] == ("among", asked.subject):
+        if holds and isinstance(condition, Among) and condition.subject == asked.subject:
             kind = str if isinstance(asked.constant, str) else (int, float)
-            return condition[2] if all(isinstance(value, kind) for value in condition[2]) else ()
+            return condition.values if all(isinstance(value, kind) for value in condition.values) else ()  # type: ignore[return-value]
     return ()
 
 
-def _answer(asked: _Comparison, facts: list[_Comparison], values: tuple[Number | str, ...] = ()) -> bool | None:
+def _answer(asked: _Fact, facts: list[_Fact], values: tuple[Number | str, ...] = ()) -> bool | None:
     """Whether all values, or none, that the facts allow are as asked.
 
     Tried are those that are known to be the only ones, or else all constants and what lies between.

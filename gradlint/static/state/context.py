@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import Class, Function, Ref, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     import libcst as cst

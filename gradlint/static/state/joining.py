@@ -8,11 +8,11 @@ from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING, Any
 
 from gradlint.static.state.declaring import first, joining
+from gradlint.static.state.origins import MemberOf, New, OneOf, SomeMethodOf, fresh
 from gradlint.static.state.provenance import ways_into
 from gradlint.static.state.values import (
     HOOKED,
     LEFT,
-    SOME_METHOD,
     WALKED,
     Assumptions,
     Bound,
@@ -33,7 +33,7 @@ from gradlint.static.state.values import (
     Value,
     each_of,
 )
-from gradlint.static.state.world import History, World, fresh
+from gradlint.static.state.world import History, World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -59,7 +59,7 @@ def acts(value: Value | None, w: World) -> bool:
 
 
 def _is_choice(key: Hashable) -> bool:
-    return isinstance(key, int) or (isinstance(key, tuple) and key[:1] in (("member",), (SOME_METHOD,)))
+    return isinstance(key, (int, MemberOf, SomeMethodOf))
 
 
 def _with_conditions(value: Value) -> Iterator[tuple[Value, Assumptions]]:
@@ -213,7 +213,7 @@ class _Join:
         known = self.pairs.get((x, y))
         if known is None:
             # Entered before it is computed, so that cyclic objects end.
-            self.pairs[x, y] = Unknown(("join", fresh()))
+            self.pairs[x, y] = Unknown(OneOf(fresh()))
             known = self.pairs[x, y] = self._value(x, y)
         return known
 
@@ -241,10 +241,10 @@ class _Join:
                 if isinstance(obj, Tensor):
                     deps |= obj.deps
             hints = {getattr(value, "hint", "") for value in (x, y)}
-            return Unknown(("join", fresh(), *_ways(x, y)), "mode" if hints == {"mode"} else "", deps)
+            return Unknown(OneOf(fresh(), _ways(x, y)), "mode" if hints == {"mode"} else "", deps)
         alternatives = alternatives_of(x, y, self.a, self.b)
         if alternatives is None:
-            return Unknown(("join", fresh()))
+            return Unknown(OneOf(fresh()))
         return Choice(fresh(), alternatives, self.conditions(alternatives, x, y))
 
     def conditions(self, alternatives: Iterable[Value], x: Value, y: Value) -> tuple[Assumptions, ...]:
@@ -307,7 +307,7 @@ class _Join:
         for extra in more:
             tail = self.optional(extra, tail) if longer is x else self.optional(tail, extra)
         if len(more) > 1 and any(acts(extra, w) for extra in more):  # they are there together, each in its turn
-            return Unknown(("join", fresh()))
+            return Unknown(OneOf(fresh()))
         return tail
 
     def tail_site(self, x: Sequence, y: Sequence) -> Site | None:
@@ -373,7 +373,7 @@ def join_results(results: AbstractSequence[tuple[World, Value]]) -> tuple[World,
 def joined(results: AbstractSequence[tuple[World, Value]], w: World) -> Value:
     """Go on in ``w`` with the join of all the ways a call may have ended."""
     if not results:
-        return Unknown(("never", fresh()))
+        return Unknown(New("never", fresh()))
     world, value = join_results(results)
     w.become(world)
     return w.resolve(value)

@@ -7,14 +7,36 @@ from dataclasses import replace
 
 from gradlint.static.knowledge.guesses import MODULE_NAME, NO_MODULE_NAME, OPTIMIZER_NAME, OPTIMIZERS_NAME
 from gradlint.static.knowledge.torch_table import names_parameter
+from gradlint.static.state.origins import (
+    EACH,
+    Asked,
+    AttributeOf,
+    Batch,
+    CopyOf,
+    ElementOf,
+    Figure,
+    ItemOf,
+    Length,
+    New,
+    Number,
+    OneOf,
+    Operation,
+    Parameter,
+    Result,
+    StandsFor,
+    Text,
+    Truth,
+    UnaryOperation,
+    What,
+    Yielded,
+    fresh,
+    is_origin,
+    operands,
+)
 from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Tensor, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
-COUNTED = "counted"  #: the kind of a number that a loop counts from zero
-FIGURE = "figure"  #: the kind of what a tensor or a conversion gives that is a number, or several
-LATER = "counted on"  #: the kind of such a number after the first iteration: it is not zero
-NUMPYS = "of numpy"  #: what the key of a result of a function of numpy ends with
-COPY = "copy"  #: the kind of a deep copy, of what its key says last
+NUMPYS = "numpy"  #: what has made the result of a function of numpy
 
 
 def key_of(value: Value) -> Hashable:
@@ -42,23 +64,22 @@ def looks_like_parameter(value: Unknown) -> bool:
 
     What a module keeps in ``_parameters`` is one by any name.
     """
-    key = value.key
-    if not isinstance(key, tuple) or len(key) != 3 or key[0] not in ("attribute", "item"):
-        return False
-    if key[0] == "item":
-        return isinstance(key[1], tuple) and key[1][0] == "attribute" and key[1][-1] == "_parameters"
-    return names_parameter(key[2] if isinstance(key[2], str) else f"{_beginning(key[2])}0")
+    match value.key:
+        case ItemOf(AttributeOf(_, "_parameters")):
+            return True
+        case AttributeOf(_, name, 0):
+            return names_parameter(name if isinstance(name, str) else f"{_beginning(name)}0")
+    return False
 
 
 def ways_of(value: Unknown) -> list[str]:
     """The names by which a part of what is given is read: that of the argument last; none if it is no such part."""
     key: Hashable = value.key
     found: list[str] = []
-    while isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "item"):
-        found += [key[2]] if isinstance(key[2], str) else []
-        key = key[1]
-    given = key[2] if isinstance(key, tuple) and key[0] == "param" else None
-    return [*found, given] if isinstance(given, str) else []
+    while isinstance(key, (AttributeOf, ItemOf)):
+        found += [key.name] if isinstance(key, AttributeOf) and isinstance(key.name, str) else []
+        key = key.owner
+    return [*found, key.name] if isinstance(key, Parameter) else []
 
 
 def beginning(text: Value) -> str:
@@ -67,64 +88,63 @@ def beginning(text: Value) -> str:
 
 
 def _beginning(key: Hashable) -> str:
-    if isinstance(key, Const):
-        return key.value if isinstance(key.value, str) else ""
-    if not isinstance(key, tuple) or len(key) < 3:
-        return ""
-    if key[0] == "string":
-        return str(key[2])
-    if key[:2] == ("binary", "+"):
-        return _beginning(key[2])
-    return _beginning(key[2]).partition("%")[0] if key[:2] == ("binary", "%") else ""
+    match key:
+        case Const(str(text)) | Text(_, text):
+            return text
+        case Operation("+", left):
+            return _beginning(left)
+        case Operation("%", left):
+            return _beginning(left).partition("%")[0]
+    return ""
 
 
 def from_module(value: Unknown) -> bool:
     """Whether an unknown value came out of a call of something that has the name of a module."""
     key: Hashable = value.key
-    while isinstance(key, tuple) and key[0] == "item" and len(key) == 3:
-        key = key[1]
-    return isinstance(key, tuple) and len(key) == 3 and key[0] == "call" and key[2] == "forward"
+    while isinstance(key, ItemOf):
+        key = key.owner
+    return isinstance(key, Result) and key.of_module
 
 
 def is_computed(value: Unknown) -> bool:
     """Whether an unknown value is what an operator gave."""
-    return isinstance(value.key, tuple) and value.key[0] in ("binary", "unary")
+    return isinstance(value.key, (Operation, UnaryOperation))
 
 
 def operands_of(value: Unknown) -> list[Value]:
     """What an operator was given that gave an unknown value, but for constants and choices."""
-    parts = value.key[2:] if isinstance(value.key, tuple) else ()
-    return [Unknown(part) if isinstance(part, tuple) else part for part in parts if isinstance(part, (tuple, Ref))]
+    return [part if isinstance(part, Ref) else unknown_of(part) for part in operands(value.key) if _is_unknown(part)]
 
 
-_CARRIERS = frozenset(["call", "result", "abstract"])
-_GIVEN = frozenset(["param", "batch", "element", "next"])
-_PARTS = frozenset(["attribute", "item", "binary", "element", "unary", COPY])
+def _is_unknown(key: Hashable) -> bool:
+    return isinstance(key, Ref) or is_origin(key)
 
 
-def is_any(value: Value, kind: str) -> bool:
+def unknown_of(key: Hashable, deps: frozenset[int] = frozenset()) -> Unknown:
+    """The unknown value that a key of one stands for."""
+    assert is_origin(key)
+    return Unknown(key, deps=deps)
+
+
+def is_any(value: Value, what: What) -> bool:
     """Whether an unknown value is any "module" of a model, or any "name" of its modules or parameters."""
     key: Hashable = value.key if isinstance(value, Unknown) else None
-    while isinstance(key, tuple) and key[0] in ("element", COPY) and len(key) == 3:
-        key = key[2]
-    return isinstance(key, tuple) and key[0] == kind
+    while isinstance(key, (ElementOf, CopyOf)):
+        key = key.of
+    return isinstance(key, New) and key.what == what
 
 
 def is_data(value: Unknown) -> bool:
     """Whether an unknown value is (part of) what a data loader gives."""
     key: Hashable = value.key
-    while isinstance(key, tuple) and len(key) > 1:
-        if key[0] == "batch":
-            return True
-        if key[0] not in ("item", "attribute", "element", COPY):
-            return False
-        key = key[-1] if key[0] in ("element", COPY) else key[1]
-    return False
+    while isinstance(key, (ItemOf, AttributeOf, ElementOf, CopyOf)):
+        key = key.owner if isinstance(key, (ItemOf, AttributeOf)) else key.of
+    return isinstance(key, Batch)
 
 
 def is_numpys(value: Value) -> bool:
     """Whether a value is what a function of numpy returned."""
-    return isinstance(value, Unknown) and isinstance(value.key, tuple) and value.key[-1] == NUMPYS
+    return isinstance(value, Unknown) and isinstance(value.key, Number) and value.key.made_by == NUMPYS
 
 
 def is_number(value: Unknown) -> bool:
@@ -133,23 +153,24 @@ def is_number(value: Unknown) -> bool:
 
 
 def _is_number(key: Hashable) -> bool:
-    if isinstance(key, Const):
-        return True
-    if not isinstance(key, tuple) or len(key) < 2:
-        return False
-    if key[0] == "binary" and len(key) == 4:
-        return _is_number(key[2]) and _is_number(key[3])
-    if key[0] in ("unary", COPY):
-        return _is_number(key[2])
-    if key[0] == "attribute" and len(key) == 3:
-        return _is_number(key[1])
-    if key[0] == "param":
-        return getattr(key[1], "name", "") == "__init__"
-    return key[0] in _NUMBERS
+    match key:
+        case Const() | Number() | Text() | New("counter" | "key"):
+            return True
+        case Operation(_, left, right):
+            return _is_number(left) and _is_number(right)
+        case UnaryOperation(_, of) | CopyOf(_, of) | AttributeOf(of, _, 0):
+            return _is_number(of)
+        case Parameter(function):
+            return getattr(function, "name", "") == "__init__"
+    return _is_measure(key)
 
 
-_FIGURES = frozenset([FIGURE, "len", "size", "dim", "numel", "index", COUNTED, LATER])
-_NUMBERS = _FIGURES | {"number", "counter", "string", "key"}
+def _is_measure(key: Hashable) -> bool:
+    """Whether a value is a number by itself, and not because of what it was computed from."""
+    match key:
+        case Figure() | Length() | Asked("size" | "dim" | "numel") | New("index" | "counted" | "counted on"):
+            return True
+    return False
 
 
 def is_figure(value: Unknown) -> bool:
@@ -158,30 +179,25 @@ def is_figure(value: Unknown) -> bool:
 
 
 def _is_figure(key: Hashable) -> bool:
-    if isinstance(key, Const):
-        return True
-    if not isinstance(key, tuple) or len(key) < 2:
-        return False
-    if key[0] == "binary" and len(key) == 4:
-        return _is_figure(key[2]) and _is_figure(key[3])
-    if key[0] == "unary":
-        return _is_figure(key[2])
-    if key[0] == "attribute":
-        return key[-1] in ("shape", "ndim")
-    if key[0] == "item":
-        return _is_figure(key[1])
-    return key[0] in _FIGURES
+    match key:
+        case Const() | AttributeOf(_, "shape" | "ndim", 0):
+            return True
+        case Operation(_, left, right):
+            return _is_figure(left) and _is_figure(right)
+        case UnaryOperation(_, of) | ItemOf(of):
+            return _is_figure(of)
+    return _is_measure(key)
 
 
 def is_quotient(value: Value) -> bool:
     """Whether an unknown value was computed by dividing something."""
     key = value.key if isinstance(value, Unknown) else None
-    return any(part[0] == "binary" and part[1] in ("/", "//") for part in _parts(key) if len(part) == 4)
+    return any(isinstance(part, Operation) and part.symbol in ("/", "//") for part in _parts(key))
 
 
 def has_length(value: Value) -> bool:
     """Whether an unknown value was computed from how many there are of something."""
-    return isinstance(value, Unknown) and any(part[:1] == ("len",) for part in _parts(value.key))
+    return isinstance(value, Unknown) and any(isinstance(part, Length) for part in _parts(value.key))
 
 
 def _parts(key: Hashable) -> Iterator[tuple[Hashable, ...]]:
@@ -196,14 +212,12 @@ def _parts(key: Hashable) -> Iterator[tuple[Hashable, ...]]:
 
 def figures_in(key: Hashable) -> Iterator[int]:
     """The numbers at which figures were computed, and tensors, that a condition is made of, by its key."""
-    if isinstance(key, tuple):
-        if len(key) > 1 and key[0] == FIGURE and isinstance(key[1], int):
-            yield key[1]
-        elif len(key) == 2 and key[0] == "truth" and isinstance(key[1], Ref):
-            yield key[1].id
-        else:
-            for part in key:
-                yield from figures_in(part)
+    for part in _parts(key):
+        match part:
+            case Figure(number):
+                yield number
+            case Truth(Ref(number)):
+                yield number
 
 
 def figured_from(value: Value) -> frozenset[int]:
@@ -212,41 +226,37 @@ def figured_from(value: Value) -> frozenset[int]:
 
 
 def _figured_from(key: Hashable) -> frozenset[int]:
-    if not isinstance(key, tuple) or len(key) < 3:
-        return frozenset()
-    if key[0] == FIGURE and isinstance(key[2], frozenset):
-        return key[2]
-    if key[0] in ("binary", "unary"):
-        return frozenset[int]().union(*map(_figured_from, key[2:]))
-    return _figured_from(key[1]) if key[0] == "item" else frozenset()
+    match key:
+        case Figure(_, groups):
+            return groups
+        case Operation() | UnaryOperation():
+            return frozenset[int]().union(*map(_figured_from, operands(key)))
+        case ItemOf(owner):
+            return _figured_from(owner)
+    return frozenset()
 
 
 def ways_into(key: Hashable) -> tuple[Hashable, ...]:
     """The keys of what a value is one of, of which nothing else is known; none if it is no such value."""
-    return key[2:] if isinstance(key, tuple) and key[:1] == ("join",) else ()
-
-
-NOTHING = "nothing"
-"""Marks what is made of None as if it were a tensor, which raises: no world gets that far."""
+    return key.ways if isinstance(key, OneOf) else ()
 
 
 def made_of_none(value: Unknown) -> bool:
     """Whether an unknown value is an item, attribute or result of None."""
     key: Hashable = value.key
-    while isinstance(key, tuple) and len(key) == 3 and key[0] in ("item", "attribute"):
-        key = key[1]
-    return isinstance(key, tuple) and key[0] == NOTHING
+    while isinstance(key, (ItemOf, AttributeOf)):
+        key = key.owner
+    return isinstance(key, New) and key.what == "nothing"
 
 
 def may_be_input(value: Unknown) -> bool:
     """Whether an unknown value may be what a model is given: an argument, data, a result, or a part of one."""
     key: Hashable = value.key
-    while isinstance(key, tuple) and len(key) > 1:
-        if key[0] in _GIVEN or key[0] in _CARRIERS:
+    while isinstance(key, (ItemOf, CopyOf)):
+        key = key.owner if isinstance(key, ItemOf) else key.of
+    match key:
+        case Parameter() | Batch() | ElementOf() | Result() | New("next" | "result" | "abstract"):
             return True
-        if key[0] not in ("item", "slice", COPY):
-            return False
-        key = key[2] if key[0] == COPY else key[1]
     return False
 
 
@@ -256,47 +266,44 @@ def carries_graph(value: Unknown) -> bool:
 
 
 def _carries(key: Hashable) -> bool:
-    while isinstance(key, tuple) and len(key) > 1:
-        if key[0] in _CARRIERS:
+    match key:
+        case Result() | New("result" | "abstract"):
             return True
-        if key[0] not in _PARTS:
-            break
-        if key[0] == "binary" and _carries(key[3]):
-            return True
-        key = key[2] if key[0] in ("binary", "unary", COPY) else key[1]
+        case AttributeOf(of) | ItemOf(of) | UnaryOperation(_, of) | CopyOf(_, of):
+            return _carries(of)
+        case Operation(_, left, right):
+            return _carries(right) or _carries(left)
     return False
 
 
 def is_later(value: Value) -> bool:
     """Whether a value counts the iterations of a loop from zero, and is not the first."""
-    return isinstance(value, Unknown) and isinstance(value.key, tuple) and value.key[0] == LATER
+    return isinstance(value, Unknown) and isinstance(value.key, New) and value.key.what == "counted on"
 
 
 def is_loaded(value: Value) -> bool:
     """Whether an unknown value is what a loop over unknown data gives, or a part of it."""
-    key: Hashable = value.key if isinstance(value, Unknown) else None
-    while isinstance(key, tuple) and len(key) > 1:
-        if key[0] in ("element", "batch"):
-            return not (isinstance(value, Unknown) and value.deps)
-        if key[0] not in ("item", COPY):
-            return False
-        key = key[2] if key[0] == COPY else key[1]
-    return False
+    if not isinstance(value, Unknown) or value.deps:
+        return False
+    key: Hashable = value.key
+    while isinstance(key, (ItemOf, CopyOf)):
+        key = key.owner if isinstance(key, ItemOf) else key.of
+    return isinstance(key, (ElementOf, Batch))
 
 
 def dict_of(value: Value, *names: str) -> Ref | None:
     """The object that a value is the ``__dict__`` of, or another attribute that is one (names)."""
-    key: Hashable = value.key if isinstance(value, Unknown) else None
-    if not isinstance(key, tuple) or len(key) != 3 or key[0] != "attribute":
-        return None
-    return key[1] if isinstance(key[1], Ref) and key[2] in (names or ("__dict__",)) else None
+    match value:
+        case Unknown(AttributeOf(Ref() as owner, name)) if name in (names or ("__dict__",)):
+            return owner
+    return None
 
 
 def owner_of(part: Value) -> Ref | None:
     """The object that an unknown value is read from, as attribute or item of a part of it, or stands for."""
     key: Hashable = part.key if isinstance(part, Unknown) else None
-    while isinstance(key, tuple) and len(key) > 1 and key[0] in ("attribute", "item", "instance"):
-        key = key[1]
+    while isinstance(key, (AttributeOf, ItemOf, StandsFor)):
+        key = key.of if isinstance(key, StandsFor) else key.owner
     return key if isinstance(key, Ref) else None
 
 
@@ -319,11 +326,13 @@ def each_optimizer(value: Value, w: World) -> Value | None:
     """What iterating over optimizers of which only the name is known gives: one stands for them all."""
     if not isinstance(value, Unknown) or OPTIMIZERS_NAME.search(value.hint) is None:
         return None
-    key, paired = value.key, False
-    if isinstance(key, tuple) and key[0] == "item" and isinstance(key[2], tuple) and key[2][0] in ("items", "values"):
-        key, paired = key[1], key[2][0] == "items"
-    each = w.resolve(Unknown(("item", key, ("each",)), value.hint, value.deps))
-    return w.new(Sequence([Unknown(("key", fresh())), each], [None, None], None, None, False)) if paired else each
+    key: Hashable = value.key
+    paired = False
+    match key:
+        case ItemOf(owner, Yielded(method)):
+            key, paired = owner, method == "items"
+    each = w.resolve(Unknown(ItemOf(key, EACH), value.hint, value.deps))
+    return w.new(Sequence([Unknown(New("key", fresh())), each], [None, None], None, None, False)) if paired else each
 
 
 def known_by(value: Value, name: str) -> Value:
@@ -333,7 +342,7 @@ def known_by(value: Value, name: str) -> Value:
     """
     if type(value) is not Unknown:
         return value
-    given = isinstance(value.key, tuple) and value.key[0] == "call" and len(value.key) == 2
+    given = isinstance(value.key, Result) and not value.key.of_module
     if OPTIMIZER_NAME.search(name) is not None:
         return replace(value, hint=name) if given or not value.hint else value
     return replace(value, hint=name) if given and MODULE_NAME.search(name) is not None else value

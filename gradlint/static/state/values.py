@@ -60,6 +60,7 @@ from gradlint.static.state.declaring import (
     uncertain,
     where_same,
 )
+from gradlint.static.state.origins import Origin
 from gradlint.static.state.tensor import Cut as Cut
 from gradlint.static.state.tensor import Object as Object
 from gradlint.static.state.tensor import Tensor as Tensor
@@ -95,7 +96,7 @@ class Const:
 class Unknown:
     """Any value.  ``key`` tells unknown values apart: equal keys mean the same value, tested once."""
 
-    key: Hashable
+    key: Origin
     hint: str = field(default="", compare=False)  #: the name it was first known by
     deps: frozenset[int] = field(default=frozenset(), compare=False)  #: parameter groups it may have come from
 
@@ -235,9 +236,6 @@ Value = (
 NONE = Const(None)
 HOOKED = "backward hooks"
 """What a world is bound to once a module has a hook that is given the gradients of its inputs."""
-
-SOME_METHOD = "some method"
-"""What the keys of methods begin with whose names are computed."""
 
 OPEN = "<open>"
 """An attribute of the object of a class that nothing builds: what it does, a subclass may do in another way."""

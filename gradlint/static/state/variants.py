@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.state.origins import Among, Comparison, OptionAmong
 from gradlint.static.state.values import Choice, Const, Frame, Instance, Ref, Value
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.static.state.context import Context
 
-_OF_KEYS = frozenset(["==", "among"])
 """What the conditions begin with that an unknown value is a constant, or one of some."""
 
 
@@ -33,9 +33,12 @@ def chosen(w: World, ctx: Context) -> Hashable | None:
 
 def _settles(condition: Hashable, w: World) -> bool:
     """Whether a condition that was assumed tells by which key something was looked up, or which keys there are."""
-    if not isinstance(condition, tuple):
-        return False
-    return condition[0] == "option" or (condition[0] in _OF_KEYS and type(w.bound.get(condition[1])) is Const)
+    match condition:
+        case OptionAmong():
+            return True
+        case Comparison("==", subject) | Among(subject):
+            return type(w.bound.get(subject)) is Const
+    return False
 
 
 def _at_hand(mixed: Container[Value], w: World, ctx: Context) -> frozenset[Hashable]:

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from gradlint.static.state.comparisons import follows
+from gradlint.static.state.origins import Comparison, fresh
 from gradlint.static.state.values import (
     Assumptions,
     Choice,
@@ -31,13 +32,7 @@ LAST = "last"
 
 _KEY = itemgetter(0)
 
-_counter = itertools.count(1)
 _places: dict[tuple[Hashable, int], int] = {}
-
-
-def fresh() -> int:
-    """A number not used before: an object id, or the key of an unknown value."""
-    return next(_counter)
 
 
 class History:
@@ -255,5 +250,6 @@ class World:
 def _keys_told(conditions: Assumptions) -> Iterator[tuple[Hashable, Value]]:
     """What unknown values are where these conditions hold: the keys by which something was looked up in a table."""
     for condition, holds in conditions:
-        if holds and isinstance(condition, tuple) and condition[0] == "==" and isinstance(condition[2], Const):
-            yield condition[1], condition[2]
+        match condition:
+            case Comparison("==", subject, Const() as value) if holds:
+                yield subject, value

@@ -13,6 +13,7 @@ from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.domain import Index
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import join_tensors
+from gradlint.static.state.origins import AttributeOf, Combined, New, OneOf, fresh
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import (
     NONE,
@@ -29,7 +30,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.nodes import Place, place_of
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
@@ -106,7 +107,7 @@ class TorchValues:
             return w.new(joined)
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             deps = self._tensors.deps(a, w) | self._tensors.deps(b, w)
-            either = self._graphs.reduced(Unknown(("join", fresh()), deps=deps), [a, b], w)
+            either = self._graphs.reduced(Unknown(OneOf(fresh()), deps=deps), [a, b], w)
             return self._breaks.joined(either, a, b, w)
         return None
 
@@ -164,9 +165,7 @@ class TorchAttributes:
     def get_of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         if name in ("data", "grad"):
             return self._changes.attribute_of_unknown(owner, name, w, ctx, site)
-        groups = (
-            w.resolve(Unknown(("attribute", owner.key, name), name, owner.deps)) if name == "param_groups" else None
-        )
+        groups = w.resolve(Unknown(AttributeOf(owner.key, name), name, owner.deps)) if name == "param_groups" else None
         if groups is not None and not isinstance(groups, Ref):  # only optimizers have them
             return self._attributes.get(self._optimizers.opaque_optimizer(owner, w, site), name, w, ctx, site)
         return None
@@ -236,7 +235,7 @@ class TorchItems:
             item = self._module_attributes.get_item(owner, obj, index, w, ctx, site)
             if obj.kind != "array":
                 return item
-            return self._graphs.reduced(Unknown(("item", fresh())) if item is None else item, [owner], w)
+            return self._graphs.reduced(Unknown(New("item", fresh())) if item is None else item, [owner], w)
         if not isinstance(obj, Tensor):
             return None
         if self._legacy.indexed(obj, index, w, ctx, site):
@@ -381,7 +380,7 @@ class TorchOperators:
             result = self._operations.apply(total, Arguments(list(tensors)), w, ctx, site)
             return self._breaks.total(tensors, result, w, site)
         deps: frozenset[int] = frozenset().union(*(v.deps for v in tensors if isinstance(v, Unknown)))
-        numbers = Unknown(("sum", fresh(), *(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
+        numbers = Unknown(Combined(fresh(), tuple(v.key for v in tensors if isinstance(v, Unknown))), deps=deps)
         return self._breaks.total(tensors, numbers, w, site)
 
 

@@ -24,6 +24,7 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.progress import Progress
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.origins import Batch, ItemOf, New, Number, fresh
 from gradlint.static.state.values import (
     NONE,
     Choice,
@@ -38,7 +39,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Batches:
         """A data loader."""
         attrs: dict[str, Value] = {}
         if name == STACKING_LOADER and (dataset := args.get(0, "dataset")) is not None:
-            unknown = Unknown(("collate_fn", fresh()))
+            unknown = Unknown(New("collate_fn", fresh()))
             attrs = {_DATASET: dataset, _COLLATE: unknown if args.open else args.get(*COLLATE) or NONE}
         loader = Instance(name=name, kind="loader", args=tuple(args.positional), attrs=attrs)
         return w.new(loader, (site, ctx.key, name))
@@ -72,8 +73,8 @@ class Batches:
         """What calling ``name`` (canonical) gives, which touches nothing; its key tells data sets of known items."""
         told = name if self._is_library_item(name, args, w) else ""
         if told and self._ends_in_tensor(name, args, w):
-            return Unknown(("number", fresh(), told, "tensor"), hint)
-        return Unknown(("number", fresh(), told) if told else ("number", fresh()), hint)
+            return Unknown(Number(fresh(), told, is_tensor=True), hint)
+        return Unknown(Number(fresh(), told), hint)
 
     def _ends_in_tensor(self, name: str, args: Arguments, w: World) -> bool:
         """Whether a transform of a library gives a tensor of whatever image it is given."""
@@ -118,34 +119,32 @@ class Batches:
 
     def batch(self, loader: Ref) -> Unknown:
         """What a loader gives: unknown, but it carries no graph."""
-        return Unknown(("batch", fresh(), loader), "batch")
+        return Unknown(Batch(fresh(), loader), "batch")
 
     def another(self, value: Unknown) -> Unknown | None:
         """Another batch of the same loader, where a value is a batch."""
         key = value.key
-        return self.batch(key[2]) if isinstance(key, tuple) and key[0] == "batch" and len(key) == 3 else None
+        return self.batch(key.loader) if isinstance(key, Batch) and isinstance(key.loader, Ref) else None
 
     def is_tensor(self, value: Value, w: World, ctx: Context) -> bool:
         """Whether a value is an item of a batch, and a tensor if it has the methods of one."""
         key = value.key if isinstance(value, Unknown) else None
-        if not isinstance(key, tuple) or key[0] != "item" or not isinstance(key[1], tuple):
+        batch, place = (key.owner, key.at) if isinstance(key, ItemOf) else (None, None)
+        if not isinstance(batch, Batch) or not isinstance(batch.loader, Ref) or not isinstance(place, Const):
             return False
-        batch, place = key[1:]
-        if batch[0] != "batch" or len(batch) != 3 or not isinstance(place, tuple) or place[0] != "const":
-            return False
-        loader = w.get(batch[2], Instance)
+        loader = w.get(batch.loader, Instance)
         if loader is None or not {_DATASET, _COLLATE} >= loader.attrs.keys() >= {_COLLATE}:
             return False
         collate = w.resolve(loader.attrs[_COLLATE])
         if isinstance(collate, (Function, Lambda)):
-            items: list[Value] = [Unknown(("items", fresh()), "batch")]
-            return self._gives(collate, items, partial(_is_put_together, place=Const(place[1])), w, ctx)
+            items: list[Value] = [Unknown(New("items", fresh()), "batch")]
+            return self._gives(collate, items, partial(_is_put_together, place=place), w, ctx)
         if collate != NONE:
             return False
         dataset = w.resolve(loader.attrs[_DATASET])
         if _library_name(dataset).startswith((TENSOR_DATASET, *LIBRARY_DATASETS)):
             return True
-        return isinstance(dataset, Ref) and self._gives_tensor(dataset, Const(place[1]), w, ctx)
+        return isinstance(dataset, Ref) and self._gives_tensor(dataset, place, w, ctx)
 
     def _gives_tensor(self, dataset: Ref, place: Const, w: World, ctx: Context) -> bool:
         """Whether what a data set of the project holds at a place of its items is stacked to a tensor."""
@@ -155,7 +154,7 @@ class Batches:
             method = self._definitions.attribute(obj.cls, "__getitem__", w)
         if not isinstance(method, Function):
             return False
-        given: list[Value] = [dataset, Unknown(("index", fresh()))]
+        given: list[Value] = [dataset, Unknown(New("index", fresh()))]
         return self._gives(method, given, partial(_is_stacked, place=place), w, ctx)
 
     def _gives(
@@ -179,13 +178,13 @@ class Batches:
 def _library_name(value: Value) -> str:
     """The canonical name of what built a data set or transform of a library."""
     key = value.key if isinstance(value, Unknown) else None
-    return str(key[2]) if isinstance(key, tuple) and key[0] == "number" and len(key) >= 3 else ""
+    return key.made_by if isinstance(key, Number) else ""
 
 
 def _gives_tensors(value: Value) -> bool:
     """Whether a value is a transform of a library that gives a tensor of whatever image it is given."""
     key = value.key if isinstance(value, Unknown) else None
-    return isinstance(key, tuple) and key[0] == "number" and key[3:] == ("tensor",)
+    return isinstance(key, Number) and key.is_tensor
 
 
 def _held_at(item: Value, place: Const, w: World) -> Value | None:

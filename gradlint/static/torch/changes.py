@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -18,6 +19,7 @@ from gradlint.static.python.attributes import Attributes
 from gradlint.static.report.witness import MANUAL, Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.origins import Asked, AttributeOf
 from gradlint.static.state.provenance import from_module, is_any, is_loaded, looks_like_parameter, may_be_input
 from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
@@ -319,11 +321,11 @@ class Changes:
             return self.gradient(owner, tensor, w, ctx, site)
         if name == "requires_grad":
             answer = self._tensors.requires_grad(owner, w)
-            return Unknown(("requires_grad", owner)) if answer is None else Const(answer)
+            return Unknown(Asked("requires_grad", owner)) if answer is None else Const(answer)
         if name == "is_leaf" and tensor.is_leaf is not None:
             return Const(tensor.is_leaf)
         if name == "device":
-            return Const(tensor.device) if tensor.device else Unknown(("device", owner), "device")
+            return Const(tensor.device) if tensor.device else Unknown(Asked("device", owner), "device")
         if name in ("values", "indices") and tensor.structured:
             return self._tensors.view(owner, w, site)
         op = ATTRIBUTES.get(name)
@@ -334,8 +336,10 @@ class Changes:
         if is_method(name):
             return Bound(owner, name)
         if tensor.structured and name not in SPECIAL_ATTRIBUTES and name != "apply":
-            return self._tensors.traced(self._tensors.view(owner, w, site, name), ("attribute", name), [owner], w)
-        return Unknown(("attribute", owner, name), name)  # what the program calls by a name of its own may be false
+            return self._tensors.traced(
+                self._tensors.view(owner, w, site, name), partial(AttributeOf, name=name), [owner], w
+            )
+        return Unknown(AttributeOf(owner, name), name)  # what the program calls by a name of its own may be false
 
     def _is_tensor(self, owner: Ref, tensor: Tensor, w: World) -> bool:
         """Whether a value is certain to be a tensor: a parameter may be one by its name alone."""
@@ -386,8 +390,8 @@ class Changes:
             self._tensors.from_unknown(owner, w, structured=True)
             return self._attributes.get(owner, name, w, ctx, site)
         if name == "data" and is_loaded(owner):
-            given = w.resolve(Unknown(("attribute", owner.key, name)))
-            self._read[given.id if isinstance(given, Ref) else ("attribute", owner.key, name)] = site
+            given = w.resolve(Unknown(AttributeOf(owner.key, name)))
+            self._read[given.id if isinstance(given, Ref) else AttributeOf(owner.key, name)] = site
         return None
 
     def converted(self, value: Ref | Unknown, w: World, ctx: Context) -> None:

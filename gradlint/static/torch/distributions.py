@@ -15,6 +15,7 @@ from gradlint.static.knowledge.torch_table import (
     builds_distribution,
 )
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.origins import AttributeOf
 from gradlint.static.state.provenance import built_from
 from gradlint.static.state.values import Bound, Instance, Ref, Unknown, Value
 from gradlint.static.state.world import World
@@ -69,5 +70,5 @@ class Distributions:
         if name in DISTRIBUTION_STATISTICS:
             return self._operations.apply(_COMPUTED, Arguments(built_from(obj)), w, ctx, site)
         if name in DISTRIBUTION_FACTS:
-            return Unknown(("attribute", owner, name), name)
+            return Unknown(AttributeOf(owner, name), name)
         return Bound(owner, name)

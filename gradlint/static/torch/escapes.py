@@ -13,6 +13,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import closed_over
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES
+from gradlint.static.state.origins import AnyOf, AttributeOf, ElementOf, ItemOf, New, Result, fresh
 from gradlint.static.state.provenance import built_from
 from gradlint.static.state.values import (
     ESCAPED,
@@ -34,7 +35,7 @@ from gradlint.static.state.values import (
     Value,
     each_of,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.evaluation import Evaluation
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 _FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
-_ANY_OF = "any of"
 _KEPT = "kept by"
 """With the key of something unknown: what a world is bound to once that was given an object of the project."""
 _DATA = ("", "array", "dict", "loader")
@@ -112,7 +112,7 @@ class Escapes:
             self._witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
             self._witness.read(inputs, w, ctx, site, certain=False)
-        result = Unknown(("call", fresh()), method, frozenset(deps))
+        result = Unknown(Result(fresh()), method, frozenset(deps))
         result = self._breaks.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         trained = self._graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
         self._residuals.called(result, given, w, ctx)
@@ -152,9 +152,10 @@ class Escapes:
 
     def any_of(self, values: list[Value], w: World) -> Unknown:
         """Any one of some objects that come in an order which is not known: when it is called, each may be meant."""
-        source = _ANY_OF, tuple(values)
-        w.bound.setdefault((_KEPT, source), Choice(fresh(), source[1]))
-        return Unknown(("element", fresh(), source))
+        several = tuple(values)
+        source = AnyOf(several)
+        w.bound.setdefault((_KEPT, source), Choice(fresh(), several))
+        return Unknown(ElementOf(fresh(), source))
 
     def _kept_by(self, keeper: Unknown, w: World) -> list[Value]:
         """The objects that something unknown, or what it is a part of, was given before."""
@@ -165,8 +166,7 @@ class Escapes:
             known = w.bound.get((_KEPT, key))
             if known is not None:
                 found += map(w.resolve, each_of(known))
-            is_part = isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "item")
-            key = key[1] if is_part and isinstance(key, tuple) else None
+            key = key.owner if isinstance(key, (AttributeOf, ItemOf)) else None
         return found
 
     def doubt(self, groups: Iterable[int], values: Iterable[Value], w: World) -> None:
@@ -244,7 +244,7 @@ class Escapes:
             for name, value in list(obj.attrs.items()) if obj is not None and obj.cls is not None else ():
                 tensor = w.get(w.resolve(value), Tensor)
                 if tensor is not None and tensor.is_leaf is not True and not tensor.is_parameter:
-                    w.write(ref.id).attrs[name] = Unknown(("kept", fresh()), name)
+                    w.write(ref.id).attrs[name] = Unknown(New("kept", fresh()), name)
 
 
 def _calls_given(callee: Value, method: str) -> bool:
@@ -256,6 +256,6 @@ def _calls_given(callee: Value, method: str) -> bool:
 
 def _one_of(key: Hashable) -> Hashable:
     """The key of what something unknown is any element of, or its own."""
-    while isinstance(key, tuple) and len(key) == 3 and key[0] == "element":
-        key = key[2]
+    while isinstance(key, ElementOf) and key.of is not None:
+        key = key.of
     return key

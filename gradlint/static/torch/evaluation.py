@@ -14,6 +14,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.origins import AttributeOf, fresh
 from gradlint.static.state.provenance import looks_like_module
 from gradlint.static.state.values import (
     Bound,
@@ -31,7 +32,7 @@ from gradlint.static.state.values import (
     Value,
     each_of,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.chains import Chain, chains_in
 from gradlint.static.text.definition_units import reached_from
 from gradlint.static.text.units import NodeSite
@@ -109,7 +110,7 @@ class Evaluation:
         if given > (name == "train") or not looks_like_module(receiver):
             return None
         ref = self._modules.taken_for_one(receiver, w, site)
-        if receiver.deps and isinstance(receiver.key, tuple) and receiver.key[0] == "attribute":
+        if receiver.deps and isinstance(receiver.key, AttributeOf):
             self._held.add(ref.id)
         return ref
 

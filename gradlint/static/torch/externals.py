@@ -50,6 +50,7 @@ from gradlint.static.python.collections import Collections
 from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
+from gradlint.static.state.origins import Asked, New, Number, Setting, fresh
 from gradlint.static.state.provenance import NUMPYS, mode_of
 from gradlint.static.state.values import (
     NONE,
@@ -66,7 +67,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.autograd import Derivatives, GradModes
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
@@ -83,7 +84,7 @@ from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import made_by
-from gradlint.static.torch.loading import FOREIGN, Loading
+from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
@@ -164,9 +165,9 @@ class Externals:
             "torch.autograd.grad": self._derivatives.grad,
             "torch.utils.checkpoint.checkpoint": self._checkpoint,
             "torch.is_grad_enabled": lambda a, w, c, s: (
-                Unknown(("grad enabled", fresh())) if w.grad is None else Const(w.grad)
+                Unknown(New("grad enabled", fresh())) if w.grad is None else Const(w.grad)
             ),
-            "torch.cuda.is_available": lambda a, w, c, s: Unknown("torch.cuda.is_available()"),
+            "torch.cuda.is_available": lambda a, w, c, s: Unknown(Setting("torch.cuda.is_available()")),
             "torch.load": self._loading.load,
             **dict.fromkeys(UNPICKLES, self._loading.unpickled),
             "torch.set_grad_enabled": self._grad_modes.set,
@@ -190,7 +191,7 @@ class Externals:
             (SCHEDULERS, self._scheduler),
             (LOADERS, self._batches.loader),
             (EXPECTING, lambda name, a, w, c, s: w.new(Instance(name=name, kind="expecting"))),
-            (AUTOCASTS, lambda name, a, w, c, s: Unknown(("autocast", fresh()))),
+            (AUTOCASTS, lambda name, a, w, c, s: Unknown(New("autocast", fresh()))),
             (INITS, self._initialized),
             (DEPRECATED_INITS, self._initialized),
             (CLIPS, self._clipped),
@@ -221,7 +222,7 @@ class Externals:
         function = w.resolve(args.get(place, keyword) or NONE)
         if not isinstance(function, Function) and not (isinstance(function, Bound) and function.function is not None):
             return
-        given = Arguments([Unknown(("rank", fresh()), "rank")] if numbered else [])
+        given = Arguments([Unknown(New("rank", fresh()), "rank")] if numbered else [])
         items = self._collections.iterate(args.get(place_of_args, keyword_of_args) or w.new(Sequence()), w, ctx, site)
         given.positional += items.known or []
         given.open = items.known is None or "kwargs" in args.keywords
@@ -234,7 +235,7 @@ class Externals:
         place, keyword, count = TRIED[name]
         function = w.resolve(args.get(place, keyword) or NONE)
         if isinstance(function, (Function, Lambda, Partial)) or (isinstance(function, Bound) and function.function):
-            given = Arguments([Unknown(("tried", fresh()), "trial") for _ in range(count)])
+            given = Arguments([Unknown(New("tried", fresh()), "trial") for _ in range(count)])
             self._calls.call(function, given, w.copy(), ctx.at("tried", site), site)
 
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -242,7 +243,7 @@ class Externals:
         self._saving.called(name, args, w, ctx, site)
         self._loading.downloaded(name, args, w)
         if name in FOREIGN_PATHS:
-            return Unknown((FOREIGN, fresh()))
+            return Unknown(New("foreign path", fresh()))
         handler = self._torch.get(name) or self._builtins.handlers.get(name)
         value = handler(args, w, ctx, site) if handler is not None else None
         if value is not None:
@@ -288,12 +289,12 @@ class Externals:
         if name.startswith("torch.optim.swa_utils."):
             return self._modules.opaque(w, name, site, None, place=(site, ctx.key, name))
         if name.startswith("tqdm.") or name in ("tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "rich.progress.track"):
-            return w.resolve(args.get(0, "iterable") or Unknown(("tqdm", fresh())))
+            return w.resolve(args.get(0, "iterable") or Unknown(New("tqdm", fresh())))
         if is_harmless(name):
             self._uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
             if name.startswith("numpy."):
-                number = made_by(name, w) or Unknown(("number", fresh(), NUMPYS), mode_of(*args))
+                number = made_by(name, w) or Unknown(Number(fresh(), NUMPYS), mode_of(*args))
                 number = self._breaks.inherit(number, args, w)
                 return self._graphs.reduced(number, [*args, *self._tensors.tensors_in(args, w)], w)
             return made_by(name, w) or self._batches.given(name, args, mode_of(*args), w)
@@ -339,7 +340,7 @@ class Externals:
         given = args.get(0, "parameters") or NONE
         self._streams.used(given, name, w, ctx, site)
         norm = self._stepping.clipped(given, w, ctx, site)
-        return norm if name in NORM_CLIPS else Unknown(("clipped", fresh()))
+        return norm if name in NORM_CLIPS else Unknown(New("clipped", fresh()))
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Something that changes nothing reads tensors; what is printed without gradients is an evaluation."""
@@ -353,8 +354,8 @@ class Externals:
     def _framework(self, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if kind == "deepspeed":
             engine = w.new(Instance(name="engine", kind="engine"))
-            rest = [Unknown(("deepspeed", fresh()), "engine") for _ in range(3)]
-            return w.new(Sequence([Unknown(("deepspeed", engine), "engine"), *rest], [None] * 4, None, None, False))
+            rest = [Unknown(New("deepspeed", fresh()), "engine") for _ in range(3)]
+            return w.new(Sequence([Unknown(Asked("engine", engine), "engine"), *rest], [None] * 4, None, None, False))
         if kind in HANDLERS:
             return w.new(Instance(name=kind, kind="accelerate"))
         return w.new(Instance(name=kind, kind="trainer"))
@@ -425,7 +426,7 @@ class Externals:
         flag = bool(asked.value) if isinstance(asked, Const) else None
         tensor = w.get(value, Tensor)
         if volatile != Const(False):
-            return Unknown(("variable", fresh()))
+            return Unknown(New("variable", fresh()))
         if tensor is None:
             if flag is False and isinstance(value, Unknown):
                 return value

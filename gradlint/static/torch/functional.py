@@ -8,6 +8,7 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.calls import Calls
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
+from gradlint.static.state.origins import New, fresh
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -24,7 +25,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.modules import Modules
@@ -119,9 +120,9 @@ class Functional:
         derivative = self._operations.apply(_DERIVE, Arguments([value]), w, ctx, site)
         tensor = w.get(derivative, Tensor)
         if options or tensor is None or isinstance(w.get(value, Sequence), Sequence):
-            return Unknown(("derivatives", fresh()))
+            return Unknown(New("derivatives", fresh()))
         if any(self._tensors.requires_grad(part, w) for part in self._tensors.tensors_in([given], w)):
-            derivative = Unknown(("derivatives", fresh()))
+            derivative = Unknown(New("derivatives", fresh()))
         if isinstance(w.get(given, Mapping), Mapping):
             derivative = w.new(Mapping({}, derivative))
         elif isinstance(w.get(given, Sequence), Sequence):

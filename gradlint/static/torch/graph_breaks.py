@@ -11,11 +11,34 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
-from gradlint.static.knowledge.ops import Op, names
+from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import NUMBER_KEEPING, SYMBOLS
 from gradlint.static.state.context import Arguments
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.provenance import COPY, COUNTED, FIGURE, LATER, is_number
+from gradlint.static.state.origins import (
+    Asked,
+    Batch,
+    Comparison,
+    CopyOf,
+    CutFrom,
+    ElementOf,
+    Figure,
+    ItemOf,
+    Length,
+    New,
+    Not,
+    Number,
+    Operation,
+    Parameter,
+    Result,
+    Text,
+    Truth,
+    UnaryOperation,
+    Written,
+    is_origin,
+    operands,
+)
+from gradlint.static.state.provenance import is_number
 from gradlint.static.state.tensor import LostTerm
 from gradlint.static.state.values import NONE, Choice, Cut, Group, Instance, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
@@ -26,12 +49,9 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.state.ledger import Ledger
 
-_FREE = names(
-    "",
-    "batch number counter index range len key name string literal in not == truth training requires_grad device "
-    "comparison norm time cut",
-) | {COUNTED, FIGURE, LATER}
-"""Kinds of unknown values that are no tensors with a graph."""
+_FREE = (Asked, Batch, Comparison, CutFrom, Figure, Length, Not, Number, Text, Truth, Written)
+_FREE_OF_NEW = frozenset(["counter", "index", "range", "key", "name", "not", "comparison", "counted", "counted on"])
+"""Unknown values that are no tensors with a graph."""
 _STEPS = frozenset(["round", "floor", "ceil", "trunc", "fix", "sign", "sgn"])
 
 
@@ -64,10 +84,11 @@ class GraphBreaks:
         known = self._breaks.get(key)
         if known is None and isinstance(key, Ref):
             return self.of(key, w)
-        if known is None and isinstance(key, tuple) and key[0] in ("binary", "unary"):
-            return next((cut for part in key[2:] if (cut := self._of_key(part, w)) is not None), None)
-        if known is None and isinstance(key, tuple) and len(key) == 3 and key[0] in ("item", "element"):
-            return self._of_key(key[1] if key[0] == "item" else key[2], w)  # of several numbers, one or some
+        match key if known is None else None:
+            case Operation() | UnaryOperation():
+                return next((cut for part in operands(key) if (cut := self._of_key(part, w)) is not None), None)
+            case ItemOf(of) | ElementOf(_, of):  # of several numbers, one or some
+                return self._of_key(of, w)
         return known
 
     def first(self, values: Iterable[Value], w: World) -> Cut | None:
@@ -95,18 +116,19 @@ class GraphBreaks:
     def _key_carries(self, key: Hashable, w: World, presume_data: bool) -> bool:
         if isinstance(key, Ref):
             return self.carries(key, w, presume_data)
-        if not isinstance(key, tuple) or key in self._breaks or key[0] in _FREE:
+        if not is_origin(key) or key in self._breaks or isinstance(key, _FREE):
             return False
-        if key[0] in ("call", "result"):
-            return True
-        if key[0] in ("binary", "unary"):
-            return any(self._key_carries(part, w, presume_data) for part in key[2:])
-        if key[0] == "item" and len(key) == 3:
-            return self._key_carries(key[1], w, presume_data)
-        if key[0] in ("element", COPY) and len(key) == 3:
-            return self._key_carries(key[2], w, presume_data)
-        if key[0] == "param" and DATA_NAME.search(str(key[2])):
-            return False
+        match key:
+            case Result() | New("result"):
+                return True
+            case New(what) if what in _FREE_OF_NEW:
+                return False
+            case Operation() | UnaryOperation():
+                return any(self._key_carries(part, w, presume_data) for part in operands(key))
+            case ItemOf(of) | ElementOf(_, of) | CopyOf(_, of) if of is not None:
+                return self._key_carries(of, w, presume_data)
+            case Parameter(_, name) if DATA_NAME.search(name):
+                return False
         return not presume_data
 
     # --- cutting
@@ -273,11 +295,11 @@ class GraphBreaks:
         if not (is_module or (w.grad is False and LOSS_NAME.search(name))) or not list(args):
             return result
         if w.grad is False:
-            cut = Unknown(("cut", result.key), result.hint)
+            cut = Unknown(CutFrom(result.key), result.hint)
             self._breaks[cut.key] = Cut("no_grad", site)
             return cut
-        if w.grad is True and isinstance(result.key, tuple):
-            return Unknown((*result.key[:2], "forward"), result.hint, result.deps)
+        if w.grad is True and isinstance(result.key, Result):
+            return Unknown(Result(result.key.number, of_module=True), result.hint, result.deps)
         return result
 
 

@@ -14,6 +14,17 @@ from gradlint.static.knowledge.guesses import LOSS_NAME
 from gradlint.static.knowledge.torch_functions import SPECIAL_ATTRIBUTES
 from gradlint.static.state.contents import united
 from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.origins import (
+    AttributeOf,
+    ElementOf,
+    ItemOf,
+    Operation,
+    Result,
+    UnaryOperation,
+    fresh,
+    is_origin,
+    operands,
+)
 from gradlint.static.state.provenance import key_of, ways_into
 from gradlint.static.state.values import (
     Const,
@@ -30,7 +41,7 @@ from gradlint.static.state.values import (
     Value,
     each_of,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.tensors import Tensors
 
@@ -106,7 +117,7 @@ class Graphs:
             self._presumed[own] = None
             self._callees[own] = key_of(callee), method
             self._traces[result.key] = _Trace(before | {own}, calls, numbers)
-            if isinstance(result.key, tuple) and result.key[2:] == ("forward",) and w.grad:
+            if isinstance(result.key, Result) and result.key.of_module and w.grad:
                 self._proven[own] = None
             if LOSS_NAME.search(method or getattr(callee, "hint", "")):
                 self._losses[own] = None
@@ -132,8 +143,8 @@ class Graphs:
         if isinstance(callee, Function) or (module is not None and module.kind == "module"):
             return self.computed_from(given, w)
         keeper = key_of(callee)
-        while isinstance(keeper, tuple) and len(keeper) == 3 and keeper[0] in ("attribute", "item"):
-            keeper = keeper[1]
+        while isinstance(keeper, (AttributeOf, ItemOf)):
+            keeper = keeper.owner
         new = self.computed_from(given, w)
         held = self._held.get(keeper, frozenset()) | new
         self._answered |= dict.fromkeys(held)
@@ -174,13 +185,13 @@ class Graphs:
         return frozenset[int]().union(*ways) if all(ways) else frozenset()
 
     def _bases(self, key: Hashable) -> Iterator[Hashable]:
-        if not isinstance(key, tuple) or key in self._own or len(key) < 2 or self._is_item(key):
+        if not is_origin(key) or key in self._own or self._is_item(key):
             yield key
-        elif key[0] in ("binary", "unary"):
-            for part in key[2:]:
+        elif isinstance(key, (Operation, UnaryOperation)):
+            for part in operands(key):
                 yield from self._bases(part)
-        elif key[0] in ("attribute", "item"):
-            yield from self._bases(key[1])
+        elif isinstance(key, (AttributeOf, ItemOf)):
+            yield from self._bases(key.owner)
 
     def reached(self, value: Value, w: World) -> frozenset[int]:
         """The segments, presumed ones included, that a backward pass from ``value`` walks."""
@@ -282,36 +293,33 @@ class Graphs:
             return found
         if isinstance(key, Ref):
             return _Trace(self.reached(key, w), self.outputs_behind(key, w))
-        if not isinstance(key, tuple) or len(key) < 2:
+        match key:
+            case AttributeOf(_, name) if name in _FACTS:
+                return _NOTHING
+            case AttributeOf(owner, "data"):  # of a tensor: without its graph
+                return replace(self._part(owner, w), segments=frozenset())
+            case ItemOf(owner) if owner in self._own and not isinstance(w.bound.get(owner), Ref):
+                whole = self._part(owner, w)
+                return replace(whole, segments=whole.segments | {self._own_of(key)})
+            case AttributeOf(owner) | ItemOf(owner) | ElementOf(_, owner):
+                return self._part(owner, w)
+        parts = [self._part(part, w) for part in operands(key)]
+        if not parts:
             return _NOTHING
-        if key[0] == "attribute" and key[-1] in _FACTS:
-            return _NOTHING
-        if key[0] == "attribute" and key[-1] == "data":  # of a tensor: without its graph
-            return replace(self._part(key[1], w), segments=frozenset())
-        if self._is_item(key) and not isinstance(w.bound.get(key[1]), Ref):
-            whole = self._part(key[1], w)
-            return replace(whole, segments=whole.segments | {self._own_of(key)})
-        if key[0] in ("attribute", "item"):
-            return self._part(key[1], w)
-        if key[0] == "element":
-            return self._part(key[2], w) if len(key) > 2 else _NOTHING
-        if key[0] in ("binary", "unary", "join", "sum"):
-            parts = [self._part(part, w) for part in key[2:]]
-            segments, calls = united(part.segments for part in parts), united(part.calls for part in parts)
-            return _Trace(segments, calls, united(part.numbers for part in parts))
-        return _NOTHING
+        segments, calls = united(part.segments for part in parts), united(part.calls for part in parts)
+        return _Trace(segments, calls, united(part.numbers for part in parts))
 
     def _is_item(self, key: Hashable) -> bool:
         """Whether a key is that of an item of what an unknown callable returned."""
-        return isinstance(key, tuple) and len(key) == 3 and key[0] == "item" and key[1] in self._own
+        return isinstance(key, ItemOf) and key.owner in self._own
 
     def _own_of(self, key: Hashable) -> int:
         """The presumed segment of such a result or item: one item may carry a graph, and another be a number."""
         if key not in self._own:
-            assert isinstance(key, tuple)
+            assert isinstance(key, ItemOf)
             own = self._own[key] = fresh()
             self._presumed[own] = None
-            self._whole[own] = self._own[key[1]]
+            self._whole[own] = self._own[key.owner]
         return self._own[key]
 
     def _part(self, key: Hashable, w: World) -> _Trace:

@@ -7,7 +7,8 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import holds_parameters, names_parameter
-from gradlint.static.state.values import Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.origins import AttributeOf, ItemOf
+from gradlint.static.state.values import Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Grouping:
 
         From now on the model has it under its dotted name, in a group of its own: it may be frozen apart from others.
         """
-        if not (isinstance(value.key, tuple) and isinstance(value.key[-1], str) and names_parameter(value.key[-1])):
+        if not (isinstance(value.key, AttributeOf) and names_parameter(str(value.key.name))):
             return None
         owner, names = inside(value.key)
         obj = w.get(owner, Instance) if owner is not None else None
@@ -161,20 +162,14 @@ def _tail(ref: Ref, w: World) -> Tensor:
 def inside(key: Hashable) -> tuple[Ref | None, list[str]]:
     """The object that an attribute of a part of it is read from, and the dotted name it is read by there."""
     names: list[str] = []
-    while isinstance(key, tuple) and len(key) == 3:
-        kind, owner, name = key
-        if kind == "attribute" and isinstance(name, str):
-            names.insert(0, name)
-        elif kind == "item" and isinstance(name, tuple) and name[0] == "const" and _counts(name[1]):
-            names.insert(0, str(name[1]))
-        else:
-            break
+    while True:
+        match key:
+            case AttributeOf(owner, str(name)):
+                names.insert(0, name)
+            case ItemOf(owner, Const(int(index))) if index >= 0:  # whatever their number, that is the one
+                names.insert(0, str(index))
+            case _:
+                return None, names
         if isinstance(owner, Ref):
             return owner, names
         key = owner
-    return None, names
-
-
-def _counts(index: object) -> bool:
-    """Whether an index tells which member is meant whatever their number."""
-    return isinstance(index, int) and index >= 0

@@ -12,6 +12,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.progress import Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
+from gradlint.static.state.origins import Written
 from gradlint.static.state.provenance import owner_of
 from gradlint.static.state.reducing import reduce_results
 from gradlint.static.state.values import (
@@ -59,7 +60,7 @@ class Hooks:
         module = receiver if isinstance(receiver, Ref) else owner_of(receiver)
         obj = w.get(module, Instance) if module is not None else None
         if obj is None or module is None or args.keywords or not self._is_callable(function, w):
-            return Unknown(("hook", site))
+            return Unknown(Written("hook", site))
         hook = Hook(function, inside=module != receiver)
         new: Instance = w.write(module.id)
         new.hooks = (*[other for other in obj.hooks if other != hook], hook)
@@ -137,7 +138,7 @@ class Hooks:
         for world, value in ends:
             inputs, output = list(args.positional), value
             if hook.inside:  # what a part is given, and gives, is not what the model does
-                inputs = [Unknown(("input", site))]
+                inputs = [Unknown(Written("input", site))]
                 groups = self._modules.groups(module, world)
                 output = self._operations.apply(_OUTPUT, args, world, ctx, site, parameters=groups)
             given = world.new(Sequence(inputs, [None] * len(inputs), mutable=False))

@@ -22,8 +22,9 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.python.progress import Progress
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
+from gradlint.static.state.origins import New, fresh
 from gradlint.static.state.values import Class, External, Function, Group, Instance, Ref, Sequence, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.nodes import value_of
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.optimizers import Optimizers
@@ -113,7 +114,7 @@ class Kinds:
         if name in OPTIMIZERS:
             self._optimizers.opaque_optimizer(value, w, site)
         elif name in LOSSES:
-            attrs: dict[str, Value] = {"reduction": Unknown(("reduction", fresh()))}
+            attrs: dict[str, Value] = {"reduction": Unknown(New("reduction", fresh()))}
             loss = Instance(name=name, kind="loss", loss=LOSSES[name], attrs=attrs, made_at=site)
             w.bound[value.key] = w.new(loss, place)
         elif name in SCALERS:

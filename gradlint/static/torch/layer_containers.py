@@ -13,6 +13,7 @@ from gradlint.static.python.domain import Index, Items
 from gradlint.static.python.filling import Filling
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
+from gradlint.static.state.origins import New, Result, fresh
 from gradlint.static.state.values import (
     NONE,
     Choice,
@@ -26,7 +27,7 @@ from gradlint.static.state.values import (
     Value,
     each_of,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
@@ -101,7 +102,7 @@ class LayerContainers:
         """Fill a container from a dict, or a ``ModuleDict`` from pairs of names and modules that are not known."""
         mapping = w.get(given, Mapping)
         if mapping is None:
-            mapping = Mapping(tail=None if given == NONE else Unknown(("module", fresh()), "module"))
+            mapping = Mapping(tail=None if given == NONE else Unknown(New("module", fresh()), "module"))
         for number, (key, value) in enumerate(mapping.items.items()):
             if isinstance(key, Const) and isinstance(key.value, str):
                 obj.attrs[key.value] = value
@@ -257,7 +258,7 @@ class LayerContainers:
         return [(w, value)] if last is None else self._chain([last], Arguments([value]), w, ctx, site)
 
     def _chain(self, layers: list[Value], args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        value = args.positional[0] if args.positional else Unknown(("input", fresh()))
+        value = args.positional[0] if args.positional else Unknown(New("input", fresh()))
         for number, child in enumerate(layers):
             here = ctx.at(site, number)
             child = w.resolve(child)
@@ -302,7 +303,7 @@ def _is_held(name: str, value: Value, obj: Instance, w: World) -> bool:
 def _may_be_module(value: Value, w: World) -> bool:
     """Whether an attribute may be a module: what a method of something unknown gave, as a size, is none."""
     if isinstance(value, Unknown):
-        return isinstance(value.key, tuple) and value.key[0] == "call" and not value.hint
+        return isinstance(value.key, Result) and not value.hint
     obj = w.get(value, Instance)
     return isinstance(value, Choice) or (obj is not None and obj.kind in ("module", "lightning", "loss"))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import classifies_many, depends_on_mode, has_parameters, heads
+from gradlint.static.state.origins import AttributeOf
 from gradlint.static.state.values import Const, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.grouping import inside
@@ -80,7 +81,7 @@ class LibraryModels:
         if found is None or args.open or not heads(found[0].name):
             return None
         owner, name = found
-        whole = isinstance(part.key, tuple) and part.key[0] == "attribute" and has_parameters(name)
+        whole = isinstance(part.key, AttributeOf) and has_parameters(name)
         op = _OPAQUE if whole else replace(_OPAQUE, saves="")  # a layer inside may have no parameters
         value = self._operations.apply(op, args, w, ctx, site, parameters=owner.groups if whole else frozenset())
         tensor = w.get(value, Tensor)

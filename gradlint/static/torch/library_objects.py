@@ -10,8 +10,9 @@ from collections.abc import Hashable
 
 from gradlint.static.knowledge.torch_libraries import heads, is_part
 from gradlint.static.knowledge.torch_table import GIVES, GIVES_ITSELF, GIVES_SEVERAL, is_estimator
+from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, Made, fresh
 from gradlint.static.state.values import Instance, Ref, Sequence, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 
 def made_by(name: str, w: World) -> Value | None:
@@ -24,7 +25,7 @@ def made_by(name: str, w: World) -> Value | None:
 
 
 def _made(cls: str) -> Unknown:
-    return Unknown(("object", cls, fresh()), cls.rpartition(".")[2].lower())
+    return Unknown(Made(cls, fresh()), cls.rpartition(".")[2].lower())
 
 
 def class_of(value: Unknown) -> str | None:
@@ -33,16 +34,14 @@ def class_of(value: Unknown) -> str | None:
 
 
 def _class_of(key: Hashable) -> str | None:
-    if not isinstance(key, tuple) or len(key) != 3:
-        return None
-    kind, first, last = key
-    if kind == "object":
-        return str(first)
-    if kind == "item":
-        return _class_of(first)
-    if kind == "element":
-        return _class_of(last)
-    return GIVES.get(f"{_class_of(first)}.{last}") if kind == "attribute" else None
+    match key:
+        case Made(cls):
+            return cls
+        case ItemOf(of) | ElementOf(_, of):
+            return _class_of(of)
+        case AttributeOf(owner, name):
+            return GIVES.get(f"{_class_of(owner)}.{name}")
+    return None
 
 
 def is_itself(method: str) -> bool:
@@ -52,16 +51,19 @@ def is_itself(method: str) -> bool:
 
 def part_of(value: Unknown, w: World) -> tuple[Instance, str] | None:
     """The library's model that something unknown is a part of, and the attribute under which that has it."""
-    key = value.key
-    while isinstance(key, tuple) and len(key) == 3 and (key[0] in ("item", "element") or key[2] == "_modules"):
-        key = key[2] if key[0] == "element" else key[1]
-    if isinstance(key, Ref):
-        owner = w.get(key, Instance)
-        return (owner, "") if owner is not None and owner.opaque and heads(owner.name) else None
-    if not isinstance(key, tuple) or key[0] != "attribute" or not isinstance(key[1], Ref):
-        return None
-    owner = w.get(key[1], Instance)
-    return (owner, key[2]) if owner is not None and owner.opaque and is_part(owner.name, key[2]) else None
+    key: Hashable = value.key
+    while True:
+        match key:
+            case ItemOf(of) | ElementOf(_, of) | AttributeOf(of, "_modules"):
+                key = of
+            case Ref():
+                owner = w.get(key, Instance)
+                return (owner, "") if owner is not None and owner.opaque and heads(owner.name) else None
+            case AttributeOf(Ref() as whole, str(name)):
+                owner = w.get(whole, Instance)
+                return (owner, name) if owner is not None and owner.opaque and is_part(owner.name, name) else None
+            case _:
+                return None
 
 
 __all__ = ["class_of", "is_itself", "made_by", "part_of"]

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.torch_table import DOWNLOADS
-from gradlint.static.python.options import OPTIONS
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledger, Ledgers
+from gradlint.static.state.origins import AttributeOf, ItemOf, New, Parameter, Result, fresh
 from gradlint.static.state.provenance import key_of
 from gradlint.static.state.values import NONE, Const, External, Instance, Ref, Tensor, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.placement import device_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Loading:
         saved = w.bound.get((SAVED, key_of(w.resolve(path))), NONE)
         if isinstance(saved, Ref):
             return self._copy(saved, args, w)
-        loaded = Unknown(("call", fresh()))
+        loaded = Unknown(Result(fresh()))
         self._loads[loaded.key] = _Load(site, flag, ctx)
         return loaded
 
@@ -83,20 +83,20 @@ class Loading:
 
     def unpickled(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``pickle.load(...)`` and its like."""
-        return Unknown((_UNPICKLED, fresh()))
+        return Unknown(New("unpickled", fresh()))
 
     def may_be_frozen(self, value: Unknown) -> bool:
         """Whether something unknown was unpickled, by whoever and however it was made."""
         key: Hashable = value.key
-        while isinstance(key, tuple) and len(key) == 3 and key[0] in ("item", "attribute"):
-            key = key[1]
-        return isinstance(key, tuple) and key[0] == _UNPICKLED
+        while isinstance(key, (AttributeOf, ItemOf)):
+            key = key.owner
+        return isinstance(key, New) and key.what == "unpickled"
 
     def is_module(self, value: Unknown, w: World) -> None:
         """Something unknown turns out to be a module: where it came out of a file, that holds one."""
         key: Hashable = value.key
-        while isinstance(key, tuple) and len(key) == 3 and key[0] == "item":
-            key = key[1]
+        while isinstance(key, ItemOf):
+            key = key.owner
         load = self._loads.get(key)
         if load is not None:
             self._witness.send(events.ModuleLoaded(site=load.site, weights_only=load.weights_only), w, load.ctx)
@@ -107,12 +107,13 @@ class Loading:
             return False
         if (FOREIGN, key_of(path)) in w.assumed or path == External(_ARGUMENTS):
             return True
-        key = path.key if isinstance(path, Unknown) else ()
-        is_part = isinstance(key, tuple) and len(key) > 1 and key[0] == "attribute"
-        while isinstance(key, tuple) and len(key) > 1 and key[0] in ("attribute", "item"):
-            key = key[1]
-        if not isinstance(key, tuple) or not key:
-            return key == _ARGUMENTS
-        if key[0] == "param":
-            return len(key) > 2 and key[2] == "argv"
-        return key[0] == FOREIGN or (is_part and key[0] == OPTIONS)
+        key: Hashable = path.key if isinstance(path, Unknown) else None
+        is_attribute = isinstance(key, AttributeOf)
+        while isinstance(key, (AttributeOf, ItemOf)):
+            key = key.owner
+        match key:
+            case Parameter(_, name):
+                return name == "argv"
+            case New(what):
+                return what == "foreign path" or (is_attribute and what == "options")
+        return key == _ARGUMENTS

@@ -13,6 +13,7 @@ from gradlint.static.knowledge.torch_table import METHODS
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import united
 from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.origins import Asked
 from gradlint.static.state.provenance import is_numpys
 from gradlint.static.state.values import (
     Frame,
@@ -355,7 +356,7 @@ def overwriting(op: Op) -> Op:
 
 def _is_evaluation(w: World) -> bool:
     """Whether a module was found not to be in training mode."""
-    return any(not holds and isinstance(key, tuple) and key[:1] == ("training",) for key, holds in w.assumed.items())
+    return any(not holds and isinstance(key, Asked) and key.question == "training" for key, holds in w.assumed.items())
 
 
 def _is_intact(segment: Segment) -> bool:

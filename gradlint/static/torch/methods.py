@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gradlint import events
 from gradlint.facts import unknown
@@ -25,10 +25,7 @@ from gradlint.static.python.managers import Managers
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.provenance import (
-    FIGURE,
-    NOTHING,
-)
+from gradlint.static.state.origins import Asked, Figure, New, Question, StandsFor, fresh
 from gradlint.static.state.values import (
     HOOKED,
     NONE,
@@ -43,7 +40,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
@@ -74,6 +71,17 @@ from gradlint.static.torch.uses import Uses
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
+_ASKED: Final[dict[str, Question]] = {
+    "data_ptr": "data_ptr",
+    "dim": "dim",
+    "element_size": "element_size",
+    "get_device": "get_device",
+    "is_contiguous": "is_contiguous",
+    "numel": "numel",
+    "size": "size",
+    "stride": "stride",
+}
+"""Methods that tell something of a tensor that has no graph."""
 _ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
 
 
@@ -152,7 +160,7 @@ class Methods:
                 return self._instance(receiver, obj, name, args, w, ctx, site)
         if receiver == NONE:  # this raises; or it is another thing than None, of which nothing is known
             w.raised = True
-            return self._unknown_methods.call(Unknown((NOTHING, fresh())), name, args, w, ctx, site)
+            return self._unknown_methods.call(Unknown(New("nothing", fresh())), name, args, w, ctx, site)
         if isinstance(receiver, Const):
             return self._containers.of_string(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Unknown):
@@ -210,8 +218,8 @@ class Methods:
         self, receiver: Ref, tensor: Tensor, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
         """A method that computes no tensor, or that tensors do not have."""
-        if name in ("size", "dim", "numel", "stride", "element_size", "is_contiguous", "data_ptr", "get_device"):
-            return Unknown((name, receiver))
+        if name in _ASKED:
+            return Unknown(Asked(_ASKED[name], receiver))
         if tensor.structured and name == "apply":  # no tensor has it: a module, or a batch of graphs, is itself
             self._escapes.call(receiver, args, w, ctx, site)
             return receiver
@@ -295,7 +303,7 @@ class Methods:
     def _super(self, receiver: Super, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         obj = w.get(receiver.receiver, Instance)
         if obj is None or not isinstance(receiver.receiver, Ref):
-            return Unknown(("super", fresh()))
+            return Unknown(New("super", fresh()))
         if name == "__init__":
             return self._super_init(receiver.receiver, obj, args, w, ctx, site)
         if name == "forward" and (obj.layer is not None or obj.loss is not None):
@@ -325,7 +333,7 @@ class Methods:
             return self._optimizers.accelerate(name, args, w, ctx, site)
         if obj.kind == "scheduler":
             self._optimizers.scheduler(obj, name, args, w, ctx, site)
-            return Unknown(("result of known", fresh()))
+            return Unknown(New("result of known", fresh()))
         if obj.kind == "distribution":
             return self._distributions.method(receiver, obj, name, args, w, ctx, site)
         if (held := self._dicts.held(receiver, w)) is not None:
@@ -342,12 +350,12 @@ class Methods:
         if obj.kind == "ctx":
             return self._functions.noted(receiver, name, args, w, ctx, site)
         if obj.kind in ("loader", "gradmode", "param_groups", "device"):
-            return Unknown(("result of known", fresh()))
+            return Unknown(New("result of known", fresh()))
         if obj.kind == "array":
             if name in _ARRAY_IN_PLACE:
                 self._memory.array_changed(receiver, w, ctx, site)
             is_array = name not in ("item", "tolist")
-            made = w.new(Instance(name="numpy.ndarray", kind="array")) if is_array else Unknown((FIGURE, fresh()))
+            made = w.new(Instance(name="numpy.ndarray", kind="array")) if is_array else Unknown(Figure(fresh()))
             return self._graphs.reduced(self._breaks.inherit(made, [receiver], w), [receiver], w)
         if name in EXPECTING_METHODS and obj.cls is not None and self._definitions.is_test(obj.cls):
             return w.new(Instance(name=name, kind="expecting"))
@@ -355,6 +363,6 @@ class Methods:
             self._trainers.called(receiver, obj, name, w, ctx, site)
         if name in ("backward", "step", "zero_grad") or obj.cls is not None:
             return self._unknown_methods.call(
-                Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site
+                Unknown(StandsFor(receiver), obj.name, obj.groups), name, args, w, ctx, site
             )
         return self._escapes.call(receiver, args, w, ctx, site)

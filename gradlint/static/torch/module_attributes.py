@@ -16,6 +16,7 @@ from gradlint.static.python.domain import Index, Items
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
+from gradlint.static.state.origins import Asked, AttributeOf, Batch, New, fresh
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -29,7 +30,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.hooks import Hooks
@@ -95,7 +96,7 @@ class ModuleAttributes:
                 self._hooks.may_be_removed(w)
             if name == "training":
                 if obj.training is None:
-                    return Unknown(("training", owner), "training")
+                    return Unknown(Asked("training", owner), "training")
                 return Const(obj.training, asked=obj.mode_asked)
             if names_parameter(name) and obj.groups and (obj.layer is not None or obj.opaque):
                 parameter = self._tensors.parameter(self._grouping.rest(obj, w), w, obj.made_at, obj.device)
@@ -107,11 +108,11 @@ class ModuleAttributes:
             if name == "module" and (obj.opaque or obj.cls is None):
                 return owner
             if name == "device":
-                return Const(obj.device) if obj.device == "cuda" else Unknown(("device", owner), "device")
+                return Const(obj.device) if obj.device == "cuda" else Unknown(Asked("device", owner), "device")
             if name in METHODS_OF_MODULES:
                 return Bound(owner, name)
             if obj.opaque:
-                return w.resolve(Unknown(("attribute", owner, name), name, obj.groups))
+                return w.resolve(Unknown(AttributeOf(owner, name), name, obj.groups))
             return None
         if name == "__class__":
             return obj.cls or External(obj.name)
@@ -177,23 +178,23 @@ class ModuleAttributes:
             if any(isinstance(whole, Ref) and whole.id in self._modules.parts for whole in obj.args):
                 parameter = self._tensors.picked(parameter, w)  # the whole model may have others
             if obj.attrs.get("named"):
-                name = Unknown(("name", fresh()), "name")
+                name = Unknown(New("name", fresh()), "name")
                 parameter = w.new(Sequence([name, parameter], [None, None], None, None, False))
             return Items([parameter], never)
         if obj.kind == "param_groups":
             parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
-            return Items([w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))], never)
+            return Items([w.new(Mapping({Const("params"): parameters}, Unknown(New("option", fresh()))))], never)
         return self._layers.iterate(obj, w)
 
     def iterated(self, value: Value, obj: Instance, w: World, ctx: Context) -> Value | None:
         """One item of an instance of a project's class, by its ``__getitem__`` or ``__iter__``; unknown data."""
-        return Unknown(("batch", fresh()), "batch") if obj.kind == "dataset" else None
+        return Unknown(Batch(fresh()), "batch") if obj.kind == "dataset" else None
 
     def get_item(self, owner: Value, obj: Instance, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """``module[0]``, ``module_dict["head"]``, ``param_groups[0]``."""
         if obj.kind == "param_groups":
             parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
-            return w.new(Mapping({Const("params"): parameters}, Unknown(("option", fresh()))))
+            return w.new(Mapping({Const("params"): parameters}, Unknown(New("option", fresh()))))
         if obj.kind == "parameters":
             items = self.iterate(owner, obj, w, ctx, site)
             if items is None or not items.known:
@@ -208,7 +209,7 @@ class ModuleAttributes:
         if obj.cls is not None and isinstance(owner, Ref):
             method = self._definitions.attribute(obj.cls, "__getitem__", w)
             if isinstance(method, Function) and obj.kind != "dataset":
-                given = index if isinstance(index, (Const, Unknown, Ref)) else Unknown(("index", fresh()))
+                given = index if isinstance(index, (Const, Unknown, Ref)) else Unknown(New("index", fresh()))
                 results = self._calls.function(method, Arguments([given]), w, ctx, site, owner)
                 return joined(results, w)
-        return Unknown(("item", fresh()), "", obj.groups)
+        return Unknown(New("item", fresh()), "", obj.groups)

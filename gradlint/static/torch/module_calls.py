@@ -16,6 +16,7 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
+from gradlint.static.state.origins import New, fresh
 from gradlint.static.state.values import (
     CHOSEN,
     HOOKED,
@@ -32,7 +33,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.variants import variant
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.estimates import Estimates
@@ -96,7 +97,7 @@ class ModuleCalls:
 
     def replicated(self, args: Arguments, w: World) -> list[Value]:
         """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
-        inputs = w.resolve(args.get(1, "inputs") or Unknown(("inputs", fresh())))
+        inputs = w.resolve(args.get(1, "inputs") or Unknown(New("inputs", fresh())))
         several = w.get(inputs, Sequence)
         if several is None or several.mutable or several.tail is not None:
             return [inputs]
@@ -260,7 +261,7 @@ class ModuleCalls:
         if reduction == Const("none"):
             size = "many"
         if prediction is None and args.open:
-            args = args.behind(Unknown(("args", fresh())))
+            args = args.behind(Unknown(New("args", fresh())))
         value = self._operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         if isinstance(value, Ref) and reduction in (None, Const("mean")) and not _is_summed(obj, args):
             w.write(value.id).average = "mean"

@@ -14,6 +14,7 @@ from gradlint.static.python.containers import Containers
 from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
+from gradlint.static.state.origins import New, StandsFor, fresh
 from gradlint.static.state.values import (
     CHOSEN,
     NONE,
@@ -26,7 +27,7 @@ from gradlint.static.state.values import (
     Value,
     each_of,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
@@ -165,7 +166,7 @@ class ModuleMethods:
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
             return self._state_dicts.taken(receiver, tensor, w, site)
         if name == "manual_backward":
-            loss = args.get(0, "loss") or Unknown(("loss", fresh()))
+            loss = args.get(0, "loss") or Unknown(New("loss", fresh()))
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name == "optimizers":
@@ -174,12 +175,12 @@ class ModuleMethods:
             self._state_dicts.loaded(receiver, args, w, ctx, site)
             self._left_statistics.loaded(receiver, w)
         if name in METHODS_OF_MODULES:
-            return Unknown(("module method", fresh()))
+            return Unknown(New("module method", fresh()))
         if obj.opaque or obj.cls is not None:
             if MODE_METHOD_NAME.search(name):
                 self._evaluation.may_switch(receiver, w, ctx, site)
             return self._effects.method_of_unknown(
-                Unknown(("instance", receiver), obj.name, obj.groups), name, args, w, ctx, site
+                Unknown(StandsFor(receiver), obj.name, obj.groups), name, args, w, ctx, site
             )
         return self._escapes.call(receiver, args, w, ctx, site)
 
@@ -213,7 +214,7 @@ class ModuleMethods:
             return
         given: list[Value] = list(self._representatives(list(self._modules.walk(receiver, w)), w))
         if obj.opaque or self._is_abstract(obj, w):
-            given.append(Unknown(("module", fresh()), "module"))
+            given.append(Unknown(New("module", fresh()), "module"))
         for module in given:
             self.applied(function, module, w, ctx, site)
 
@@ -252,10 +253,10 @@ class ModuleMethods:
         others = self._is_abstract(obj, w) or any(self._holds_others(module, w) for module in (obj, *held))
         if others:
             inside = frozenset[int]().union(*(module.groups for module in (obj, *held) if module.opaque))
-            values.append(Unknown(("module", fresh()), "module", inside))
+            values.append(Unknown(New("module", fresh()), "module", inside))
         if name.startswith("named"):
             names = self.names(receiver, refs if len(chosen) < len(refs) else [], w)
-            pairs = [[names.get(value) or Unknown(("name", fresh()), "name"), value] for value in values]
+            pairs = [[names.get(value) or Unknown(New("name", fresh()), "name"), value] for value in values]
             values = [w.new(Sequence(pair, [None, None], mutable=False)) for pair in pairs]
         if others and not below:  # which of them comes first is not known
             return w.new(Sequence(tail=reduce(partial(self._choices.either, w=w), values)))

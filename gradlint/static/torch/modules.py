@@ -9,6 +9,7 @@ from gradlint.static.knowledge.torch_layers import WRAPPED
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, New, fresh
 from gradlint.static.state.provenance import looks_like_module, ways_into
 from gradlint.static.state.values import (
     NONE,
@@ -27,7 +28,7 @@ from gradlint.static.state.values import (
     Value,
     each_of,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
 from gradlint.static.torch.library_objects import part_of
 from gradlint.static.torch.loading import Loading
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from gradlint.static.state.ledger import Ledger
 
 MODULES = ("module", "lightning", "loss")
-_TAKEN = ("attribute", "item", "element")
+_TAKEN = (AttributeOf, ItemOf, ElementOf)
 MOVED = "moved"
 """With the key of an unknown value: what a world is bound to once that was moved to a device."""
 
@@ -238,7 +239,7 @@ class Modules:
             return
         for half in halves:
             attrs[half] = self._tensors.parameter(obj.groups, w, obj.made_at, obj.device)
-        attrs[usual] = Unknown(("parted", fresh()), usual, obj.groups)  # computed anew where it is needed
+        attrs[usual] = Unknown(New("parted", fresh()), usual, obj.groups)  # computed anew where it is needed
 
     def spelled(self, w: World, ctx: Context) -> str:
         """How the method that is being executed spells its own module: ``self``; empty where there is none."""
@@ -257,8 +258,6 @@ class Modules:
 
 def _is_within(key: Hashable) -> bool:
     """Whether this is the key of an attribute or item of something, other than of what only wraps it."""
-    while isinstance(key, tuple) and len(key) == 3 and key[0] in _TAKEN:
-        if key[0] != "attribute" or key[2] not in WRAPPED:
-            return True
-        key = key[1]
-    return False
+    while isinstance(key, AttributeOf) and key.name in WRAPPED:
+        key = key.owner
+    return isinstance(key, _TAKEN)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS, device_of_type
 from gradlint.static.state.contents import united
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.origins import Comparison, Operation
 from gradlint.static.state.provenance import carries_graph, is_figure, is_number
 from gradlint.static.state.values import (
     CHOSEN,
@@ -439,7 +441,7 @@ class Operations:
             op = replace(op, saves="input")  # the result too is needed where the exponent is a tensor
         result = self.apply(op, Arguments([left, right]), w, ctx, site)
         self._tensors.suppose(result, [left, right], w)
-        self._tensors.traced(result, ("binary", symbol), [left, right], w)
+        self._tensors.traced(result, partial(Operation, symbol), [left, right], w)
         made = w.get(result, Tensor)
         if made is not None and made.size is None and self._residual(symbol, left, right, w):
             assert isinstance(result, Ref)
@@ -468,7 +470,7 @@ class Operations:
     def compare(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
         """A comparison where one side is a tensor."""
         result = self.apply(_INTEGRAL, Arguments([left, right]), w, ctx, site)
-        self._tensors.traced(result, (symbol,), [left, right], w)
+        self._tensors.traced(result, partial(Comparison, symbol), [left, right], w)
         return result
 
 

@@ -13,6 +13,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, New, Parameter, fresh
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -28,7 +29,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
@@ -107,7 +108,7 @@ class Optimizers:
 
     def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
         """``Optimizer.__init__(params, …)`` ran."""
-        given = args.get(0, "params") or (Unknown(("params", fresh()), "params") if args.open else NONE)
+        given = args.get(0, "params") or (Unknown(New("params", fresh()), "params") if args.open else NONE)
         self._grouping.divided(given, w, ("initialized", optimizer.id))
         obj: Instance = w.write(optimizer.id)
         obj.groups, obj.args = obj.groups | self._modules.groups_in(given, w), (given,)
@@ -135,7 +136,7 @@ class Optimizers:
         if name == "register_step_post_hook":
             hook = Hook(w.resolve(args.get(0, "hook") or NONE), inside=False)
             w.write(receiver.id).hooks = (*(other for other in obj.hooks if other != hook), hook)
-            return Unknown(("hook", fresh()))
+            return Unknown(New("hook", fresh()))
         if name == "add_param_group":
             groups = self._modules.groups_in(args.get(0, "param_group") or NONE, w)
             w.write(receiver.id).groups |= groups
@@ -143,7 +144,7 @@ class Optimizers:
             return NONE
         if obj.cls is not None or name in ("first_step", "second_step"):
             return self._escapes.call(receiver, args, w, ctx, site)
-        return Unknown(("optimizer method", fresh()))
+        return Unknown(New("optimizer method", fresh()))
 
     def _holds_more(self, groups: frozenset[int], w: World) -> bool:
         """Whether an optimizer holds these parameters and others that a backward pass has reached."""
@@ -205,7 +206,7 @@ class Optimizers:
         self._tensors.outdate(obj.groups, w, site)
         self._state_dicts.stepped(obj.groups, w, site)
         for hook in obj.hooks:
-            given = Arguments([optimizer, Unknown(("args", fresh())), Unknown(("kwargs", fresh()))])
+            given = Arguments([optimizer, Unknown(New("args", fresh())), Unknown(New("kwargs", fresh()))])
             joined(self._calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)
 
     def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
@@ -290,12 +291,12 @@ class Optimizers:
         ):
             return args.get(0) or NONE
         if name == "backward":
-            loss = args.get(0, "loss") or Unknown(("loss", fresh()))
+            loss = args.get(0, "loss") or Unknown(New("loss", fresh()))
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
             return w.resolve(args.get(0) or NONE)
-        return Unknown(("accelerate", fresh()))
+        return Unknown(New("accelerate", fresh()))
 
     def _keep_pace(self, args: Arguments, w: World) -> None:
         """The schedulers that Accelerate prepares step only where their optimizers have."""
@@ -318,7 +319,7 @@ class Optimizers:
     def is_given(self, optimizer: int) -> bool:
         """Whether an optimizer is an argument of a function that is followed as if nobody called it."""
         key = self._keys.get(optimizer)
-        return isinstance(key, tuple) and key[0] == "param"
+        return isinstance(key, Parameter)
 
     def held_by(self, value: Unknown, w: World) -> frozenset[int]:
         """The parameters of the optimizers that were taken from an unknown value."""
@@ -345,12 +346,14 @@ class Optimizers:
         """``self.optimizers()`` of a Lightning module: what ``configure_optimizers`` returns."""
         method = self._definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
         if not isinstance(method, Function):
-            return Unknown(("optimizers", fresh()), "optimizers")
+            return Unknown(New("optimizers", fresh()), "optimizers")
         value = joined(self._calls.function(method, Arguments(), w, ctx, site, receiver), w)
         found = self._optimizers_in(value, w)
         if len(found) == 1:
             return found[0]
-        return w.new(Sequence(found, [None] * len(found))) if found else Unknown(("optimizers", fresh()), "optimizers")
+        return (
+            w.new(Sequence(found, [None] * len(found))) if found else Unknown(New("optimizers", fresh()), "optimizers")
+        )
 
     def _optimizers_in(self, value: Value, w: World) -> list[Value]:
         value = w.resolve(value)
@@ -370,8 +373,12 @@ def _ways_to(key: Hashable) -> Iterator[tuple[Hashable, bool]]:
     """An unknown value and what it was taken from, by their keys; and whether it may be any of what that holds."""
     may_be_any = False
     yield key, may_be_any
-    while isinstance(key, tuple) and len(key) == 3 and key[0] in ("attribute", "element", "item"):
-        chosen = key[0] == "item" and isinstance(key[2], tuple) and key[2][:1] == ("const",)
-        may_be_any = may_be_any or not (chosen or key[0] == "attribute")
-        key = key[2] if key[0] == "element" else key[1]
+    while True:
+        match key:
+            case AttributeOf(owner) | ItemOf(owner, Const()):
+                key = owner
+            case ItemOf(owner) | ElementOf(_, owner) if owner is not None:
+                key, may_be_any = owner, True
+            case _:
+                return
         yield key, may_be_any

@@ -10,8 +10,9 @@ from gradlint.static.python.late import LateAttributes
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.liveness import Liveness
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import Choice, Frame, Group, Instance, Ref, Tensor, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.modules import Modules
 
 if TYPE_CHECKING:

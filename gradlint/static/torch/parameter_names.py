@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gradlint.static.knowledge.torch_table import PARAMETER_NAMES, may_freeze
+from gradlint.static.state.origins import New, Text, fresh
 from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Tensor, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.tensors import Tensors
@@ -62,14 +63,17 @@ class ParameterNames:
                 tensor = w.get(w.resolve(value), Tensor)
                 if tensor is not None and tensor.is_parameter and tensor.groups:
                     known = prefix is not None and not attribute.startswith("<")
-                    yield Const(f"{prefix}{attribute}") if known else Unknown(("name", fresh()), "name"), tensor.groups
+                    yield (
+                        Const(f"{prefix}{attribute}") if known else Unknown(New("name", fresh()), "name"),
+                        tensor.groups,
+                    )
 
     def _of_layer(self, obj: Instance, prefix: str | None) -> Value:
         own = PARAMETER_NAMES.get(obj.name, ()) if obj.cls is None else ()
         if prefix is None:
-            return Unknown(("name", fresh()), "name")
+            return Unknown(New("name", fresh()), "name")
         if not own:
-            return Unknown(("string", fresh(), prefix), "name")
+            return Unknown(Text(fresh(), prefix), "name")
         names = tuple(Const(f"{prefix}{name}") for name in own)
         return names[0] if len(names) == 1 else Choice(("names", fresh()), names)
 

@@ -12,6 +12,7 @@ from gradlint.static.python.budget import Budget
 from gradlint.static.python.choices import Choices
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import (
     NONE,
     WALKED,
@@ -25,7 +26,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates

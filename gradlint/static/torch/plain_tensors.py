@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -14,6 +14,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import held
 from gradlint.static.state.context import Context
+from gradlint.static.state.origins import AttributeOf, Batch, ItemOf, New, Parameter, Result
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
@@ -241,13 +242,16 @@ def _is_place(index: Index) -> bool:
 
 def _is_input(value: Unknown) -> bool:
     """Whether an unknown value is an argument of ``forward``, or a part of one that is no mere fact about it."""
-    key = value.key
-    while isinstance(key, tuple) and key:
-        if key[0] == "param":
-            return getattr(key[1], "name", "") in ("forward", *BATCH_STEPS) if len(key) > 1 else False
-        if key[0] == "attribute" and len(key) == 3 and key[2] in _FACTS_OF_TENSORS:
-            return False
-        if key[0] not in ("attribute", "item") or len(key) < 2:
-            return key[0] in ("batch", "call", "result")
-        key = key[1]
-    return False
+    key: Hashable = value.key
+    while True:
+        match key:
+            case Parameter(function):
+                return getattr(function, "name", "") in ("forward", *BATCH_STEPS)
+            case Batch() | Result() | New("result"):
+                return True
+            case AttributeOf(_, name) if name in _FACTS_OF_TENSORS:
+                return False
+            case AttributeOf(owner) | ItemOf(owner):
+                key = owner
+            case _:
+                return False

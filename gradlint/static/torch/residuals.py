@@ -17,8 +17,9 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import united
 from gradlint.static.state.context import Context
 from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import Const, Ref, Tensor, Unknown, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

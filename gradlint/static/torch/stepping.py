@@ -12,9 +12,10 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.origins import Operation, fresh, is_origin
 from gradlint.static.state.provenance import origin_of
 from gradlint.static.state.values import Group, Instance, Left, Tensor, Value
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.text.counters import NOTHING, Counted, counted_around
 from gradlint.static.text.nodes import children, dotted
 from gradlint.static.torch.grouping import Grouping
@@ -254,9 +255,9 @@ def _mix(groups: Iterable[Hashable], w: World) -> None:
 
 
 def _has_remainder(key: Hashable) -> bool:
-    if not isinstance(key, tuple):
+    if not is_origin(key):
         return False
-    return key[:2] == ("binary", "%") or any(map(_has_remainder, key))
+    return (isinstance(key, Operation) and key.symbol == "%") or any(_has_remainder(part) for part in key)
 
 
 def _is_left(discarded: Hashable, ctx: Context) -> bool:

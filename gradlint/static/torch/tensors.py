@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,12 @@ from gradlint.static.knowledge.torch_table import names_integers, names_predicti
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.state.computed import computed
+from gradlint.static.state.origins import Figure, New, Origin, Text, fresh
 from gradlint.static.state.provenance import (
-    FIGURE,
     carries_graph,
     figured_from,
     from_module,
+    is_any,
     is_computed,
     is_data,
     is_figure,
@@ -40,7 +41,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.effects import Effects
 
 if TYPE_CHECKING:
@@ -200,11 +201,11 @@ class Tensors:
             if isinstance(value, Ref) and w.get(value, Tensor) is not None:
                 w.write(value.id).supposed = True
 
-    def traced(self, result: Value, key: tuple[Hashable, ...], operands: Iterable[Value], w: World) -> Value:
-        """``result`` is what ``key`` says of the operands: known to be the same again where they may be no tensors."""
+    def traced(self, result: Value, made: Callable[..., Origin], operands: Iterable[Value], w: World) -> Value:
+        """``result`` is what ``made`` makes of the operands: known to be the same again if they may be no tensors."""
         origins = [origin_of(w.resolve(value), w) for value in operands]
         if isinstance(result, Ref) and w.get(result, Tensor) is not None and None not in origins:
-            w.write(result.id).origin = computed(*key, *origins)
+            w.write(result.id).origin = computed(made(*origins))
         return result
 
     def _is_operand(self, value: Value, w: World) -> bool:
@@ -421,7 +422,7 @@ class Tensors:
     def figure(self, values: Iterable[Value], w: World) -> Unknown:
         """A number that was taken from these values."""
         gradient_of = self.gradient_of(values, w)
-        return Unknown((FIGURE, fresh(), gradient_of) if gradient_of else (FIGURE, fresh()))
+        return Unknown(Figure(fresh(), gradient_of))
 
     # --- parts
 
@@ -429,7 +430,7 @@ class Tensors:
         """A part of a tensor, or the next one like it; what an output holds under a ``name`` may be of another type."""
         tensor = w.get(value, Tensor)
         if tensor is None:
-            return Unknown(("view", fresh()))
+            return Unknown(New("view", fresh()))
         new: Tensor = tensor.copy()
         if self.requires_grad(value, w) is not False and not (tensor.groups and w.grad is False):
             new.requires_grad, new.groups, new.is_leaf = self.requires_grad(value, w), frozenset(), False
@@ -482,4 +483,4 @@ def names_several(name: Value) -> bool:
     """Whether a name of a parameter stands for several."""
     if isinstance(name, Choice):
         return all(isinstance(each, Const) and isinstance(each.value, str) for each in name.alternatives)
-    return isinstance(name, Unknown) and isinstance(name.key, tuple) and name.key[0] in ("name", "string")
+    return isinstance(name, Unknown) and (is_any(name, "name") or isinstance(name.key, Text))

@@ -10,6 +10,7 @@ from gradlint import events
 from gradlint.facts import TRUE
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
+from gradlint.static.state.origins import AttributeOf, ElementOf
 from gradlint.static.state.values import Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
@@ -28,10 +29,10 @@ class UnknownLeaves:
 
     def changed(self, data: Hashable, how: str, values: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
         """What the key ``data`` stands for changes, using ``values``: the ``.data`` of an item of a loop, perhaps."""
-        owner = data[1] if isinstance(data, tuple) and len(data) == 3 and data[::2] == ("attribute", "data") else None
-        if not isinstance(owner, tuple) or owner[0] != "element":
+        owner = data.owner if isinstance(data, AttributeOf) and data.name == "data" else None
+        if not isinstance(owner, ElementOf):
             return  # what has a name of its own may be an input, which is attacked
-        gradient = ("attribute", owner, "grad")
+        gradient = AttributeOf(owner, "grad")
         if not any(_is_made_of(gradient, value, _DEPTH) for value in values):
             return
         view = self._tensors.view_of(Unknown(owner), w)

@@ -15,8 +15,8 @@ from gradlint.static.python.progress import Progress
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.ledger import Ledger, Ledgers
+from gradlint.static.state.origins import AttributeOf, Figure, ItemOf, New, Number, Yielded, fresh
 from gradlint.static.state.provenance import (
-    FIGURE,
     NUMPYS,
     carries_graph,
     dict_of,
@@ -25,6 +25,7 @@ from gradlint.static.state.provenance import (
     looks_like_optimizer,
     looks_like_parameter,
     made_of_none,
+    unknown_of,
     ways_of,
 )
 from gradlint.static.state.values import (
@@ -41,7 +42,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
@@ -158,7 +159,7 @@ class UnknownMethods:
     def _of_value(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call a method of what may be a tensor, an array, or anything else."""
         if is_numpys(receiver) and name in _ARRAY_TO_ARRAY:
-            return Unknown(("number", fresh(), NUMPYS), receiver.hint)
+            return Unknown(Number(fresh(), NUMPYS), receiver.hint)
         if name in ("train", "eval", "to", "cuda", "cpu", "detach", "clone", "float", "view", "reshape"):
             return self._unknown_conversion(receiver, name, args, w, ctx, site)
         if name in METHODS and METHODS[name].result == "tensor" and from_module(receiver):
@@ -171,9 +172,9 @@ class UnknownMethods:
         if name in METHODS and (receiver.deps or name in TELLING_METHODS):
             return self._assumed_tensor(receiver, name, args, w, ctx, site)
         if name in ("items", "values") and self._library_models.is_part(receiver, w):
-            return Unknown(("item", receiver.key, (name, fresh())), "module", receiver.deps)
+            return Unknown(ItemOf(receiver.key, Yielded(name, fresh())), "module", receiver.deps)
         if name in ("items", "values") and looks_like_optimizer(receiver):
-            return Unknown(("item", receiver.key, (name, fresh())), receiver.hint, receiver.deps)
+            return Unknown(ItemOf(receiver.key, Yielded(name, fresh())), receiver.hint, receiver.deps)
         result = self._escapes.call(receiver, args, w, ctx, site, method=name)
         return receiver if changes and self._tensors.deps(result, w) <= receiver.deps else result
 
@@ -192,7 +193,7 @@ class UnknownMethods:
         if len(args.positional) == 1 and not args.keywords:
             function = w.resolve(args.positional[0])
             if isinstance(function, (Function, Lambda, Bound, Partial)):
-                some = Unknown(("module", fresh()), "module")
+                some = Unknown(New("module", fresh()), "module")
                 self._module_methods.applied(function, some, w, ctx, site)
 
     def _backward(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -257,8 +258,8 @@ class UnknownMethods:
         """The parameter that is read off something with the name of a module: ``decoder.embed.weight``."""
         if not looks_like_parameter(receiver) or not any(map(MODULE_NAME.search, ways_of(receiver))):
             return None
-        assert isinstance(receiver.key, tuple)  # of an attribute
-        layer = self._modules.taken_for_one(Unknown(receiver.key[1], deps=receiver.deps), w, site)
+        assert isinstance(receiver.key, (AttributeOf, ItemOf))
+        layer = self._modules.taken_for_one(unknown_of(receiver.key.owner, receiver.deps), w, site)
         return self._attributes.get(layer, receiver.hint, w, ctx, site)
 
     def _unknown_conversion(
@@ -285,10 +286,11 @@ class UnknownMethods:
         if op.inplace or op.result not in ("tensor", "pair", "pair_by_dim"):
             if op.result in ("number", "array"):
                 how = "number" if op.result == "number" else "numpy"
-                kind = FIGURE if op.result == "number" else "number"
-                number = self._breaks.note(Unknown((kind, fresh())), [receiver], how, w, site)
+                made = Figure(fresh()) if op.result == "number" else Number(fresh())
+                number = self._breaks.note(Unknown(made), [receiver], how, w, site)
                 return self._graphs.reduced(number, [receiver], w)
-            return Unknown(("result" if carries_graph(receiver) else "number", fresh()), deps=receiver.deps)
+            origin = New("result", fresh()) if carries_graph(receiver) else Number(fresh())
+            return Unknown(origin, deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self._operations.apply(op, given, w, ctx, site)
         if name not in ARRAY_METHODS:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gradlint import events
 from gradlint.static.report.witness import Witness
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import Group, Instance, Ref, Tensor
-from gradlint.static.state.world import World, fresh
+from gradlint.static.state.world import World
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import FrozenNorms
 from gradlint.static.torch.ownership import Ownership
