@@ -25,8 +25,8 @@ Y: Final = Parameter("f", "m", 0)
 def key(text: str) -> Hashable:
     """The key of a condition such as ``x > 1``, ``1 < x`` or ``x``."""
     left, *rest = text.split(" ", 2)
-    parts = [X if part == "x" else Const(literal_eval(part)) for part in (left, *rest[1:])]
-    return Comparison(rest[0], *parts) if rest else X
+    one, *others = [X if part == "x" else Const(literal_eval(part)) for part in (left, *rest[1:])]
+    return Comparison(rest[0], one, others[0]) if rest else X
 
 
 def assume(*texts: str) -> dict[Hashable, bool]:

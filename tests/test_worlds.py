@@ -8,7 +8,7 @@ import pytest
 from gradlint.cli import main
 from gradlint.static.python.counting import counted
 from gradlint.static.state.joining import join_results
-from gradlint.static.state.origins import ElementOf, ItemOf, New, fresh
+from gradlint.static.state.origins import Comparison, ElementOf, ItemOf, New, fresh
 from gradlint.static.state.provenance import is_later
 from gradlint.static.state.values import (
     NONE,

@@ -15,7 +15,7 @@ from gradlint.static.python.late import LateAttributes
 from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import AttributeOf, New, fresh
+from gradlint.static.state.origins import AttributeOf, fresh
 from gradlint.static.state.provenance import dict_of
 from gradlint.static.state.values import (
     ESCAPED,
@@ -33,6 +33,7 @@ from gradlint.static.state.values import (
     Super,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 
@@ -183,7 +184,7 @@ class Attributes:
         if name == "update" and not args.positional and not args.open:
             values = w.new(Mapping({Const(key): value for key, value in args.keywords.items()}))
         self.updated(owner, None if values is None else w.resolve(values), w, ctx, site)
-        return Unknown(New("dict method", fresh()))
+        return new_unknown("dict method")
 
     def updated(self, owner: Ref, values: Value | None, w: World, ctx: Context, site: Site) -> None:
         """``vars(self).update(values)``: where it is not known which these are, all that is set may be among them."""

@@ -11,9 +11,19 @@ from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.origins import New, Parameter, fresh
+from gradlint.static.state.origins import Parameter
 from gradlint.static.state.provenance import from_module
-from gradlint.static.state.values import Const, External, Function, Instance, Mapping, Sequence, Unknown, Value
+from gradlint.static.state.values import (
+    Const,
+    External,
+    Function,
+    Instance,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    new_unknown,
+)
 from gradlint.static.state.world import World
 
 
@@ -77,7 +87,7 @@ class Binding:
             position += 1
         if isinstance(params.star_arg, cst.Param):
             rest = given[position:]
-            tail = Unknown(New("args", fresh())) if args.open else None
+            tail = new_unknown("args") if args.open else None
             sequence = Sequence(list(rest), [None] * len(rest), tail, None, False)
             variables[params.star_arg.name.value] = w.new(sequence)
         for param in params.kwonly_params:
@@ -87,7 +97,7 @@ class Binding:
             else:
                 variables[name] = self._default(fn, param, args.open, w, here)
         if params.star_kwarg is not None:
-            tail = Unknown(New("kwargs", fresh())) if args.open else None
+            tail = new_unknown("kwargs") if args.open else None
             items: dict[Value, Value] = {Const(key): value for key, value in keywords.items()}
             variables[params.star_kwarg.name.value] = w.new(Mapping(items, tail))
         outside = self.around(fn, here)

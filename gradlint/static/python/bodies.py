@@ -12,8 +12,7 @@ from gradlint.static.python.names import Names
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.state.context import Context, Outcome
 from gradlint.static.state.joining import join
-from gradlint.static.state.origins import New, fresh
-from gradlint.static.state.values import Unknown
+from gradlint.static.state.values import new_unknown
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import assigned_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
@@ -66,5 +65,5 @@ class Bodies:
     def _bound(self, names: Iterable[str], w: World, ctx: Context) -> World:
         """Where a unit that cannot be parsed has bound its names."""
         for name in names:
-            self._names.assign(name, Unknown(New("unreadable", fresh()), name), w, ctx)
+            self._names.assign(name, new_unknown("unreadable", name), w, ctx)
         return w

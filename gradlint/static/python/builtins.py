@@ -20,7 +20,7 @@ from gradlint.static.python.streams import Streams
 from gradlint.static.state.cloning import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import CopyOf, New, Result, fresh
+from gradlint.static.state.origins import CopyOf, Result, fresh
 from gradlint.static.state.values import (
     NONE,
     Const,
@@ -35,6 +35,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 
@@ -163,14 +164,14 @@ class BuiltinCalls:
             try:
                 numbers = range(*(v.value for v in values if isinstance(v, Const)))
             except (TypeError, ValueError):
-                return Unknown(New("range", fresh()))
+                return new_unknown("range")
             if len(numbers) <= 4:
                 return w.new(Sequence([Const(n) for n in numbers], [None] * len(numbers), None, None, False))
             if ctx.yields is not None:  # what a generator gives first is told apart
-                others = Unknown(New("range", fresh()))
+                others = new_unknown("range")
                 return w.new(Sequence([Const(n) for n in numbers[:2]], [None] * 2, others, None, False))
         from_zero = len(values) == 1 or values[:1] == [Const(0)]
-        return w.new(Sequence([], [], Unknown(New("counted" if from_zero else "range", fresh())), None, False))
+        return w.new(Sequence([], [], new_unknown("counted" if from_zero else "range"), None, False))
 
     def _items(self, value: Value, w: World, ctx: Context, site: Site) -> tuple[list[Value] | None, Value]:
         items = self._collections.iterate(value, w, ctx, site)
@@ -180,16 +181,14 @@ class BuiltinCalls:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is not None:
             several = [bool(self._domain.items.several(v, w)) for v in known_items]
-            numbers = [
-                Unknown(New("index", fresh()), "i") if any(several) else Const(n) for n in range(len(known_items))
-            ]
+            numbers = [new_unknown("index", "i") if any(several) else Const(n) for n in range(len(known_items))]
             pairs: list[Value] = [
                 w.new(Sequence([n, v], [None, None], None, None, False))
                 for n, v in zip(numbers, known_items, strict=True)
             ]
             return self._streams.over(w.new(Sequence(pairs, [None] * len(pairs))), tuple(args.positional), w)
         from_zero = w.resolve(args.get(1, "start") or Const(0)) == Const(0)
-        index = Unknown(New("counted" if from_zero else "index", fresh()), "i")
+        index = new_unknown("counted" if from_zero else "index", "i")
         pair = w.new(Sequence([index, element], [None, None], None, None, False))
         return self._streams.over(w.new(Sequence([], [], pair)), tuple(args.positional), w)
 
@@ -274,7 +273,7 @@ class BuiltinCalls:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is None:
             return element
-        return self._domain.items.picked(known_items[0], w) if known_items else Unknown(New("next", fresh()))
+        return self._domain.items.picked(known_items[0], w) if known_items else new_unknown("next")
 
     def _filter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(1) or NONE)
@@ -343,14 +342,14 @@ class BuiltinCalls:
         for name, value in args.keywords.items():
             w.write(ref.id).items[Const(name)] = value
         if args.open:
-            w.write(ref.id).tail = Unknown(New("kwargs", fresh()))
+            w.write(ref.id).tail = new_unknown("kwargs")
         return ref
 
     def _field(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         factory = args.keywords.get("default_factory")
         if factory is not None:
             return Partial(External("dataclasses.field"), (w.resolve(factory),), ())
-        return args.keywords.get("default") or Unknown(New("field", fresh()))
+        return args.keywords.get("default") or new_unknown("field")
 
     def _fill(self, ref: Ref, source: Value, w: World, ctx: Context, site: Site) -> None:
         """Put pairs of a key and a value into a dict."""
@@ -363,7 +362,7 @@ class BuiltinCalls:
             if pair is not None and known and items.known is not None:
                 new.items[w.resolve(pair.items[0])] = pair.items[1]
             else:
-                new.tail = pair.items[1] if pair is not None and known else Unknown(New("item", fresh()))
+                new.tail = pair.items[1] if pair is not None and known else new_unknown("item")
 
     def _sum(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
@@ -395,7 +394,7 @@ class BuiltinCalls:
 
     def _partial(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if not args.positional:
-            return Unknown(New("partial", fresh()))
+            return new_unknown("partial")
         return Partial(w.resolve(args.positional[0]), tuple(args.positional[1:]), tuple(args.keywords.items()))
 
     def _namedtuple(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -419,7 +418,7 @@ class BuiltinCalls:
         items: list[Value] = []
         for position, name in enumerate(fields, start=1):
             given = args.get(position) or args.get(-1, name)  # there may be a usual value beside what is given
-            items.append(given if given is not None else Unknown(New("field", fresh()), name))
+            items.append(given if given is not None else new_unknown("field", name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(fields)))
 
     def _deepcopy(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

@@ -27,7 +27,7 @@ from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import MAX_EXITS, Arguments, Context, Results
 from gradlint.static.state.joining import join_results, joined
-from gradlint.static.state.origins import AnotherThan, New, Parameter, fresh
+from gradlint.static.state.origins import AnotherThan, Parameter, fresh
 from gradlint.static.state.reducing import reduce_results
 from gradlint.static.state.sameness import forget
 from gradlint.static.state.values import (
@@ -49,6 +49,7 @@ from gradlint.static.state.values import (
     Super,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
@@ -121,7 +122,7 @@ class Calls:
         while here is not None and here.owner is None:
             here = here.parent
         if here is None or here.receiver is None or here.owner is None:
-            return Unknown(New("super", fresh()))
+            return new_unknown("super")
         owner = here.owner
         if len(node.args) == 2:
             named = w.resolve(self._execution.evaluate(node.args[0].value, w, ctx))
@@ -129,7 +130,7 @@ class Calls:
             if isinstance(named, Class):
                 owner = named
             elif named == External("torch.nn.Module"):
-                return Unknown(New("super", fresh()))  # what comes after Module: not its __init__
+                return new_unknown("super")  # what comes after Module: not its __init__
         return Super(owner, here.receiver)
 
     # --- by value
@@ -363,7 +364,7 @@ class Calls:
             for world, _ in results:
                 world.heap.pop(here.frame, None)
         if not results and "abstract" in unit.constructs:
-            return [(w, Unknown(New("abstract", fresh())))]
+            return [(w, new_unknown("abstract"))]
         return reduce_results(results, MAX_EXITS)
 
     def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
@@ -401,21 +402,19 @@ class Calls:
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         self._progress.applied.add(fn.site)
         if ctx.depth >= MAX_DEPTH:
-            return [(w, Unknown(New("lambda", fresh())))]
+            return [(w, new_unknown("lambda"))]
         variables: dict[str, Value] = {}
         params = fn.node.params
         for position, param in enumerate((*params.posonly_params, *params.params, *params.kwonly_params)):
             name = param.name.value
             given = args.get(position, name)
-            if given is None:
-                is_default = param.default is not None and not args.open
-                unknown = Unknown(Parameter(fn.site, name, fresh()), name)
-                given = self._execution.evaluate(param.default, w, ctx) if is_default else unknown
-            variables[name] = given
+            if given is None and param.default is not None and not args.open:
+                given = self._execution.evaluate(param.default, w, ctx)
+            variables[name] = given or Unknown(Parameter(fn.site, name, fresh()), name)
         if isinstance(params.star_arg, cst.Param):
-            variables[params.star_arg.name.value] = Unknown(New("args", fresh()))
+            variables[params.star_arg.name.value] = new_unknown("args")
         if params.star_kwarg is not None:
-            variables[params.star_kwarg.name.value] = Unknown(New("kwargs", fresh()))
+            variables[params.star_kwarg.name.value] = new_unknown("kwargs")
         frame = w.new(Frame(variables, fn.frame))
         outer = (fn.unit.module, fn.unit, frame.id, ctx.at(site).key, ctx.depth + 1, ctx)
         here = Context(*outer, in_forward=ctx.in_forward, peeled=ctx.peeled, phase=ctx.phase)
@@ -477,7 +476,7 @@ class Calls:
         for position, (name, (field, here)) in enumerate(fields.items()):
             given = args.get(position, name)
             if given is None and args.open:
-                given = Unknown(New("field", fresh()), name)
+                given = new_unknown("field", name)
                 self._domain.values.annotated(given, field.annotation, w, here)
             elif given is None:
                 given = self._definitions.attribute(cls, name, w)
@@ -492,7 +491,7 @@ class Calls:
         items: list[Value] = []
         for position, name in enumerate(names):
             given = args.get(position, name) or self._definitions.attribute(cls, name, w)
-            items.append(given or Unknown(New("field", fresh()), name))
+            items.append(given or new_unknown("field", name))
         return w.new(Sequence(items, [None] * len(items), None, None, False, tuple(names)))
 
 

@@ -37,6 +37,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
     each_of,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 
@@ -148,7 +149,7 @@ class Collections:
                 w.write(joined.id).stands_for = tuple(part.id for part in parts if isinstance(part, Ref))
             return self._domain.items.one_of(self.renew(joined, w), obj.own, w)
         if isinstance(obj, Mapping):
-            return Unknown(New("key", fresh()))
+            return new_unknown("key")
         known = self._domain.items.element(value, obj, w, ctx) if obj is not None else None
         if known is not None:
             return known
@@ -236,10 +237,10 @@ class Collections:
                 value = self._choices.either(value, self.get_item(other, index, w, ctx, site), w)
             return value
         if isinstance(owner, Const) and isinstance(owner.value, (str, bytes)):
-            return Unknown(New("character", fresh()))
+            return new_unknown("character")
         if owner == NONE:
             w.raised = True
-            return Unknown(New("nothing", fresh()))
+            return new_unknown("nothing")
         if isinstance(owner, External):
             return self._member(owner, index, w, ctx, site)
         if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
@@ -254,7 +255,7 @@ class Collections:
             return known_by(known_by(item, name), owner.hint)
         if isinstance(owner, Unknown):
             return Unknown(computed(ItemOf(owner.key, New("slice", fresh()))), "", owner.deps)
-        return Unknown(New("item", fresh()))
+        return new_unknown("item")
 
     def _member(self, owner: External, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """A subscripted type, which is the type; or ``namespace.__dict__[name]``, what bears the name."""
@@ -266,7 +267,7 @@ class Collections:
         if isinstance(index, Const) and isinstance(index.value, str):
             return self._attributes.get(External(namespace), index.value, w, ctx, site)
         some = any_of(namespace)
-        return External(some) if some else Unknown(New("member", fresh()))
+        return External(some) if some else new_unknown("member")
 
     def _sequence_item(self, obj: Sequence, index: Index, w: World, ctx: Context) -> Value:
         if index is None:
@@ -276,19 +277,19 @@ class Collections:
                 try:
                     items, sites = obj.items[index], obj.sites[index]
                 except (TypeError, ValueError):
-                    return Unknown(New("slice", fresh()))
+                    return new_unknown("slice")
                 return w.new(Sequence(items, sites, None, None, obj.mutable))
             some = self._domain.items.picked(obj.tail, w)
             return w.new(Sequence(list(obj.items), list(obj.sites), some, obj.tail_site, obj.mutable, own=obj.own))
         if isinstance(index, Const) and isinstance(index.value, int) and obj.tail is None:
             if -len(obj.items) <= index.value < len(obj.items):
                 return w.resolve(obj.items[index.value])
-            return Unknown(New("item", fresh()))
+            return new_unknown("item")
         if index == Const(-1) and obj.ending is not None:
             return w.resolve(obj.ending)
         parts = [*obj.items, *([obj.tail] if obj.tail is not None else [])]
         if not parts:
-            return Unknown(New("item", fresh()))
+            return new_unknown("item")
         self._domain.items.read_out(obj, w, ctx)
         return self._at(index, parts, w)
 
@@ -357,7 +358,7 @@ class Collections:
         parts = [v for k, v in obj.items.items() if not named or is_any(k, "name")]
         parts += [obj.tail] if obj.tail is not None else []
         if not parts:
-            return Unknown(New("item", fresh()))
+            return new_unknown("item")
         if named and len(parts) == 1:
             return self._domain.items.picked(parts[0], w)
         self._domain.items.read_out(obj, w, ctx)
@@ -394,7 +395,7 @@ class Collections:
                 return w.new(Sequence(items, [None] * len(items), sequence.tail, None, sequence.mutable))
             tail = self.element(left if a is not None else right, w, ctx)
             return w.new(Sequence([], [], tail, None, sequence.mutable))
-        return Unknown(New("operate", fresh()))
+        return new_unknown("operate")
 
     # --- questions
 

@@ -18,7 +18,7 @@ from gradlint.static.python.names import Names
 from gradlint.static.state.comparisons import follows
 from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Context
-from gradlint.static.state.origins import Asked, Comparison, New, Not, Operation, Truth, fresh
+from gradlint.static.state.origins import Asked, Comparison, Not, Operation, Truth
 from gradlint.static.state.provenance import is_later, key_of
 from gradlint.static.state.values import (
     NONE,
@@ -37,6 +37,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 
@@ -105,7 +106,7 @@ class Conditions:
         if len(node.comparisons) != 1:
             for part in node.comparisons:
                 self._execution.evaluate(part.comparator, w, ctx)
-            return Unknown(New("comparison", fresh()))
+            return new_unknown("comparison")
         part = node.comparisons[0]
         right = w.resolve(self._execution.evaluate(part.comparator, w, ctx))
         kind = type(part.operator)
@@ -122,7 +123,7 @@ class Conditions:
             try:
                 return Const(bool(function(left.value, right.value)))
             except TypeError:
-                return Unknown(New("comparison", fresh()))
+                return new_unknown("comparison")
         if w.get(left, Tensor) is not None or w.get(right, Tensor) is not None:
             return self._domain.operators.compare(symbol, left, right, w, ctx, ctx.site(node))
         if symbol == "==":

@@ -11,8 +11,8 @@ from gradlint.static.python.domain import Domain
 from gradlint.static.python.filling import Filling
 from gradlint.static.python.records import Records
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.origins import New, Text, fresh
-from gradlint.static.state.values import NONE, Const, Instance, Mapping, Ref, Sequence, Unknown, Value
+from gradlint.static.state.origins import Text, fresh
+from gradlint.static.state.values import NONE, Const, Instance, Mapping, Ref, Sequence, Unknown, Value, new_unknown
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import formatted
 
@@ -87,7 +87,7 @@ class Containers:
             return w.new(Sequence(list(obj.items), list(obj.sites), obj.tail, obj.tail_site, own=obj.own))
         if name in ("sort", "reverse", "remove"):
             return NONE
-        return Unknown(New("list method", fresh()))
+        return new_unknown("list method")
 
     def remove(self, receiver: Ref, index: Index, w: World) -> None:
         """``del receiver[index]``."""
@@ -118,13 +118,13 @@ class Containers:
             ]
             tail: Value | None = None
             if obj.tail is not None:
-                key = Unknown(New("key", fresh()))
+                key = new_unknown("key")
                 tail = w.new(Sequence([key, obj.tail], [None, None], None, None, False))
             return w.new(Sequence(pairs, [None] * len(pairs), tail))
         if name == "values":
             return w.new(Sequence(list(obj.items.values()), [None] * len(obj.items), obj.tail))
         if name == "keys":
-            tail = Unknown(New("key", fresh())) if obj.tail is not None else None
+            tail = new_unknown("key") if obj.tail is not None else None
             return w.new(Sequence(list(obj.items), [None] * len(obj.items), tail))
         if name in ("get", "pop", "setdefault", "__getitem__"):
             return self._dict_get(receiver, obj, name, args, w, ctx, site)
@@ -145,7 +145,7 @@ class Containers:
         if name == "clear":
             new = w.write(receiver.id)
             new.items, new.tail = {}, None
-        return Unknown(New("dict method", fresh()))
+        return new_unknown("dict method")
 
     def _dict_get(
         self, receiver: Ref, obj: Mapping, name: str, args: Arguments, w: World, ctx: Context, site: Site

@@ -28,8 +28,18 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.python.nested import Nested
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import New, fresh
-from gradlint.static.state.values import NONE, Bound, Class, External, Frame, Function, Instance, Unknown, Value
+from gradlint.static.state.values import (
+    NONE,
+    Bound,
+    Class,
+    External,
+    Frame,
+    Function,
+    Instance,
+    Unknown,
+    Value,
+    new_unknown,
+)
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
 from gradlint.static.text.patterns import INIT_SUBCLASS
@@ -187,7 +197,7 @@ class Definitions:
     def _tried(self, callee: Value, unit: Unit, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """What a call of a unit gives that a definition makes; where it takes long, it is as if it were not made."""
         if self._too_long[unit] >= DECORATOR_TRIALS:
-            return Unknown(New("decorated", fresh()))
+            return new_unknown("decorated")
         trial = w.copy()
         results: list[Value] = []
 
@@ -197,7 +207,7 @@ class Definitions:
 
         if not self._budget.affords(act, MAX_DECORATOR_STEPS):
             self._too_long[unit] += 1
-            return Unknown(New("decorated", fresh()))
+            return new_unknown("decorated")
         w.become(trial)
         return results[0]
 
@@ -260,7 +270,7 @@ class Definitions:
             name for one in self.methods(cls).values() if one.name != "__init__" for name in one.updated_attributes
         }
         numbers = {name for name in updated if type(getattr(obj.attrs.get(name), "value", None)) in (int, float)}
-        return {name: Unknown(New("counter", fresh()), name) for name in sorted(numbers)}
+        return {name: new_unknown("counter", name) for name in sorted(numbers)}
 
     def initializer(self, cls: Class, w: World, after: Class | None = None) -> tuple[Function | None, bool]:
         """The ``__init__`` of the project that comes next, and whether one from outside may come before it.

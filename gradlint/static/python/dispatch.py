@@ -8,8 +8,8 @@ import libcst as cst
 
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments
-from gradlint.static.state.origins import New, Operation, SomeMethodOf, Text, fresh
-from gradlint.static.state.values import Class, Const, Function, Instance, Ref, Unknown, Value
+from gradlint.static.state.origins import Operation, SomeMethodOf, Text
+from gradlint.static.state.values import Class, Const, Function, Instance, Ref, Unknown, Value, new_unknown
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
 from gradlint.static.text.definition_units import FunctionUnit, leaves
@@ -31,7 +31,7 @@ class Dispatch:
         obj = w.get(owner, Instance)
         beginning = _beginning(name)
         if obj is None or obj.cls is None or obj.kind or beginning is None or not isinstance(name, Unknown):
-            return Unknown(New("getattr", fresh()))
+            return new_unknown("getattr")
         return Unknown(SomeMethodOf(owner, beginning, name.key))
 
     def methods(self, callee: Unknown, args: Arguments, w: World, here: Module) -> list[tuple[Ref, Function]]:

@@ -23,7 +23,7 @@ from gradlint.static.python.progress import Wholeness
 from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Context, Results
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import New, Not, Operation, Text, UnaryOperation, Written, fresh
+from gradlint.static.state.origins import Not, Operation, Text, UnaryOperation, Written, fresh
 from gradlint.static.state.provenance import key_of, mode_of
 from gradlint.static.state.values import (
     NONE,
@@ -38,6 +38,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import Literal, formatted, value_of
@@ -136,7 +137,7 @@ class Expressions:
         """The value of an expression; whatever is not understood is unknown."""
         handler = self._table.get(type(node))
         if handler is None:
-            return Unknown(New("expression", fresh()))
+            return new_unknown("expression")
         return handler(node, w, ctx)
 
     # --- leaves
@@ -279,7 +280,7 @@ class Expressions:
             truth, key, _flipped = self._conditions.truth(value, w)
             if truth is not None:
                 return Const(not truth)
-            return Unknown(computed(Not(key))) if key is not None else Unknown(New("not", fresh()))
+            return Unknown(computed(Not(key))) if key is not None else new_unknown("not")
         if isinstance(value, Const) and isinstance(value.value, (int, float)):
             return Const(-value.value) if isinstance(node.operator, cst.Minus) else value
         if w.get(value, Tensor) is not None:
@@ -417,7 +418,7 @@ class Expressions:
             self._filling.extend(current, value, w, ctx, ctx.site(node.value))
             return
         if ctx.peeled and isinstance(current, Const) and isinstance(value, Const) and not isinstance(value.value, str):
-            result: Value = Unknown(New("counter", fresh()))
+            result: Value = new_unknown("counter")
         else:
             result = self.operate(symbol, current, value, w, ctx, node)
             self._domain.mutations.totalled(current, result, w, ctx)

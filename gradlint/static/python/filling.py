@@ -13,7 +13,7 @@ from gradlint.static.python.domain import Domain, Index
 from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import ItemOf, New, fresh
+from gradlint.static.state.origins import ItemOf
 from gradlint.static.state.provenance import dict_of, key_of
 from gradlint.static.state.values import (
     Choice,
@@ -27,6 +27,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import Place
@@ -109,7 +110,7 @@ class Filling:
         source = w.get(self._collections.dict_in(w.resolve(other), w), Mapping)
         new = w.write(ref.id)
         if source is None:
-            new.tail = Unknown(New("item", fresh())) if new.tail is None else new.tail
+            new.tail = new_unknown("item") if new.tail is None else new.tail
             return
         for key, value in source.items.items():
             self.put(ref, key, value, w)

@@ -27,7 +27,6 @@ from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context, Outcome, Results
 from gradlint.static.state.liveness import Live, Liveness
-from gradlint.static.state.origins import New, fresh
 from gradlint.static.state.provenance import figures_in, known_by
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.values import (
@@ -35,8 +34,8 @@ from gradlint.static.state.values import (
     Choice,
     Instance,
     Ref,
-    Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import LAST, World
 from gradlint.static.text.nodes import place_of
@@ -363,7 +362,7 @@ class Flow:
                 continue
             world = entry.copy()
             if handler.name is not None:
-                self.bind(handler.name.name, Unknown(New("except", fresh()), "error"), world, ctx, handler)
+                self.bind(handler.name.name, new_unknown("except", "error"), world, ctx, handler)
             caught = self.block(handler.body.body, [world], ctx)
             if not out.normal or not _ends_program(handler.body):
                 out.normal += caught.normal

@@ -22,8 +22,18 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.execution import Execution
 from gradlint.static.state.context import Context
 from gradlint.static.state.joining import MAX_DEFINITIONS
-from gradlint.static.state.origins import MemberOf, Named, New, fresh
-from gradlint.static.state.values import Choice, External, Frame, Imported, Namespace, Stars, Unknown, Value
+from gradlint.static.state.origins import MemberOf, Named
+from gradlint.static.state.values import (
+    Choice,
+    External,
+    Frame,
+    Imported,
+    Namespace,
+    Stars,
+    Unknown,
+    Value,
+    new_unknown,
+)
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.index import named
@@ -169,4 +179,4 @@ class Imports:
         values = [self.member(owner.module, unit.name, w, ctx) for unit in units]
         if 0 < len(values) <= MAX_DEFINITIONS:
             return Choice(MemberOf(owner.module.path), tuple(values)) if len(values) > 1 else values[0]
-        return Unknown(New("member", fresh()))
+        return new_unknown("member")

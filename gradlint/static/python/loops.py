@@ -22,10 +22,10 @@ from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import MAX_EXITS, Context, Outcome
 from gradlint.static.state.liveness import Liveness
-from gradlint.static.state.origins import New, fresh
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.sameness import forget, newest, signature
-from gradlint.static.state.values import WALKED, Const, Frame, Group, Ref, Sequence, Unknown, Value
+from gradlint.static.state.values import WALKED, Const, Frame, Group, Ref, Sequence, Value, new_unknown
 from gradlint.static.state.world import LAST, World
 from gradlint.static.text.nodes import children
 
@@ -83,7 +83,7 @@ class Loops:
         def start(world: World, here: Context, number: int) -> None:
             frame = world.get(Ref(ctx.frame), Frame)
             iterable = frame.vars.get(slot) if frame is not None else None
-            element = self._collections.element(iterable or Unknown(New("iterable", fresh())), world, here)
+            element = self._collections.element(iterable or new_unknown("iterable"), world, here)
             element = counted(element, counts.setdefault(number, fresh()), number > 0, world)
             self._counting.given(element, untouched, world, number)
             self._flow.bind(node.target, element, world, here, node.target)
@@ -155,7 +155,7 @@ class Loops:
         frame = w.get(Ref(ctx.frame), Frame)
         for name in _assigned(node.body):
             if frame is not None and isinstance(frame.vars.get(name), Const):
-                self._names.assign(name, Unknown(New("counter", fresh()), name), w, ctx)
+                self._names.assign(name, new_unknown("counter", name), w, ctx)
 
     def _some(self, value: Value, worlds: list[World]) -> None:
         """A value that stands for several parameters: what was done to it on one way was done to some of them."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.python.collections import Collections
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.origins import Among, AttributeOf, New, OptionAmong, fresh
-from gradlint.static.state.values import NONE, Const, Sequence, Unknown, Value
+from gradlint.static.state.origins import Among, AttributeOf, OptionAmong
+from gradlint.static.state.values import NONE, Const, Sequence, Value, new_unknown
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Options:
 
     def parsed(self, _args: Arguments, w: World, _ctx: Context, _site: Site) -> Value:
         """``parser.parse_args()``."""
-        options = Unknown(New("options", fresh()), "options")
+        options = new_unknown("options", "options")
         for condition in list(w.assumed):
             if isinstance(condition, OptionAmong):
                 w.assumed[Among(AttributeOf(options.key, condition.name), condition.values)] = True
@@ -52,7 +52,7 @@ class Options:
 
     def parsed_some(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``parser.parse_known_args()``: the options, and what is left."""
-        rest = Unknown(New("options", fresh()), "rest")
+        rest = new_unknown("options", "rest")
         return w.new(Sequence([self.parsed(args, w, ctx, site), rest], [None] * 2, None, None, False))
 
 

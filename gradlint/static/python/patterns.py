@@ -14,8 +14,18 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.python.names import Names
 from gradlint.static.python.reflection import Reflection
 from gradlint.static.state.context import Context
-from gradlint.static.state.origins import New, fresh
-from gradlint.static.state.values import Class, Const, External, Instance, Mapping, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import (
+    Class,
+    Const,
+    External,
+    Instance,
+    Mapping,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    new_unknown,
+)
 from gradlint.static.state.world import World
 
 Ways = list[tuple[bool, World]]
@@ -185,7 +195,7 @@ class Patterns:
         """A pattern of which it is not known whether it matches, nor what its names are bound to."""
         taken = w.copy()
         for name in captured(pattern):
-            self._names.assign(name, Unknown(New("match", fresh()), name), taken, ctx)
+            self._names.assign(name, new_unknown("match", name), taken, ctx)
         return [(True, taken), (False, w)]
 
 

@@ -21,7 +21,7 @@ from gradlint.static.python.imports import Imports
 from gradlint.static.state.computed import computed
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import Asked, AttributeOf, HasAttribute, IsInstance, New, Result, fresh
+from gradlint.static.state.origins import Asked, AttributeOf, HasAttribute, IsInstance, Result, fresh
 from gradlint.static.state.provenance import beginning
 from gradlint.static.state.values import (
     NONE,
@@ -38,6 +38,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 
@@ -94,7 +95,7 @@ class Reflection:
                 return parameter
         if isinstance(owner, External):
             some = any_of(owner.name)
-            return External(some) if some else Unknown(New("getattr", fresh()))
+            return External(some) if some else new_unknown("getattr")
         if isinstance(owner, Namespace):
             return self._imports.any_member(owner, w, ctx)
         return self._dispatch.attribute(owner, name, w)

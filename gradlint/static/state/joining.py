@@ -8,7 +8,7 @@ from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING, Any
 
 from gradlint.static.state.declaring import first, joining
-from gradlint.static.state.origins import MemberOf, New, OneOf, SomeMethodOf, fresh
+from gradlint.static.state.origins import MemberOf, OneOf, SomeMethodOf, fresh
 from gradlint.static.state.provenance import ways_into
 from gradlint.static.state.values import (
     HOOKED,
@@ -32,6 +32,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
     each_of,
+    new_unknown,
 )
 from gradlint.static.state.world import History, World
 
@@ -373,7 +374,7 @@ def join_results(results: AbstractSequence[tuple[World, Value]]) -> tuple[World,
 def joined(results: AbstractSequence[tuple[World, Value]], w: World) -> Value:
     """Go on in ``w`` with the join of all the ways a call may have ended."""
     if not results:
-        return Unknown(New("never", fresh()))
+        return new_unknown("never")
     world, value = join_results(results)
     w.become(world)
     return w.resolve(value)

@@ -33,7 +33,7 @@ What = Literal[
     "field",
     "foreign path",  # a path that comes from elsewhere
     "getattr",
-    "grad enabled",
+    "grad mode",
     "hook",
     "index",
     "input",

@@ -29,11 +29,10 @@ from gradlint.static.state.origins import (
     UnaryOperation,
     What,
     Yielded,
-    fresh,
     is_origin,
     operands,
 )
-from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Tensor, Unknown, Value, new_unknown
 from gradlint.static.state.world import World
 
 NUMPYS = "numpy"  #: what has made the result of a function of numpy
@@ -332,7 +331,7 @@ def each_optimizer(value: Value, w: World) -> Value | None:
         case ItemOf(owner, Yielded(method)):
             key, paired = owner, method == "items"
     each = w.resolve(Unknown(ItemOf(key, EACH), value.hint, value.deps))
-    return w.new(Sequence([Unknown(New("key", fresh())), each], [None, None], None, None, False)) if paired else each
+    return w.new(Sequence([new_unknown("key"), each], [None, None], None, None, False)) if paired else each
 
 
 def known_by(value: Value, name: str) -> Value:

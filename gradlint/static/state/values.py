@@ -60,7 +60,7 @@ from gradlint.static.state.declaring import (
     uncertain,
     where_same,
 )
-from gradlint.static.state.origins import Origin
+from gradlint.static.state.origins import New, Origin, What, fresh
 from gradlint.static.state.tensor import Cut as Cut
 from gradlint.static.state.tensor import Object as Object
 from gradlint.static.state.tensor import Tensor as Tensor
@@ -99,6 +99,11 @@ class Unknown:
     key: Origin
     hint: str = field(default="", compare=False)  #: the name it was first known by
     deps: frozenset[int] = field(default=frozenset(), compare=False)  #: parameter groups it may have come from
+
+
+def new_unknown(what: What, hint: str = "", deps: frozenset[int] = frozenset()) -> Unknown:
+    """A value of which only this is known.  No other is the same."""
+    return Unknown(New(what, fresh()), hint, deps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +251,8 @@ ESCAPED = "<escaped>"
 REPEATED = "<repeated>"
 """An attribute of a layer that a list holds several times, because it was multiplied.  A copy of it has it no more."""
 
-CHOSEN = "chosen"
-"""The device of what is on CUDA where a program has chosen that: as where it is available."""
-
-WALKED = "walked"
-"""With a place: what a world is bound to once a backward pass has started there."""
+CHOSEN = "chosen"  #: the device of what is on CUDA where a program has chosen that: as where it is available
+WALKED = "walked"  #: with a place: what a world is bound to once a backward pass has started there
 
 LEFT = "left behind"
 """With a layer: what a world is bound to once the parameters of its model follow others, and its statistics do not."""

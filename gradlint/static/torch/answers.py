@@ -13,7 +13,7 @@ from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.domain import Index
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import join_tensors
-from gradlint.static.state.origins import AttributeOf, Combined, New, OneOf, fresh
+from gradlint.static.state.origins import AttributeOf, Combined, OneOf, fresh
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import (
     NONE,
@@ -29,6 +29,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import Place, place_of
@@ -235,7 +236,7 @@ class TorchItems:
             item = self._module_attributes.get_item(owner, obj, index, w, ctx, site)
             if obj.kind != "array":
                 return item
-            return self._graphs.reduced(Unknown(New("item", fresh())) if item is None else item, [owner], w)
+            return self._graphs.reduced(new_unknown("item") if item is None else item, [owner], w)
         if not isinstance(obj, Tensor):
             return None
         if self._legacy.indexed(obj, index, w, ctx, site):

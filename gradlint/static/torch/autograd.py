@@ -12,7 +12,6 @@ from gradlint.static.knowledge.torch_training import GRAD_MODES
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.origins import New, fresh
 from gradlint.static.state.values import (
     NONE,
     Const,
@@ -23,8 +22,8 @@ from gradlint.static.state.values import (
     Segment,
     Sequence,
     Tensor,
-    Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.evaluation import Evaluation
@@ -54,7 +53,7 @@ class Derivatives:
 
     def backward(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``torch.autograd.backward``: a pass from several roots at once."""
-        roots = w.resolve(args.get(0, "tensors") or Unknown(New("tensors", fresh())))
+        roots = w.resolve(args.get(0, "tensors") or new_unknown("tensors"))
         sequence = w.get(roots, Sequence)
         gradients = args.get(1, "grad_tensors")
         given = [gradients] if gradients is not None and w.resolve(gradients) != NONE else []

@@ -24,7 +24,7 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.progress import Progress
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.origins import Batch, ItemOf, New, Number, fresh
+from gradlint.static.state.origins import Batch, ItemOf, Number, fresh
 from gradlint.static.state.values import (
     NONE,
     Choice,
@@ -38,6 +38,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
@@ -64,7 +65,7 @@ class Batches:
         """A data loader."""
         attrs: dict[str, Value] = {}
         if name == STACKING_LOADER and (dataset := args.get(0, "dataset")) is not None:
-            unknown = Unknown(New("collate_fn", fresh()))
+            unknown = new_unknown("collate_fn")
             attrs = {_DATASET: dataset, _COLLATE: unknown if args.open else args.get(*COLLATE) or NONE}
         loader = Instance(name=name, kind="loader", args=tuple(args.positional), attrs=attrs)
         return w.new(loader, (site, ctx.key, name))
@@ -137,7 +138,7 @@ class Batches:
             return False
         collate = w.resolve(loader.attrs[_COLLATE])
         if isinstance(collate, (Function, Lambda)):
-            items: list[Value] = [Unknown(New("items", fresh()), "batch")]
+            items: list[Value] = [new_unknown("items", "batch")]
             return self._gives(collate, items, partial(_is_put_together, place=place), w, ctx)
         if collate != NONE:
             return False
@@ -154,7 +155,7 @@ class Batches:
             method = self._definitions.attribute(obj.cls, "__getitem__", w)
         if not isinstance(method, Function):
             return False
-        given: list[Value] = [dataset, Unknown(New("index", fresh()))]
+        given: list[Value] = [dataset, new_unknown("index")]
         return self._gives(method, given, partial(_is_stacked, place=place), w, ctx)
 
     def _gives(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -18,7 +17,7 @@ from gradlint.static.knowledge.torch_table import ATTRIBUTES, OVERWRITING, SCALI
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.report.witness import MANUAL, Witness
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.ledger import Ledger, Ledgers
 from gradlint.static.state.origins import Asked, AttributeOf
 from gradlint.static.state.provenance import from_module, is_any, is_loaded, looks_like_parameter, may_be_input
 from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Instance, Ref, Tensor, Unknown, Value
@@ -44,7 +43,6 @@ from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.ledger import Ledger
 
 _DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True, detaches=True)
 
@@ -86,8 +84,7 @@ class Changes:
             return
         self._plain.filled(how, target, w, ctx)
         self._plain.changed(how, target, values, w, ctx)
-        tensor = w.get(target, Tensor)
-        if tensor is None:
+        if (tensor := w.get(target, Tensor)) is None:
             return
         used = self._tensors.tensors_in(values, w)
         gradient_of = self._tensors.gradient_of(used, w)
@@ -336,9 +333,8 @@ class Changes:
         if is_method(name):
             return Bound(owner, name)
         if tensor.structured and name not in SPECIAL_ATTRIBUTES and name != "apply":
-            return self._tensors.traced(
-                self._tensors.view(owner, w, site, name), partial(AttributeOf, name=name), [owner], w
-            )
+            view = self._tensors.view(owner, w, site, name)
+            return self._tensors.traced(view, lambda whole: AttributeOf(whole, name), [owner], w)
         return Unknown(AttributeOf(owner, name), name)  # what the program calls by a name of its own may be false
 
     def _is_tensor(self, owner: Ref, tensor: Tensor, w: World) -> bool:

@@ -16,7 +16,6 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.progress import Progress
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.origins import New, fresh
 from gradlint.static.state.values import (
     NONE,
     Class,
@@ -30,6 +29,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.escapes import Escapes
@@ -307,7 +307,7 @@ class CustomFunctions:
     ) -> None:
         context = w.new(Instance(name="ctx", kind="ctx"))
         inputs: list[Value] = [
-            w.new(_data()) if position in wanted else Unknown(New("input", fresh()), name)
+            w.new(_data()) if position in wanted else new_unknown("input", name)
             for position, name in enumerate(signature.names)
         ]
         ends = self._forward(cls, forward, context_set, context, inputs, w, ctx)

@@ -13,7 +13,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import closed_over
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES
-from gradlint.static.state.origins import AnyOf, AttributeOf, ElementOf, ItemOf, New, Result, fresh
+from gradlint.static.state.origins import AnyOf, AttributeOf, ElementOf, ItemOf, Result, fresh
 from gradlint.static.state.provenance import built_from
 from gradlint.static.state.values import (
     ESCAPED,
@@ -34,6 +34,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
     each_of,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
@@ -244,7 +245,7 @@ class Escapes:
             for name, value in list(obj.attrs.items()) if obj is not None and obj.cls is not None else ():
                 tensor = w.get(w.resolve(value), Tensor)
                 if tensor is not None and tensor.is_leaf is not True and not tensor.is_parameter:
-                    w.write(ref.id).attrs[name] = Unknown(New("kept", fresh()), name)
+                    w.write(ref.id).attrs[name] = new_unknown("kept", name)
 
 
 def _calls_given(callee: Value, method: str) -> bool:

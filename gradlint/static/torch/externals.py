@@ -50,7 +50,7 @@ from gradlint.static.python.collections import Collections
 from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
-from gradlint.static.state.origins import Asked, New, Number, Setting, fresh
+from gradlint.static.state.origins import Asked, Number, Setting, fresh
 from gradlint.static.state.provenance import NUMPYS, mode_of
 from gradlint.static.state.values import (
     NONE,
@@ -66,6 +66,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.autograd import Derivatives, GradModes
@@ -164,9 +165,7 @@ class Externals:
             "torch.autograd.backward": self._derivatives.backward,
             "torch.autograd.grad": self._derivatives.grad,
             "torch.utils.checkpoint.checkpoint": self._checkpoint,
-            "torch.is_grad_enabled": lambda a, w, c, s: (
-                Unknown(New("grad enabled", fresh())) if w.grad is None else Const(w.grad)
-            ),
+            "torch.is_grad_enabled": lambda a, w, c, s: new_unknown("grad mode") if w.grad is None else Const(w.grad),
             "torch.cuda.is_available": lambda a, w, c, s: Unknown(Setting("torch.cuda.is_available()")),
             "torch.load": self._loading.load,
             **dict.fromkeys(UNPICKLES, self._loading.unpickled),
@@ -191,7 +190,7 @@ class Externals:
             (SCHEDULERS, self._scheduler),
             (LOADERS, self._batches.loader),
             (EXPECTING, lambda name, a, w, c, s: w.new(Instance(name=name, kind="expecting"))),
-            (AUTOCASTS, lambda name, a, w, c, s: Unknown(New("autocast", fresh()))),
+            (AUTOCASTS, lambda name, a, w, c, s: new_unknown("autocast")),
             (INITS, self._initialized),
             (DEPRECATED_INITS, self._initialized),
             (CLIPS, self._clipped),
@@ -222,7 +221,7 @@ class Externals:
         function = w.resolve(args.get(place, keyword) or NONE)
         if not isinstance(function, Function) and not (isinstance(function, Bound) and function.function is not None):
             return
-        given = Arguments([Unknown(New("rank", fresh()), "rank")] if numbered else [])
+        given = Arguments([new_unknown("rank", "rank")] if numbered else [])
         items = self._collections.iterate(args.get(place_of_args, keyword_of_args) or w.new(Sequence()), w, ctx, site)
         given.positional += items.known or []
         given.open = items.known is None or "kwargs" in args.keywords
@@ -235,7 +234,7 @@ class Externals:
         place, keyword, count = TRIED[name]
         function = w.resolve(args.get(place, keyword) or NONE)
         if isinstance(function, (Function, Lambda, Partial)) or (isinstance(function, Bound) and function.function):
-            given = Arguments([Unknown(New("tried", fresh()), "trial") for _ in range(count)])
+            given = Arguments([new_unknown("tried", "trial") for _ in range(count)])
             self._calls.call(function, given, w.copy(), ctx.at("tried", site), site)
 
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -243,7 +242,7 @@ class Externals:
         self._saving.called(name, args, w, ctx, site)
         self._loading.downloaded(name, args, w)
         if name in FOREIGN_PATHS:
-            return Unknown(New("foreign path", fresh()))
+            return new_unknown("foreign path")
         handler = self._torch.get(name) or self._builtins.handlers.get(name)
         value = handler(args, w, ctx, site) if handler is not None else None
         if value is not None:
@@ -289,7 +288,7 @@ class Externals:
         if name.startswith("torch.optim.swa_utils."):
             return self._modules.opaque(w, name, site, None, place=(site, ctx.key, name))
         if name.startswith("tqdm.") or name in ("tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "rich.progress.track"):
-            return w.resolve(args.get(0, "iterable") or Unknown(New("tqdm", fresh())))
+            return w.resolve(args.get(0, "iterable") or new_unknown("tqdm"))
         if is_harmless(name):
             self._uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
@@ -340,7 +339,7 @@ class Externals:
         given = args.get(0, "parameters") or NONE
         self._streams.used(given, name, w, ctx, site)
         norm = self._stepping.clipped(given, w, ctx, site)
-        return norm if name in NORM_CLIPS else Unknown(New("clipped", fresh()))
+        return norm if name in NORM_CLIPS else new_unknown("clipped")
 
     def _shown(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """Something that changes nothing reads tensors; what is printed without gradients is an evaluation."""
@@ -354,7 +353,7 @@ class Externals:
     def _framework(self, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         if kind == "deepspeed":
             engine = w.new(Instance(name="engine", kind="engine"))
-            rest = [Unknown(New("deepspeed", fresh()), "engine") for _ in range(3)]
+            rest = [new_unknown("deepspeed", "engine") for _ in range(3)]
             return w.new(Sequence([Unknown(Asked("engine", engine), "engine"), *rest], [None] * 4, None, None, False))
         if kind in HANDLERS:
             return w.new(Instance(name=kind, kind="accelerate"))
@@ -426,7 +425,7 @@ class Externals:
         flag = bool(asked.value) if isinstance(asked, Const) else None
         tensor = w.get(value, Tensor)
         if volatile != Const(False):
-            return Unknown(New("variable", fresh()))
+            return new_unknown("variable")
         if tensor is None:
             if flag is False and isinstance(value, Unknown):
                 return value

@@ -8,7 +8,6 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.calls import Calls
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import New, fresh
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -22,8 +21,8 @@ from gradlint.static.state.values import (
     Ref,
     Sequence,
     Tensor,
-    Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.escapes import Escapes
@@ -120,9 +119,9 @@ class Functional:
         derivative = self._operations.apply(_DERIVE, Arguments([value]), w, ctx, site)
         tensor = w.get(derivative, Tensor)
         if options or tensor is None or isinstance(w.get(value, Sequence), Sequence):
-            return Unknown(New("derivatives", fresh()))
+            return new_unknown("derivatives")
         if any(self._tensors.requires_grad(part, w) for part in self._tensors.tensors_in([given], w)):
-            derivative = Unknown(New("derivatives", fresh()))
+            derivative = new_unknown("derivatives")
         if isinstance(w.get(given, Mapping), Mapping):
             derivative = w.new(Mapping({}, derivative))
         elif isinstance(w.get(given, Sequence), Sequence):

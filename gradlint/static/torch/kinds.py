@@ -22,8 +22,18 @@ from gradlint.static.python.execution import Execution
 from gradlint.static.python.progress import Progress
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import New, fresh
-from gradlint.static.state.values import Class, External, Function, Group, Instance, Ref, Sequence, Unknown, Value
+from gradlint.static.state.values import (
+    Class,
+    External,
+    Function,
+    Group,
+    Instance,
+    Ref,
+    Sequence,
+    Unknown,
+    Value,
+    new_unknown,
+)
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import value_of
 from gradlint.static.torch.modules import Modules
@@ -114,7 +124,7 @@ class Kinds:
         if name in OPTIMIZERS:
             self._optimizers.opaque_optimizer(value, w, site)
         elif name in LOSSES:
-            attrs: dict[str, Value] = {"reduction": Unknown(New("reduction", fresh()))}
+            attrs: dict[str, Value] = {"reduction": new_unknown("reduction")}
             loss = Instance(name=name, kind="loss", loss=LOSSES[name], attrs=attrs, made_at=site)
             w.bound[value.key] = w.new(loss, place)
         elif name in SCALERS:

@@ -13,7 +13,7 @@ from gradlint.static.python.domain import Index, Items
 from gradlint.static.python.filling import Filling
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import New, Result, fresh
+from gradlint.static.state.origins import Result
 from gradlint.static.state.values import (
     NONE,
     Choice,
@@ -26,6 +26,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
     each_of,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
@@ -102,7 +103,7 @@ class LayerContainers:
         """Fill a container from a dict, or a ``ModuleDict`` from pairs of names and modules that are not known."""
         mapping = w.get(given, Mapping)
         if mapping is None:
-            mapping = Mapping(tail=None if given == NONE else Unknown(New("module", fresh()), "module"))
+            mapping = Mapping(tail=None if given == NONE else new_unknown("module", "module"))
         for number, (key, value) in enumerate(mapping.items.items()):
             if isinstance(key, Const) and isinstance(key.value, str):
                 obj.attrs[key.value] = value
@@ -258,7 +259,7 @@ class LayerContainers:
         return [(w, value)] if last is None else self._chain([last], Arguments([value]), w, ctx, site)
 
     def _chain(self, layers: list[Value], args: Arguments, w: World, ctx: Context, site: Site) -> Results:
-        value = args.positional[0] if args.positional else Unknown(New("input", fresh()))
+        value = args.positional[0] if args.positional else new_unknown("input")
         for number, child in enumerate(layers):
             here = ctx.at(site, number)
             child = w.resolve(child)

@@ -16,7 +16,7 @@ from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledger, Ledgers
 from gradlint.static.state.origins import AttributeOf, ItemOf, New, Parameter, Result, fresh
 from gradlint.static.state.provenance import key_of
-from gradlint.static.state.values import NONE, Const, External, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.state.values import NONE, Const, External, Instance, Ref, Tensor, Unknown, Value, new_unknown
 from gradlint.static.state.world import World
 from gradlint.static.torch.placement import device_of
 
@@ -83,7 +83,7 @@ class Loading:
 
     def unpickled(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``pickle.load(...)`` and its like."""
-        return Unknown(New("unpickled", fresh()))
+        return new_unknown("unpickled")
 
     def may_be_frozen(self, value: Unknown) -> bool:
         """Whether something unknown was unpickled, by whoever and however it was made."""

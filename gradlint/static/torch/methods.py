@@ -25,7 +25,7 @@ from gradlint.static.python.managers import Managers
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import Asked, Figure, New, Question, StandsFor, fresh
+from gradlint.static.state.origins import Asked, Figure, Question, StandsFor, fresh
 from gradlint.static.state.values import (
     HOOKED,
     NONE,
@@ -39,6 +39,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.changes import Changes
@@ -160,7 +161,7 @@ class Methods:
                 return self._instance(receiver, obj, name, args, w, ctx, site)
         if receiver == NONE:  # this raises; or it is another thing than None, of which nothing is known
             w.raised = True
-            return self._unknown_methods.call(Unknown(New("nothing", fresh())), name, args, w, ctx, site)
+            return self._unknown_methods.call(new_unknown("nothing"), name, args, w, ctx, site)
         if isinstance(receiver, Const):
             return self._containers.of_string(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Unknown):
@@ -303,7 +304,7 @@ class Methods:
     def _super(self, receiver: Super, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         obj = w.get(receiver.receiver, Instance)
         if obj is None or not isinstance(receiver.receiver, Ref):
-            return Unknown(New("super", fresh()))
+            return new_unknown("super")
         if name == "__init__":
             return self._super_init(receiver.receiver, obj, args, w, ctx, site)
         if name == "forward" and (obj.layer is not None or obj.loss is not None):
@@ -333,7 +334,7 @@ class Methods:
             return self._optimizers.accelerate(name, args, w, ctx, site)
         if obj.kind == "scheduler":
             self._optimizers.scheduler(obj, name, args, w, ctx, site)
-            return Unknown(New("result of known", fresh()))
+            return new_unknown("result of known")
         if obj.kind == "distribution":
             return self._distributions.method(receiver, obj, name, args, w, ctx, site)
         if (held := self._dicts.held(receiver, w)) is not None:
@@ -350,7 +351,7 @@ class Methods:
         if obj.kind == "ctx":
             return self._functions.noted(receiver, name, args, w, ctx, site)
         if obj.kind in ("loader", "gradmode", "param_groups", "device"):
-            return Unknown(New("result of known", fresh()))
+            return new_unknown("result of known")
         if obj.kind == "array":
             if name in _ARRAY_IN_PLACE:
                 self._memory.array_changed(receiver, w, ctx, site)

@@ -12,7 +12,18 @@ from gradlint.static.knowledge.guesses import MODE_WORDS
 from gradlint.static.knowledge.torch_table import DROPOUTS
 from gradlint.static.python.names import Names
 from gradlint.static.state.origins import New, fresh
-from gradlint.static.state.values import Const, External, Frame, Function, Lambda, Partial, Ref, Unknown, Value
+from gradlint.static.state.values import (
+    Const,
+    External,
+    Frame,
+    Function,
+    Lambda,
+    Partial,
+    Ref,
+    Unknown,
+    Value,
+    new_unknown,
+)
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import children
 
@@ -69,7 +80,7 @@ class Modes:
     def chosen(self, value: Value) -> Value:
         """What stands for ``value`` where it is another one in the other mode."""
         if isinstance(value, Const):
-            return Unknown(New("mode", fresh()), "mode")
+            return new_unknown("mode", "mode")
         if isinstance(value, Unknown):
             return replace(value, key=New("mode", fresh()), hint="mode")
         if isinstance(value, (Function, Lambda)) or (isinstance(value, External) and value.name in DROPOUTS):

@@ -16,7 +16,7 @@ from gradlint.static.python.domain import Index, Items
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import Asked, AttributeOf, Batch, New, fresh
+from gradlint.static.state.origins import Asked, AttributeOf, Batch, fresh
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -29,6 +29,7 @@ from gradlint.static.state.values import (
     Sequence,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
@@ -178,12 +179,12 @@ class ModuleAttributes:
             if any(isinstance(whole, Ref) and whole.id in self._modules.parts for whole in obj.args):
                 parameter = self._tensors.picked(parameter, w)  # the whole model may have others
             if obj.attrs.get("named"):
-                name = Unknown(New("name", fresh()), "name")
+                name = new_unknown("name", "name")
                 parameter = w.new(Sequence([name, parameter], [None, None], None, None, False))
             return Items([parameter], never)
         if obj.kind == "param_groups":
             parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
-            return Items([w.new(Mapping({Const("params"): parameters}, Unknown(New("option", fresh()))))], never)
+            return Items([w.new(Mapping({Const("params"): parameters}, new_unknown("option")))], never)
         return self._layers.iterate(obj, w)
 
     def iterated(self, value: Value, obj: Instance, w: World, ctx: Context) -> Value | None:
@@ -194,7 +195,7 @@ class ModuleAttributes:
         """``module[0]``, ``module_dict["head"]``, ``param_groups[0]``."""
         if obj.kind == "param_groups":
             parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
-            return w.new(Mapping({Const("params"): parameters}, Unknown(New("option", fresh()))))
+            return w.new(Mapping({Const("params"): parameters}, new_unknown("option")))
         if obj.kind == "parameters":
             items = self.iterate(owner, obj, w, ctx, site)
             if items is None or not items.known:
@@ -209,7 +210,7 @@ class ModuleAttributes:
         if obj.cls is not None and isinstance(owner, Ref):
             method = self._definitions.attribute(obj.cls, "__getitem__", w)
             if isinstance(method, Function) and obj.kind != "dataset":
-                given = index if isinstance(index, (Const, Unknown, Ref)) else Unknown(New("index", fresh()))
+                given = index if isinstance(index, (Const, Unknown, Ref)) else new_unknown("index")
                 results = self._calls.function(method, Arguments([given]), w, ctx, site, owner)
                 return joined(results, w)
-        return Unknown(New("item", fresh()), "", obj.groups)
+        return new_unknown("item", "", obj.groups)

@@ -16,7 +16,6 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
-from gradlint.static.state.origins import New, fresh
 from gradlint.static.state.values import (
     CHOSEN,
     HOOKED,
@@ -29,8 +28,8 @@ from gradlint.static.state.values import (
     Ref,
     Sequence,
     Tensor,
-    Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.variants import variant
 from gradlint.static.state.world import World
@@ -97,7 +96,7 @@ class ModuleCalls:
 
     def replicated(self, args: Arguments, w: World) -> list[Value]:
         """What ``data_parallel`` gives to the module: one input, or those of a tuple."""
-        inputs = w.resolve(args.get(1, "inputs") or Unknown(New("inputs", fresh())))
+        inputs = w.resolve(args.get(1, "inputs") or new_unknown("inputs"))
         several = w.get(inputs, Sequence)
         if several is None or several.mutable or several.tail is not None:
             return [inputs]
@@ -261,7 +260,7 @@ class ModuleCalls:
         if reduction == Const("none"):
             size = "many"
         if prediction is None and args.open:
-            args = args.behind(Unknown(New("args", fresh())))
+            args = args.behind(new_unknown("args"))
         value = self._operations.apply(Op(saves="other", size=size), args, w, ctx, site)  # type: ignore[arg-type]
         if isinstance(value, Ref) and reduction in (None, Const("mean")) and not _is_summed(obj, args):
             w.write(value.id).average = "mean"

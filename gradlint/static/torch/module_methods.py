@@ -14,7 +14,7 @@ from gradlint.static.python.containers import Containers
 from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import New, StandsFor, fresh
+from gradlint.static.state.origins import StandsFor, fresh
 from gradlint.static.state.values import (
     CHOSEN,
     NONE,
@@ -26,6 +26,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
     each_of,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
@@ -166,7 +167,7 @@ class ModuleMethods:
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
             return self._state_dicts.taken(receiver, tensor, w, site)
         if name == "manual_backward":
-            loss = args.get(0, "loss") or Unknown(New("loss", fresh()))
+            loss = args.get(0, "loss") or new_unknown("loss")
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name == "optimizers":
@@ -175,7 +176,7 @@ class ModuleMethods:
             self._state_dicts.loaded(receiver, args, w, ctx, site)
             self._left_statistics.loaded(receiver, w)
         if name in METHODS_OF_MODULES:
-            return Unknown(New("module method", fresh()))
+            return new_unknown("module method")
         if obj.opaque or obj.cls is not None:
             if MODE_METHOD_NAME.search(name):
                 self._evaluation.may_switch(receiver, w, ctx, site)
@@ -214,7 +215,7 @@ class ModuleMethods:
             return
         given: list[Value] = list(self._representatives(list(self._modules.walk(receiver, w)), w))
         if obj.opaque or self._is_abstract(obj, w):
-            given.append(Unknown(New("module", fresh()), "module"))
+            given.append(new_unknown("module", "module"))
         for module in given:
             self.applied(function, module, w, ctx, site)
 
@@ -253,10 +254,10 @@ class ModuleMethods:
         others = self._is_abstract(obj, w) or any(self._holds_others(module, w) for module in (obj, *held))
         if others:
             inside = frozenset[int]().union(*(module.groups for module in (obj, *held) if module.opaque))
-            values.append(Unknown(New("module", fresh()), "module", inside))
+            values.append(new_unknown("module", "module", inside))
         if name.startswith("named"):
             names = self.names(receiver, refs if len(chosen) < len(refs) else [], w)
-            pairs = [[names.get(value) or Unknown(New("name", fresh()), "name"), value] for value in values]
+            pairs = [[names.get(value) or new_unknown("name", "name"), value] for value in values]
             values = [w.new(Sequence(pair, [None, None], mutable=False)) for pair in pairs]
         if others and not below:  # which of them comes first is not known
             return w.new(Sequence(tail=reduce(partial(self._choices.either, w=w), values)))

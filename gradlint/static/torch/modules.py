@@ -9,7 +9,7 @@ from gradlint.static.knowledge.torch_layers import WRAPPED
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, New, fresh
+from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf
 from gradlint.static.state.provenance import looks_like_module, ways_into
 from gradlint.static.state.values import (
     NONE,
@@ -27,6 +27,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
     each_of,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
@@ -239,7 +240,7 @@ class Modules:
             return
         for half in halves:
             attrs[half] = self._tensors.parameter(obj.groups, w, obj.made_at, obj.device)
-        attrs[usual] = Unknown(New("parted", fresh()), usual, obj.groups)  # computed anew where it is needed
+        attrs[usual] = new_unknown("parted", usual, obj.groups)  # computed anew where it is needed
 
     def spelled(self, w: World, ctx: Context) -> str:
         """How the method that is being executed spells its own module: ``self``; empty where there is none."""

@@ -13,7 +13,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, New, Parameter, fresh
+from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, Parameter
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -28,6 +28,7 @@ from gradlint.static.state.values import (
     Sequence,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
@@ -108,7 +109,7 @@ class Optimizers:
 
     def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
         """``Optimizer.__init__(params, …)`` ran."""
-        given = args.get(0, "params") or (Unknown(New("params", fresh()), "params") if args.open else NONE)
+        given = args.get(0, "params") or (new_unknown("params", "params") if args.open else NONE)
         self._grouping.divided(given, w, ("initialized", optimizer.id))
         obj: Instance = w.write(optimizer.id)
         obj.groups, obj.args = obj.groups | self._modules.groups_in(given, w), (given,)
@@ -136,7 +137,7 @@ class Optimizers:
         if name == "register_step_post_hook":
             hook = Hook(w.resolve(args.get(0, "hook") or NONE), inside=False)
             w.write(receiver.id).hooks = (*(other for other in obj.hooks if other != hook), hook)
-            return Unknown(New("hook", fresh()))
+            return new_unknown("hook")
         if name == "add_param_group":
             groups = self._modules.groups_in(args.get(0, "param_group") or NONE, w)
             w.write(receiver.id).groups |= groups
@@ -144,7 +145,7 @@ class Optimizers:
             return NONE
         if obj.cls is not None or name in ("first_step", "second_step"):
             return self._escapes.call(receiver, args, w, ctx, site)
-        return Unknown(New("optimizer method", fresh()))
+        return new_unknown("optimizer method")
 
     def _holds_more(self, groups: frozenset[int], w: World) -> bool:
         """Whether an optimizer holds these parameters and others that a backward pass has reached."""
@@ -206,7 +207,7 @@ class Optimizers:
         self._tensors.outdate(obj.groups, w, site)
         self._state_dicts.stepped(obj.groups, w, site)
         for hook in obj.hooks:
-            given = Arguments([optimizer, Unknown(New("args", fresh())), Unknown(New("kwargs", fresh()))])
+            given = Arguments([optimizer, new_unknown("args"), new_unknown("kwargs")])
             joined(self._calls.call(hook.function, given, w, ctx.at(site, "hook"), site), w)
 
     def _first_step(self, optimizer: Value, obj: Instance, w: World, ctx: Context, site: Site) -> None:
@@ -291,12 +292,12 @@ class Optimizers:
         ):
             return args.get(0) or NONE
         if name == "backward":
-            loss = args.get(0, "loss") or Unknown(New("loss", fresh()))
+            loss = args.get(0, "loss") or new_unknown("loss")
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
         if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
             return w.resolve(args.get(0) or NONE)
-        return Unknown(New("accelerate", fresh()))
+        return new_unknown("accelerate")
 
     def _keep_pace(self, args: Arguments, w: World) -> None:
         """The schedulers that Accelerate prepares step only where their optimizers have."""
@@ -346,14 +347,12 @@ class Optimizers:
         """``self.optimizers()`` of a Lightning module: what ``configure_optimizers`` returns."""
         method = self._definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
         if not isinstance(method, Function):
-            return Unknown(New("optimizers", fresh()), "optimizers")
+            return new_unknown("optimizers", "optimizers")
         value = joined(self._calls.function(method, Arguments(), w, ctx, site, receiver), w)
         found = self._optimizers_in(value, w)
         if len(found) == 1:
             return found[0]
-        return (
-            w.new(Sequence(found, [None] * len(found))) if found else Unknown(New("optimizers", fresh()), "optimizers")
-        )
+        return w.new(Sequence(found, [None] * len(found))) if found else new_unknown("optimizers", "optimizers")
 
     def _optimizers_in(self, value: Value, w: World) -> list[Value]:
         value = w.resolve(value)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gradlint.static.knowledge.torch_table import PARAMETER_NAMES, may_freeze
-from gradlint.static.state.origins import New, Text, fresh
-from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.origins import Text, fresh
+from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Tensor, Unknown, Value, new_unknown
 from gradlint.static.state.world import World
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
@@ -64,14 +64,14 @@ class ParameterNames:
                 if tensor is not None and tensor.is_parameter and tensor.groups:
                     known = prefix is not None and not attribute.startswith("<")
                     yield (
-                        Const(f"{prefix}{attribute}") if known else Unknown(New("name", fresh()), "name"),
+                        Const(f"{prefix}{attribute}") if known else new_unknown("name", "name"),
                         tensor.groups,
                     )
 
     def _of_layer(self, obj: Instance, prefix: str | None) -> Value:
         own = PARAMETER_NAMES.get(obj.name, ()) if obj.cls is None else ()
         if prefix is None:
-            return Unknown(New("name", fresh()), "name")
+            return new_unknown("name", "name")
         if not own:
             return Unknown(Text(fresh(), prefix), "name")
         names = tuple(Const(f"{prefix}{name}") for name in own)

@@ -12,7 +12,7 @@ from gradlint.static.knowledge.torch_table import names_integers, names_predicti
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.state.computed import computed
-from gradlint.static.state.origins import Figure, New, Origin, Text, fresh
+from gradlint.static.state.origins import Figure, Origin, Text, fresh
 from gradlint.static.state.provenance import (
     carries_graph,
     figured_from,
@@ -40,6 +40,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.effects import Effects
@@ -430,7 +431,7 @@ class Tensors:
         """A part of a tensor, or the next one like it; what an output holds under a ``name`` may be of another type."""
         tensor = w.get(value, Tensor)
         if tensor is None:
-            return Unknown(New("view", fresh()))
+            return new_unknown("view")
         new: Tensor = tensor.copy()
         if self.requires_grad(value, w) is not False and not (tensor.groups and w.grad is False):
             new.requires_grad, new.groups, new.is_leaf = self.requires_grad(value, w), frozenset(), False

@@ -14,8 +14,18 @@ from gradlint.static.knowledge.torch_table import (
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.origins import New, fresh
-from gradlint.static.state.values import NONE, Class, Const, Function, Instance, Mapping, Ref, Unknown, Value
+from gradlint.static.state.values import (
+    NONE,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Mapping,
+    Ref,
+    Unknown,
+    Value,
+    new_unknown,
+)
 from gradlint.static.state.world import World
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_retention import GraphRetention
@@ -58,7 +68,7 @@ class Trainers:
             return
         method = self._definitions.attribute(obj.cls, step, w)
         if isinstance(method, Function):
-            given = Arguments([model, Unknown(New("inputs", fresh()), "inputs")])
+            given = Arguments([model, new_unknown("inputs", "inputs")])
             trial = w.copy()
             trial.grad = True
             results = self._calls.function(method, given, trial, ctx.at("step", site), site, receiver)
@@ -95,7 +105,7 @@ class Trainers:
             w.grad = False
         elif not is_called_with_grad(name):
             w.grad = None
-        trainer, model = Unknown(New("trainer", fresh()), "trainer"), Unknown(New("model", fresh()), "model")
+        trainer, model = new_unknown("trainer", "trainer"), new_unknown("model", "model")
         opaque = self._modules.taken_for_one(model, w, method.unit.here)
         return Arguments([trainer, opaque], {}, open=True)
 

@@ -41,6 +41,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.effects import Effects
@@ -193,7 +194,7 @@ class UnknownMethods:
         if len(args.positional) == 1 and not args.keywords:
             function = w.resolve(args.positional[0])
             if isinstance(function, (Function, Lambda, Bound, Partial)):
-                some = Unknown(New("module", fresh()), "module")
+                some = new_unknown("module", "module")
                 self._module_methods.applied(function, some, w, ctx, site)
 
     def _backward(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
