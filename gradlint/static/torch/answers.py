@@ -181,7 +181,7 @@ class TorchAttributes:
             self._module_attributes.set_attribute(owner, name, value, w, ctx, site)
 
     def set_of_unknown(self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site) -> bool:
-        self._unknown_leaves.changed(("attribute", owner.key, name), ".data =", [value], w, ctx, site)
+        self._unknown_leaves.changed(AttributeOf(owner.key, name), ".data =", [value], w, ctx, site)
         special = name in ("data", "grad", "_grad", "requires_grad")
         return special and self._changes.set_attribute_of_unknown(owner, name, value, w, ctx, site)
 

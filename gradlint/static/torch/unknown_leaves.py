@@ -10,7 +10,7 @@ from gradlint import events
 from gradlint.facts import TRUE
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
-from gradlint.static.state.origins import AttributeOf, ElementOf
+from gradlint.static.state.origins import AttributeOf, ElementOf, Origin
 from gradlint.static.state.values import Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
@@ -27,7 +27,7 @@ class UnknownLeaves:
     _witness: Witness
     _tensors: Tensors
 
-    def changed(self, data: Hashable, how: str, values: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
+    def changed(self, data: Origin, how: str, values: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
         """What the key ``data`` stands for changes, using ``values``: the ``.data`` of an item of a loop, perhaps."""
         owner = data.owner if isinstance(data, AttributeOf) and data.name == "data" else None
         if not isinstance(owner, ElementOf):
