@@ -11,7 +11,7 @@ from gradlint.static.drive.effort import Shares
 from gradlint.static.drive.receivers import Receivers
 from gradlint.static.knowledge.torch_table import (
     CLEARING,
-    TRAINING_STEP,
+    TRAINING_STEPS,
     is_called_without_grad,
 )
 from gradlint.static.python.bodies import Bodies
@@ -199,7 +199,7 @@ class Entries:
             obj.attrs |= self._definitions.running(cls, obj)
             obj.attrs |= {} if obj.kind else {ESCAPED: Const(True)}
             obj.attrs |= {} if built else {OPEN: Const(True)}
-            if obj.kind in ("module", "lightning"):
+            if obj.kind in ("module", "hosted"):
                 self._idle = self._idle or obj.training is False
                 for ref in self._modules.walk(instance, end):
                     end.write(ref.id).training = None
@@ -260,7 +260,7 @@ class Entries:
             trial.grad = False
         elif method.name in self._progress.unrecorded_names:  # the object may be of this class
             trial.grad = None
-        if obj is not None and obj.kind == "lightning" and method.name == TRAINING_STEP:
+        if obj is not None and obj.kind == "hosted" and method.name in TRAINING_STEPS:
             self._repeat(function, trial, ctx, instance)
             return
         given, first = self._trainers.hooked(function, cls, trial), not built and self._steps_alone(method, cls)
@@ -276,7 +276,7 @@ class Entries:
 
         Those come first that no other one calls.
         """
-        walked = Feature.BACKWARD if TRAINING_STEP in unit.methods else Feature(0)  # by the framework
+        walked = Feature(0) if TRAINING_STEPS.isdisjoint(unit.methods) else Feature.BACKWARD  # by the framework
         due = [
             method
             for method in unit.methods.values()

@@ -29,7 +29,7 @@ from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.project import Project
 from gradlint.static.torch.modules import Modules
 
-_MODULES = ("module", "lightning")
+_MODULES = ("module", "hosted")
 
 
 class Receivers:

@@ -330,7 +330,7 @@ class Calls:
         return tuple(
             obj.cls.unit if obj.cls is not None else obj.name
             for obj in modules
-            if obj is not None and obj.kind in ("module", "lightning", "loss")
+            if obj is not None and obj.kind in ("module", "hosted", "loss")
         )
 
     def _kind_of(self, receiver: Value | None, fn: Function, w: World) -> Iterator[Hashable]:
@@ -384,7 +384,7 @@ class Calls:
         obj = w.get(receiver, Instance) if receiver is not None else None
         return (
             obj is not None
-            and obj.kind in ("module", "lightning")
+            and obj.kind in ("module", "hosted")
             and fn.unit.name
             not in (
                 "__init__",
@@ -452,7 +452,7 @@ class Calls:
     def _initialize(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         init = self._definitions.attribute(cls, "__init__", w)
         function, foreign = self._definitions.initializer(cls, w)
-        if function is None and self._definitions.kind(cls) in ("module", "lightning"):
+        if function is None and self._definitions.kind(cls) in ("module", "hosted"):
             init = None
         if isinstance(init, Function):
             if foreign:

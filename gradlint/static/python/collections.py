@@ -432,7 +432,7 @@ class Collections:
         if isinstance(obj, Tensor):
             return None
         if isinstance(obj, Instance):
-            return True if obj.kind in ("module", "optimizer", "loss", "scheduler", "scaler", "lightning") else None
+            return True if obj.kind in ("module", "optimizer", "loss", "scheduler", "scaler", "hosted") else None
         return None
 
     def length(self, value: Value, w: World) -> Value:

@@ -13,8 +13,8 @@ from gradlint.static.knowledge.torch_table import (
     DATASET_BASES,
     FUNCTION_BASES,
     GRAD_MODES,
+    HOSTED_BASES,
     LAYERS,
-    LIGHTNING_BASES,
     LOSSES,
     MODULE_BASES,
     OPTIMIZERS,
@@ -316,7 +316,7 @@ class Definitions:
         )
 
     def kind(self, cls: Class) -> str:
-        """What instances of the class are: "module", "lightning", "optimizer", "loss", "function", "" …"""
+        """What instances of the class are: "module", "hosted", "optimizer", "loss", "function", "" …"""
         known = self._kinds.get(cls.unit)
         if known is None:
             known = self._kinds[cls.unit] = self._kind(cls)
@@ -324,8 +324,8 @@ class Definitions:
 
     def _kind(self, cls: Class) -> str:
         for base in self.external_bases(cls):
-            if base in LIGHTNING_BASES:
-                return "lightning"
+            if base in HOSTED_BASES:
+                return "hosted"
             if base in MODULE_BASES or base in LAYERS or base in LOSSES:
                 return "module"
             if base in OPTIMIZERS or base == "torch.optim.Optimizer":

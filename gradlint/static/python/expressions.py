@@ -73,7 +73,7 @@ _AUGMENTED: dict[type, str] = {
 }
 _ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "**", "@"])
 _BY_SYMBOL = dict(_BINARY.values())
-_CHOSEN = frozenset(["module", "lightning", "loss", "optimizer"])
+_CHOSEN = frozenset(["module", "hosted", "loss", "optimizer"])
 """The objects that a program treats differently, later, by what it has chosen them."""
 _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
 

@@ -42,7 +42,7 @@ MAX_ALTERNATIVES = 4
 MAX_DEFINITIONS = 16  #: the same where all are classes and functions, as in a registry or a table of commands
 _MAX_CONDITIONS = 6  #: that are remembered of one alternative
 _DEFINED = frozenset([Class, Function, Lambda, External])
-_MANY = frozenset(["", "module", "lightning", "optimizer"])  #: kinds of objects that loops make many of
+_MANY = frozenset(["", "module", "hosted", "optimizer"])  #: kinds of objects that loops make many of
 
 
 def acts(value: Value | None, w: World) -> bool:

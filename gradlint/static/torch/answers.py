@@ -74,7 +74,7 @@ from gradlint.static.torch.uses import Uses
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
-_CALLED = ("module", "lightning", "loss")
+_CALLED = ("module", "hosted", "loss")
 """The kinds of objects that are called as modules are."""
 
 

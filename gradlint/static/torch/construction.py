@@ -37,8 +37,8 @@ from gradlint.static.torch.plain_tensors import PlainTensors
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
-_MODULES = ("module", "lightning")
-_LAYERS = ("module", "lightning", "loss")
+_MODULES = ("module", "hosted")
+_LAYERS = ("module", "hosted", "loss")
 _BUILDERS = ("__init__", "__post_init__", "__new__")
 _PARAMETERS = frozenset(
     ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ih_l0", "weight_hh_l0"]

@@ -205,7 +205,7 @@ class Escapes:
                 w.write(value.id).attrs[ESCAPED] = Const(True)
             if obj.kind == "hook":
                 self._hooks.removed(obj, w)
-            if obj.kind in ("module", "lightning", "loss"):
+            if obj.kind in ("module", "hosted", "loss"):
                 groups = self._modules.groups(value, w)
                 deps |= groups
                 touched |= groups
@@ -216,7 +216,7 @@ class Escapes:
             if depth and obj.kind not in ("loss",):
                 for attr in list(obj.attrs.values()):
                     inner = w.get(w.resolve(attr), Instance)
-                    told = inner is not None and inner.kind in ("optimizer", "module", "lightning")
+                    told = inner is not None and inner.kind in ("optimizer", "module", "hosted")
                     within = inner is not None and inner.cls is not None and not inner.kind and depth >= _FAR
                     if (told and depth > 1) or within:
                         self._escape(w.resolve(attr), w, deps, touched, inputs, depth - 2)

@@ -151,7 +151,7 @@ class Evaluation:
         return any(
             ref in (w.resolve(value) for value in other.attrs.values())
             for key, other in w.heap.items()
-            if key != ref.id and isinstance(other, Instance) and other.kind in ("module", "lightning")
+            if key != ref.id and isinstance(other, Instance) and other.kind in ("module", "hosted")
         )
 
     def depends_on_mode(self, ref: Ref, w: World) -> Fact[bool]:

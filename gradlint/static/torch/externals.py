@@ -14,9 +14,9 @@ from gradlint.static.knowledge.torch_table import (
     CLIPS,
     DEPRECATED_INITS,
     DROPOUTS,
+    ENGINES,
     EXPECTING,
     FOREIGN_PATHS,
-    FRAMEWORKS,
     FUNCTION_TRANSFORMS,
     FUNCTIONS,
     GRAD_MODES,
@@ -36,11 +36,13 @@ from gradlint.static.knowledge.torch_table import (
     RUN_APART,
     SCALERS,
     SCHEDULERS,
+    TRAINERS,
     TRIED,
     UNPICKLES,
     builds_module,
     conversion,
     is_harmless,
+    iterates,
     saves,
     shows,
 )
@@ -194,6 +196,9 @@ class Externals:
             (INITS, self._initialized),
             (DEPRECATED_INITS, self._initialized),
             (CLIPS, self._clipped),
+            (ENGINES, self._engine),
+            (HANDLERS, lambda name, a, w, c, s: w.new(Instance(name=name, kind="handler"))),
+            (TRAINERS, lambda name, a, w, c, s: w.new(Instance(name=name, kind="trainer"))),
         )
         self._families = {name: handler for names, handler in reversed(families) for name in names}
         """Functions of which several are called alike; a name in several families is of the first."""
@@ -217,12 +222,12 @@ class Externals:
 
     def _run_apart(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """A function of the project runs in a process or thread of its own, on what is there now."""
-        place, keyword, place_of_args, keyword_of_args, numbered = RUN_APART[name]
-        function = w.resolve(args.get(place, keyword) or NONE)
+        row = RUN_APART[name]
+        function = w.resolve(args.get(*row.function) or NONE)
         if not isinstance(function, Function) and not (isinstance(function, Bound) and function.function is not None):
             return
-        given = Arguments([Unknown(("rank", fresh()), "rank")] if numbered else [])
-        items = self._collections.iterate(args.get(place_of_args, keyword_of_args) or w.new(Sequence()), w, ctx, site)
+        given = Arguments([Unknown(("rank", fresh()), "rank")] if row.numbered else [])
+        items = self._collections.iterate(args.get(*row.args) or w.new(Sequence()), w, ctx, site)
         given.positional += items.known or []
         given.open = items.known is None or "kwargs" in args.keywords
         apart = w.copy()
@@ -231,10 +236,10 @@ class Externals:
 
     def _tried(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """A function is called again and again, on what is there now and what a library chooses for it."""
-        place, keyword, count = TRIED[name]
-        function = w.resolve(args.get(place, keyword) or NONE)
+        row = TRIED[name]
+        function = w.resolve(args.get(*row.function) or NONE)
         if isinstance(function, (Function, Lambda, Partial)) or (isinstance(function, Bound) and function.function):
-            given = Arguments([Unknown(("tried", fresh()), "trial") for _ in range(count)])
+            given = Arguments([Unknown(("tried", fresh()), "trial") for _ in range(row.given)])
             self._calls.call(function, given, w.copy(), ctx.at("tried", site), site)
 
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -283,12 +288,10 @@ class Externals:
             return distribution
         if builds_module(name):
             return self._library_models.built(name, args, w, ctx, site)
-        if name in FRAMEWORKS:
-            return self._framework(FRAMEWORKS[name], args, w, ctx, site)
         if name.startswith("torch.optim.swa_utils."):
             return self._modules.opaque(w, name, site, None, place=(site, ctx.key, name))
-        if name.startswith("tqdm.") or name in ("tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "rich.progress.track"):
-            return w.resolve(args.get(0, "iterable") or Unknown(("tqdm", fresh())))
+        if iterates(name):
+            return w.resolve(args.get(0, "iterable") or Unknown(("iterated", fresh())))
         if is_harmless(name):
             self._uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
@@ -350,14 +353,11 @@ class Externals:
         elif saves(name):
             self._evaluation.measured(tensors, True, w, ctx)
 
-    def _framework(self, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        if kind == "deepspeed":
-            engine = w.new(Instance(name="engine", kind="engine"))
-            rest = [Unknown(("deepspeed", fresh()), "engine") for _ in range(3)]
-            return w.new(Sequence([Unknown(("deepspeed", engine), "engine"), *rest], [None] * 4, None, None, False))
-        if kind in HANDLERS:
-            return w.new(Instance(name=kind, kind="accelerate"))
-        return w.new(Instance(name=kind, kind="trainer"))
+    def _engine(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """An engine that trains, and what comes with it."""
+        keys = [w.new(Instance(name="engine", kind="engine")), *(fresh() for _ in range(ENGINES[name]))]
+        given: list[Value] = [Unknown(("engine", key), "engine") for key in keys]
+        return w.new(Sequence(given, [None] * len(given), None, None, False))
 
     # --- torch
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.knowledge.torch_table import (
-    FRAMEWORKS,
     HANDLERS,
     LAYERS,
     LOSSES,
@@ -105,7 +104,7 @@ class Kinds:
         """Whether a class is one of modules."""
         if isinstance(kind, External):
             return kind.name in MODULE_BASES or kind.name in LAYERS
-        return isinstance(kind, Class) and self._definitions.kind(kind) in ("module", "lightning")
+        return isinstance(kind, Class) and self._definitions.kind(kind) in ("module", "hosted")
 
     def _assume(self, value: Unknown, name: str, w: World, site: Site) -> None:
         layer = LAYERS.get(name)
@@ -120,8 +119,8 @@ class Kinds:
             w.bound[value.key] = self._scalers.made(Arguments(), name, w, place)
         elif name in SCHEDULERS:
             w.bound[value.key] = w.new(Instance(name=name, kind="scheduler"), place)
-        elif FRAMEWORKS.get(name) in HANDLERS:
-            w.bound[value.key] = w.new(Instance(name=FRAMEWORKS[name], kind="accelerate"), place)
+        elif name in HANDLERS:
+            w.bound[value.key] = w.new(Instance(name=name, kind="handler"), place)
         elif layer is not None and not layer.container:
             groups = frozenset([w.new(Group(None, opaque=True)).id]) if layer.parameters else frozenset[int]()
             module = Instance(
@@ -136,7 +135,7 @@ class Kinds:
 
     def _build(self, value: Unknown, kind: Class, w: World, ctx: Context, site: Site) -> None:
         """An object of a class of the project is what its ``__init__`` makes of arguments that are not known."""
-        if self._definitions.kind(kind) in ("module", "lightning"):
+        if self._definitions.kind(kind) in ("module", "hosted"):
             forward = self._definitions.attribute(kind, "forward", w)
             if not isinstance(forward, Function) or "abstract" in forward.unit.constructs:
                 self._opaque(value, w, site)

@@ -304,7 +304,7 @@ def _may_be_module(value: Value, w: World) -> bool:
     if isinstance(value, Unknown):
         return isinstance(value.key, tuple) and value.key[0] == "call" and not value.hint
     obj = w.get(value, Instance)
-    return isinstance(value, Choice) or (obj is not None and obj.kind in ("module", "lightning", "loss"))
+    return isinstance(value, Choice) or (obj is not None and obj.kind in ("module", "hosted", "loss"))
 
 
 def _unused(obj: Instance) -> str:

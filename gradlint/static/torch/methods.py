@@ -315,14 +315,14 @@ class Methods:
     def _instance(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
-        if obj.kind in ("module", "lightning", "loss"):
+        if obj.kind in ("module", "hosted", "loss"):
             return self._module_methods.module(receiver, obj, name, args, w, ctx, site)
         if obj.kind == "optimizer":
             return self._optimizers.optimizer(receiver, obj, name, args, w, ctx, site)
         if obj.kind == "scaler":
             return self._scalers.method(receiver, obj, name, args, w, ctx, site)
-        if obj.kind == "accelerate":
-            return self._optimizers.accelerate(name, args, w, ctx, site)
+        if obj.kind == "handler":
+            return self._optimizers.handler(obj, name, args, w, ctx, site)
         if obj.kind == "scheduler":
             self._optimizers.scheduler(obj, name, args, w, ctx, site)
             return Unknown(("result of known", fresh()))

@@ -56,7 +56,7 @@ _WITH_METHODS = frozenset(
         "array",
         "parameters",
         "param_groups",
-        "accelerate",
+        "handler",
         "engine",
         "device",
         "trainer",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.state.ledger import Ledger
 
-MODULES = ("module", "lightning", "loss")
+MODULES = ("module", "hosted", "loss")
 _TAKEN = ("attribute", "item", "element")
 MOVED = "moved"
 """With the key of an unknown value: what a world is bound to once that was moved to a device."""

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from gradlint import events
+from gradlint.static.knowledge.torch_libraries import handles
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
@@ -272,33 +273,24 @@ class Optimizers:
         optimizer = w.resolve(optimizer)
         return self.opaque_optimizer(optimizer, w, site) if isinstance(optimizer, Unknown) else optimizer
 
-    def accelerate(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """Call a method of Accelerate's or Fabric's object."""
-        if name in ("prepare", "setup", "prepare_scheduler"):
+    def handler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a method of an object of a library that makes the backward passes of a loop that the user writes."""
+        effect = handles(obj.name, name)
+        if effect == "passes_all":
             self._keep_pace(args, w)
             if len(args.positional) == 1:
                 return args.positional[0]
             return w.new(Sequence(list(args.positional), [None] * len(args.positional), None, None, False))
-        if name in (
-            "prepare_model",
-            "prepare_optimizer",
-            "prepare_data_loader",
-            "setup_module",
-            "setup_optimizers",
-            "unwrap_model",
-            "setup_dataloaders",
-        ):
-            return args.get(0) or NONE
-        if name == "backward":
+        if effect == "passes":
+            return w.resolve(args.get(0) or NONE)
+        if effect == "backward":
             loss = args.get(0, "loss") or Unknown(("loss", fresh()))
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
-        if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
-            return w.resolve(args.get(0) or NONE)
-        return Unknown(("accelerate", fresh()))
+        return Unknown(("handler", fresh()))
 
     def _keep_pace(self, args: Arguments, w: World) -> None:
-        """The schedulers that Accelerate prepares step only where their optimizers have."""
+        """The schedulers that are prepared so step only where their optimizers have."""
         for value in map(w.resolve, args.positional):
             obj = w.get(value, Instance)
             if isinstance(value, Ref) and obj is not None and obj.kind == "scheduler":
@@ -342,7 +334,7 @@ class Optimizers:
         return frozenset[int]().union(*(obj.groups for obj in found if obj is not None))
 
     def configured(self, receiver: Ref, obj: Instance, w: World, ctx: Context, site: Site) -> Value:
-        """``self.optimizers()`` of a Lightning module: what ``configure_optimizers`` returns."""
+        """``self.optimizers()`` of a module whose loop a library runs: what ``configure_optimizers`` returns."""
         method = self._definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
         if not isinstance(method, Function):
             return Unknown(("optimizers", fresh()), "optimizers")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.state.context import Context
 
-_MODULES: Final = ("module", "lightning")
+_MODULES: Final = ("module", "hosted")
 _SEVERAL: Final = 2  #: parts of a module that tell that its optimizer is not that of one part alone
 
 
