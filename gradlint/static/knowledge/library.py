@@ -65,13 +65,18 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """Modules whose training loop the library runs: what it does with their methods."""
+    """Modules whose training loop the library runs: which methods it calls, and which it gives them."""
 
     bases: Words = ()  #: the base classes of such modules
     training: Words = ()  #: these methods are given a batch, and return the loss
     evaluation: Words = ()  #: these are given batches as well
     without_grad: Words = ()  #: these are called under ``no_grad``, in callbacks too
     with_grad: Words = ()  #: those whose names begin so are called while gradients are enabled
+    configures: Words = ()  #: these return the optimizers
+    by_hand: Words = ()  #: the attributes that say that a module makes the backward passes itself
+    optimizers: Words = ()  #: methods that modules get: these give what those that configure optimizers return
+    backward: Words = ()  #: these walk the graph of the loss they are given
+    methods: Words = ()  #: further ones, which touch no gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +203,8 @@ def _columns(cls: Any, given: dict[str, Any]) -> Any:
         choices = get_args(known[key])
         if isinstance(value, str) and choices and value not in choices:
             raise TypeError(f"{key}: {value!r} is none of: {', '.join(map(repr, choices))}")
+        if known[key] is bool:
+            _inner(key, _flag, value)
         values[key] = tuple(value) if isinstance(value, list) else value
     return cls(**values)
 

@@ -6,7 +6,7 @@ import re
 from typing import Final, Literal
 
 from gradlint.static.knowledge.guesses import HANDLER_NAME
-from gradlint.static.knowledge.library import Hosted, known
+from gradlint.static.knowledge.library import Handler, Hosted, known
 from gradlint.static.knowledge.ops import names
 
 _LIBRARIES: Final = known()
@@ -181,12 +181,20 @@ CALLBACK_BASES: Final = _LIBRARIES.names("callbacks")
 """Base classes of callbacks: their methods are given the trainer, the model and more."""
 
 
+_HANDLERS: Final[dict[str, Handler]] = _LIBRARIES.table("handlers")
+_BACKWARD_OF_HANDLERS: Final = frozenset(name for handler in _HANDLERS.values() for name in handler.backward)
+_PREPARING: Final = _BACKWARD_OF_HANDLERS.union(*(handler.passes_all for handler in _HANDLERS.values()))
+
+
 def looks_like_handler(name: str, method: str) -> bool:
     """Whether something of this name, which is told to prepare models or make a backward pass, is one of those."""
-    return method in ("prepare", "setup", "backward") and HANDLER_NAME.search(name) is not None
+    return method in _PREPARING and HANDLER_NAME.search(name) is not None
 
 
-WALKS: Final = frozenset(["backward", "manual_backward"])
+HOSTED_BACKWARD: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.backward)
+"""Methods of modules whose loop a library runs that walk the graph of the loss they are given."""
+
+WALKS: Final = _BACKWARD_OF_HANDLERS | HOSTED_BACKWARD | {"backward"}
 """Methods and functions that walk a graph and add to the gradients of its leaves."""
 
 DERIVATIVES: Final = names("torch.autograd", "grad")
@@ -268,6 +276,15 @@ TRAINING_STEPS: Final = frozenset(name for hosted in _HOSTED.values() for name i
 BATCH_STEPS: Final = TRAINING_STEPS.union(*(hosted.evaluation for hosted in _HOSTED.values()))
 """Those that are given batches."""
 
+CONFIGURING: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.configures)
+"""Those that return the optimizers."""
+
+CONFIGURED: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.optimizers)
+"""The methods of the library that give these."""
+
+BY_HAND: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.by_hand)
+"""The attributes that say that such a module may make the backward passes itself."""
+
 _WITHOUT_GRAD: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.without_grad)
 _WITH_GRAD: Final = tuple(beginning for hosted in _HOSTED.values() for beginning in hosted.with_grad)
 
@@ -333,14 +350,13 @@ BACKWARD_HOOKS: Final = frozenset(
 HOOKING: Final = BACKWARD_HOOKS | {"register_forward_hook", "register_forward_pre_hook"}
 """Methods of modules that register a hook, and return what removes it."""
 
-METHODS_OF_MODULES: Final = BACKWARD_HOOKS | names(
+METHODS_OF_MODULES: Final = BACKWARD_HOOKS.union(*(hosted.methods for hosted in _HOSTED.values())) | names(
     "",
     "parameters named_parameters modules named_modules children named_children buffers named_buffers state_dict",
     "load_state_dict train eval to cuda cpu half float double bfloat16 type apply zero_grad requires_grad_",
     "register_buffer register_parameter add_module register_module register_forward_hook share_memory forward",
     "register_forward_pre_hook get_submodule get_parameter pop append extend insert items keys values",
-    "manual_backward optimizers lr_schedulers log log_dict save_hyperparameters freeze unfreeze compile",
-    "toggle_optimizer untoggle_optimizer clip_gradients no_sync __init__ __call__ _get_name extra_repr",
+    "compile no_sync __init__ __call__ _get_name extra_repr",
     "save_pretrained gradient_checkpointing_enable",
 )
 """Methods that the tracer takes for those of a module, where nothing says otherwise."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.static.knowledge.torch_table import MODULE_METHODS
+from gradlint.static.knowledge.torch_table import CONFIGURING, MODULE_METHODS, TRAINING_STEPS
 from gradlint.static.python.binding import Binding
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.choices import Choices
@@ -62,6 +62,9 @@ _RECOGNISED = MODULE_METHODS | {"zero_grad", "train", "eval"}
 """Methods that say of an object that it is a module."""
 _MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
 MAX_RECURSION = 2
+
+_NO_FORWARD = TRAINING_STEPS | CONFIGURING | {"__init__", "reset_parameters", "fit", "train_step", "step"}
+"""Methods of modules that do something else than to compute their output."""
 
 
 class Calls:
@@ -382,20 +385,7 @@ class Calls:
 
     def _is_forward(self, fn: Function, receiver: Value | None, w: World) -> bool:
         obj = w.get(receiver, Instance) if receiver is not None else None
-        return (
-            obj is not None
-            and obj.kind in ("module", "hosted")
-            and fn.unit.name
-            not in (
-                "__init__",
-                "training_step",
-                "configure_optimizers",
-                "reset_parameters",
-                "fit",
-                "train_step",
-                "step",
-            )
-        )
+        return obj is not None and obj.kind in ("module", "hosted") and fn.unit.name not in _NO_FORWARD
 
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         self._progress.applied.add(fn.site)

@@ -221,6 +221,30 @@ def _figured_from(key: Hashable) -> frozenset[int]:
     return _figured_from(key[1]) if key[0] == "item" else frozenset()
 
 
+def attribute_of(owner: Unknown, name: str) -> Hashable:
+    """The key of an attribute of something unknown."""
+    return "attribute", owner.key, name
+
+
+def item_with(attribute: Hashable, name: str) -> Unknown | None:
+    """The item of a loop of which a key names an attribute, if that is called ``name``."""
+    owner = attribute[1] if isinstance(attribute, tuple) and len(attribute) == 3 else None
+    if not isinstance(attribute, tuple) or attribute[::2] != ("attribute", name):
+        return None
+    return Unknown(owner) if isinstance(owner, tuple) and owner[0] == "element" else None
+
+
+_DEPTH = 8  #: how far to look into what operators computed
+
+
+def is_made_of(part: Hashable, value: Hashable, depth: int = _DEPTH) -> bool:
+    """Whether the key of an unknown value holds another."""
+    key = value.key if isinstance(value, Unknown) else value
+    if key == part:
+        return True
+    return depth > 0 and isinstance(key, tuple) and any(is_made_of(part, each, depth - 1) for each in key)
+
+
 def ways_into(key: Hashable) -> tuple[Hashable, ...]:
     """The keys of what a value is one of, of which nothing else is known; none if it is no such value."""
     return key[2:] if isinstance(key, tuple) and key[:1] == ("join",) else ()

@@ -234,7 +234,7 @@ _WALK: Final = re.compile(rf"(?<!def )\b(?:{'|'.join(sorted(WALKS))})\s*\(")
 
 def walks_in(text: str) -> bool:
     """Whether a text calls for backward passes; one that hands the method on is not seen."""
-    if "backward" not in text or _WALK.search(text) is None:
+    if not any(word in text for word in WALKS) or _WALK.search(text) is None:
         return False
     return any(chain.called and chain.parts[-1] in WALKS for chain in chains_in(text))  # not in a comment or string
 

@@ -7,7 +7,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import MODE_METHOD_NAME
-from gradlint.static.knowledge.torch_table import HOOKING, METHODS_OF_MODULES
+from gradlint.static.knowledge.torch_table import CONFIGURED, HOOKING, HOSTED_BACKWARD, METHODS_OF_MODULES
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.containers import Containers
@@ -162,11 +162,11 @@ class ModuleMethods:
         if name == "state_dict":
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
             return self._state_dicts.taken(receiver, tensor, w, site)
-        if name == "manual_backward":
+        if name in HOSTED_BACKWARD:
             loss = args.get(0, "loss") or Unknown(("loss", fresh()))
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
-        if name == "optimizers":
+        if name in CONFIGURED:
             return self._optimizers.configured(receiver, obj, w, ctx, site)
         if name == "load_state_dict":
             self._state_dicts.loaded(receiver, args, w, ctx, site)

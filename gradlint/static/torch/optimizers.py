@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.static.knowledge.torch_libraries import handles
+from gradlint.static.knowledge.torch_training import CONFIGURING
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
@@ -334,9 +335,11 @@ class Optimizers:
         return frozenset[int]().union(*(obj.groups for obj in found if obj is not None))
 
     def configured(self, receiver: Ref, obj: Instance, w: World, ctx: Context, site: Site) -> Value:
-        """``self.optimizers()`` of a module whose loop a library runs: what ``configure_optimizers`` returns."""
-        method = self._definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
-        if not isinstance(method, Function):
+        """``self.optimizers()`` of a module whose loop a library runs: what it has configured."""
+        cls = obj.cls
+        named = (self._definitions.attribute(cls, name, w) for name in sorted(CONFIGURING) if cls is not None)
+        method = next((one for one in named if isinstance(one, Function)), None)
+        if method is None:
             return Unknown(("optimizers", fresh()), "optimizers")
         value = joined(self._calls.function(method, Arguments(), w, ctx, site, receiver), w)
         found = self._optimizers_in(value, w)

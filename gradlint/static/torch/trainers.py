@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.torch_table import (
+    BY_HAND,
     CALLBACK_BASES,
     TRAINER_STEPS,
     TRAINING_STEPS,
@@ -80,9 +81,10 @@ class Trainers:
 
     def _is_manual(self, obj: Instance, w: World) -> bool:
         """Whether a module whose loop a library runs may make the backward passes itself."""
-        option = "automatic_optimization"
-        return option in obj.attrs or (
-            obj.cls is not None and self._definitions.attribute(obj.cls, option, w) is not None
+        cls = obj.cls
+        return any(
+            option in obj.attrs or (cls is not None and self._definitions.attribute(cls, option, w) is not None)
+            for option in BY_HAND
         )
 
     def hooked(self, method: Function, cls: Class, w: World) -> Arguments:

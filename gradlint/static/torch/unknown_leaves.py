@@ -10,14 +10,13 @@ from gradlint import events
 from gradlint.facts import TRUE
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
-from gradlint.static.state.values import Unknown, Value
+from gradlint.static.state.provenance import attribute_of, is_made_of, item_with
+from gradlint.static.state.values import Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-
-_DEPTH = 8  #: how far to look into what operators computed
 
 
 class UnknownLeaves:
@@ -28,13 +27,10 @@ class UnknownLeaves:
 
     def changed(self, data: Hashable, how: str, values: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
         """What the key ``data`` stands for changes, using ``values``: the ``.data`` of an item of a loop, perhaps."""
-        owner = data[1] if isinstance(data, tuple) and len(data) == 3 and data[::2] == ("attribute", "data") else None
-        if not isinstance(owner, tuple) or owner[0] != "element":
+        owner = item_with(data, "data")
+        if owner is None or not any(is_made_of(attribute_of(owner, "grad"), value) for value in values):
             return  # what has a name of its own may be an input, which is attacked
-        gradient = ("attribute", owner, "grad")
-        if not any(_is_made_of(gradient, value, _DEPTH) for value in values):
-            return
-        view = self._tensors.view_of(Unknown(owner), w)
+        view = self._tensors.view_of(owner, w)
         event = events.DataWritten(
             site=site,
             tensor=replace(view, is_parameter=TRUE),
@@ -45,11 +41,3 @@ class UnknownLeaves:
             as_parameter=True,
         )
         self._witness.send(event, w, ctx)
-
-
-def _is_made_of(part: Hashable, value: Hashable, depth: int) -> bool:
-    """Whether the key of an unknown value holds another."""
-    key = value.key if isinstance(value, Unknown) else value
-    if key == part:
-        return True
-    return depth > 0 and isinstance(key, tuple) and any(_is_made_of(part, each, depth - 1) for each in key)
