@@ -1,4 +1,4 @@
-"""What is known of libraries is data: a made-up one is taught by its file alone, and what is wrong in a file is named."""
+"""A made-up library is taught by its data file alone; a file that is wrong is told where, and why."""
 
 from __future__ import annotations
 

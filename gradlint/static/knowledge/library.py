@@ -9,8 +9,8 @@ whose name begins with ``_`` lists libraries of which a single thing is known.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args, get_type_hints
@@ -24,8 +24,7 @@ class LibraryError(ValueError):
     """A data file says what nobody understands: in which file, at which key, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Models:
+class Models(NamedTuple):
     """What is known of the models that a namespace builds; one below it may have a table of its own."""
 
     build: Words | bool = ()  #: what builds a trainable model whose inside is not known; true: whatever is called
@@ -45,8 +44,7 @@ class Models:
     layer_options: Words = ()  #: the options that say which layers to use instead
 
 
-@dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(NamedTuple):
     """An object that leaves the loop to the user and makes its backward passes: what its methods do."""
 
     passes: Words = ()  #: they give back the first thing they are given
@@ -54,8 +52,7 @@ class Handler:
     backward: Words = ()  #: they walk the graph of the loss they are given
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(NamedTuple):
     """A log of numbers and images, which touches nothing: what its methods do."""
 
     shows: Words = ()  #: they write the numbers they are given
@@ -63,8 +60,7 @@ class Writer:
     telling: Words = ()  #: those of them by which a writer is known wherever it comes from: nothing else has them
 
 
-@dataclass(frozen=True, slots=True)
-class Hosted:
+class Hosted(NamedTuple):
     """Modules whose training loop the library runs: which methods it calls, and which it gives them."""
 
     bases: Words = ()  #: the base classes of such modules
@@ -79,8 +75,7 @@ class Hosted:
     methods: Words = ()  #: further ones, which touch no gradient
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(NamedTuple):
     """What runs a function in a process or thread of its own, by position and name of its arguments."""
 
     function: tuple[int, str]
@@ -88,8 +83,7 @@ class Apart:
     numbered: bool = False  #: the number of the process comes before the arguments
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(NamedTuple):
     """What calls a function again and again, to try out settings, in the gradient mode at hand."""
 
     function: tuple[int, str]
@@ -154,9 +148,9 @@ def _record(cls: Any) -> Read:
         given = _of(dict, "a table")(value)
         _check_keys(given, known)
         try:
-            return cls(**{key: _inner(key, _READERS[known[key]], one) for key, one in given.items()})
+            return cls(**{key: _inner(key, _READERS[known[key].__forward_arg__], one) for key, one in given.items()})
         except TypeError as error:
-            raise TypeError(str(error).replace(f"{cls.__name__}.__init__()", "it")) from None
+            raise TypeError(str(error).replace(f"{cls.__name__}.__new__()", "it")) from None
 
     return read
 
@@ -179,7 +173,10 @@ _READERS: Final[dict[str, Read]] = {
 
 
 def _rows(cls: type[Any]) -> Read:
-    """Rows of one of the tables of :mod:`~gradlint.static.knowledge.ops`: ``names``, and columns for all of them."""
+    """Rows of a table of :mod:`~gradlint.static.knowledge.ops`: ``names``, and columns for all of them.
+
+    Those of conversions are made where it is known how a name is spelled.
+    """
 
     def read(value: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -187,26 +184,39 @@ def _rows(cls: type[Any]) -> Read:
             columns = dict(row)
             names = _inner("names", _words, columns.pop("names", None))
             if cls is Layer and "op" in columns:
-                columns["op"] = _inner("op", lambda op: _columns(Op, op), columns["op"])
+                columns["op"] = _inner("op", lambda op: Op(**_columns(Op, op)), columns["op"])
             made = _columns(cls, columns)
+            made = made if cls is Conversion else cls(**made)
             found.update((name, made) for name in names)
         return found
 
     return read
 
 
-def _columns(cls: Any, given: dict[str, Any]) -> Any:
+def _columns(cls: Any, given: dict[str, Any]) -> dict[str, Any]:
     known = _column_types(cls)
     _check_keys(given, known)
-    values = {}
-    for key, value in given.items():
-        choices = get_args(known[key])
-        if isinstance(value, str) and choices and value not in choices:
-            raise TypeError(f"{key}: {value!r} is none of: {', '.join(map(repr, choices))}")
-        if known[key] is bool:
-            _inner(key, _flag, value)
-        values[key] = tuple(value) if isinstance(value, list) else value
-    return cls(**values)
+    return {key: _inner(key, _column(known[key]), value) for key, value in given.items()}
+
+
+def _column(kind: Any) -> Read:
+    """What reads a column of a type: a list is a tuple, and so are words, and "all" is None."""
+
+    def read(value: Any) -> Any:
+        choices = get_args(kind)
+        if kind is bool:
+            return _flag(value)
+        if kind == tuple[str, ...]:
+            return _words(value)
+        if isinstance(value, list):
+            return tuple(value)
+        if value == "all" and type(None) in choices:
+            return None
+        if value not in choices and kind is not str and not isinstance(value, Op):
+            raise TypeError(f"{value!r} is none of: {', '.join(map(repr, choices))}")
+        return value
+
+    return read
 
 
 @cache
@@ -273,7 +283,7 @@ KEYS: Final[dict[str, Key]] = {
     "saves": Key(_words, "what writes the images, sounds or tensors it is given to a file or a log"),
     "writers": Key(_table(_record(Writer)), Writer.__doc__ or ""),
     "iterates": Key(_either, "what gives the items of the first thing it is given, one after the other"),
-    "estimators": Key(_flag, "its classes learn from arrays"),
+    "estimators": Key(_words, "methods of its classes, which learn from arrays, that convert their arguments"),
     "gives": Key(_table(_text), "the class, of the same namespace, of what a callable or an attribute gives"),
     "gives_several": Key(_table(_words), "the classes of what a callable gives together"),
     "gives_itself": Key(
@@ -291,6 +301,12 @@ KEYS: Final[dict[str, Key]] = {
     "expects": Key(_words, "what gives a context manager whose body is meant to raise"),
     # arrays
     "converts": Key(_rows(Conversion), "what asks for numpy arrays; the columns are those of ``Conversion``"),
+    "spelled": Key(_text, "how users spell the namespace: ``np``; else by its last part"),
+    "convert_all": Key(_words, "namespaces inside of which all functions convert what they are given by position"),
+    "objects_convert": Key(_flag, "its objects convert what their methods are given"),
+    "fills": Key(
+        _words, "what makes an array that is filled afterwards: what is stored into a part of it is converted, too"
+    ),
 }
 """What a table may say.  Where names are expected, and ``true`` is possible, it stands for the whole namespace."""
 
@@ -339,6 +355,10 @@ class Libraries:
     def spaces(self, key: str) -> dict[str, Any]:
         """What the key says, by namespace."""
         return dict(self._said[key])
+
+    def each(self, key: str) -> Iterator[tuple[str, Any]]:
+        """The same, where a namespace may say it more than once."""
+        yield from self._said[key]
 
     def names(self, key: str) -> frozenset[str]:
         """The names that the key lists."""

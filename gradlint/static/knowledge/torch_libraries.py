@@ -209,7 +209,7 @@ GIVES_ITSELF: Final = _LIBRARIES.words("gives_itself")
 STRINGS: Final = _LIBRARIES.names("strings")
 """What holds strings that come from outside of the program."""
 
-_ESTIMATORS: Final = tuple(f"{space}." for space in _LIBRARIES.whole("estimators"))
+_ESTIMATORS: Final = tuple(f"{space}." for space in _LIBRARIES.spaces("estimators"))
 
 
 def is_estimator(name: str) -> bool:

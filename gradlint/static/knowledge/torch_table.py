@@ -16,7 +16,12 @@ The columns are those of :mod:`~gradlint.static.knowledge.ops`.  All names are c
 
 from __future__ import annotations
 
-from gradlint.static.knowledge.torch_conversions import FILLED_ARRAYS, NUMPY_CONVERTERS, conversion
+from gradlint.static.knowledge.torch_conversions import (
+    CONVERTING_LIBRARIES,
+    FILLED_ARRAYS,
+    NUMPY_CONVERTERS,
+    conversion,
+)
 from gradlint.static.knowledge.torch_functions import (
     ARRAY_METHODS,
     ATTRIBUTES,
@@ -180,6 +185,7 @@ __all__ = [
     "CONFIGURED",
     "CONFIGURING",
     "CONVERTING",
+    "CONVERTING_LIBRARIES",
     "DATASET_BASES",
     "DEPRECATED_INITS",
     "DERIVATIVES",
