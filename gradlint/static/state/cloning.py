@@ -41,6 +41,8 @@ def clone(value: Value, w: World) -> Value:
         if obj is None or isinstance(obj, (Frame, Segment)):
             return value
         new = obj.copy()
+        if isinstance(new, Instance) and new.kind == "parameters":
+            new.args = ()  # no module has them
         ref = w.new(new)
         memo[value.id] = ref.id
         cloning(type(new))(new, copy, group)

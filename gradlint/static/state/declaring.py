@@ -121,13 +121,13 @@ ID = Points("if O is not None: ids.append(O)")
 IDS = Points("if O: ids.extend(O)")
 OWN = Points(IDS.held, "frozenset(map(group, sorted(O)))")  #: the ids of parameters, of which a copy has its own
 REACHED = Points(IDS.held, "o.groups or O")  #: those that a backward pass reaches: its own, of a leaf
-GIVEN = Points("if O: values.extend(O)")  #: values that a copy has in common with the original
 GIVEN_VALUE = Points("if O is not None: values.append(O)")
 OWN_VALUE = Points(GIVEN_VALUE.held, "None if O is None else value(O)")
-OWN_VALUES = Points(GIVEN.held, "[value(each) for each in O]")
+OWN_VALUES = Points("if O: values.extend(O)", "[value(each) for each in O]")
+OWN_ROW = Points(OWN_VALUES.held, "tuple([value(each) for each in O])")
 OWN_BY_NAME = Points("if O: values.extend(O.values())", "{name: value(each) for name, each in O.items()}")
 OWN_ITEMS = Points("values.extend(O); values.extend(O.values())", OWN_BY_NAME.copied)
-OWN_PAIR = Points(GIVEN.held, "None if O is None else (value(O[0]), value(O[1]))")
+OWN_PAIR = Points(OWN_VALUES.held, "None if O is None else (value(O[0]), value(O[1]))")
 OWN_HOOKS = Points(
     "values.extend([each.function for each in O])",
     "tuple([each._replace(function=value(each.function)) for each in O])",

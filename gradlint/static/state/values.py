@@ -20,7 +20,6 @@ from gradlint.static.state.declaring import (
     FIRST,
     FIRST_BY_NAME,
     FIRST_OF_BOTH,
-    GIVEN,
     GIVEN_VALUE,
     GREATEST,
     HOOKS,
@@ -34,6 +33,7 @@ from gradlint.static.state.declaring import (
     OWN_HOOKS,
     OWN_ITEMS,
     OWN_PAIR,
+    OWN_ROW,
     OWN_VALUE,
     OWN_VALUES,
     PAIRS,
@@ -394,7 +394,7 @@ class Instance(Object):
     mode_dependent: bool = fact(False, join=EITHER)
     """Of an opaque module: it is known to behave differently in training and evaluation."""
     grad: bool | None = fact(None, same=SETTLED)  #: of a gradmode: what it sets
-    args: tuple[Value, ...] = fact((), join=VALUES, points=GIVEN, same=SETTLED)
+    args: tuple[Value, ...] = fact((), join=VALUES, points=OWN_ROW, same=SETTLED)
     made_at: Site | None = story("a place in the code has objects of one class, which the name tells")
     set_at: dict[str, Site] = story(TOLD, join=FIRST_BY_NAME, factory=dict)
     """Where each attribute was last set, but for buffers."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.state.ledger import Ledger
 
-_DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True)
+_DATA = Op(grad="never", activation="keeps", saves="", size="keeps", view=True, detaches=True)
 
 
 class Changes:
