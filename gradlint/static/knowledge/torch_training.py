@@ -350,13 +350,19 @@ BACKWARD_HOOKS: Final = frozenset(
 HOOKING: Final = BACKWARD_HOOKS | {"register_forward_hook", "register_forward_pre_hook"}
 """Methods of modules that register a hook, and return what removes it."""
 
-METHODS_OF_MODULES: Final = BACKWARD_HOOKS.union(*(hosted.methods for hosted in _HOSTED.values())) | names(
-    "",
-    "parameters named_parameters modules named_modules children named_children buffers named_buffers state_dict",
-    "load_state_dict train eval to cuda cpu half float double bfloat16 type apply zero_grad requires_grad_",
-    "register_buffer register_parameter add_module register_module register_forward_hook share_memory forward",
-    "register_forward_pre_hook get_submodule get_parameter pop append extend insert items keys values",
-    "compile no_sync __init__ __call__ _get_name extra_repr",
-    "save_pretrained gradient_checkpointing_enable",
+_METHODS_OF_HOSTED: Final = HOSTED_BACKWARD.union(CONFIGURED, *(hosted.methods for hosted in _HOSTED.values()))
+
+METHODS_OF_MODULES: Final = (
+    BACKWARD_HOOKS
+    | _METHODS_OF_HOSTED
+    | names(
+        "",
+        "parameters named_parameters modules named_modules children named_children buffers named_buffers state_dict",
+        "load_state_dict train eval to cuda cpu half float double bfloat16 type apply zero_grad requires_grad_",
+        "register_buffer register_parameter add_module register_module register_forward_hook share_memory forward",
+        "register_forward_pre_hook get_submodule get_parameter pop append extend insert items keys values",
+        "compile no_sync __init__ __call__ _get_name extra_repr",
+        "save_pretrained gradient_checkpointing_enable",
+    )
 )
 """Methods that the tracer takes for those of a module, where nothing says otherwise."""
