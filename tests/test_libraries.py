@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -201,3 +202,14 @@ def test_names_are_canonical() -> None:
 
 def test_each_key_says_what_it_means() -> None:
     assert all(key.meaning.strip() for key in KEYS.values())
+
+
+def test_the_documentation_speaks_of_keys_that_there_are(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "contributing.md").read_text()
+    section = page.partition("### A library")[2].partition("\n## ")[0]
+    example, rows = section.partition("```toml")[2].partition("```")[::2]
+    (tmp_path / "madeup.toml").write_text(example.partition("\n")[2])
+    assert load(tmp_path).names("optimizers") == {"madeup.Slow", "madeup.Slower"}
+    named = {key for row in re.findall(r"^\|.*\|(.*)\|$", rows, re.MULTILINE) for key in re.findall("`(.*?)`", row)}
+    assert named
+    assert named <= KEYS.keys()
