@@ -8,6 +8,7 @@ from typing import Final, Literal
 from gradlint.static.knowledge.guesses import HANDLER_NAME
 from gradlint.static.knowledge.library import Handler, Hosted, known
 from gradlint.static.knowledge.ops import names
+from gradlint.static.knowledge.roles import HOSTED, Role
 
 _LIBRARIES: Final = known()
 
@@ -332,9 +333,9 @@ FOREIGN_PATHS: Final = _LIBRARIES.names("foreign_paths")
 """Functions that return the path of something from elsewhere."""
 
 
-def is_called_without_grad(kind: str, method: str) -> bool:
-    """Whether a library disables gradients where it calls a method of an object of a kind (``hosted``)."""
-    return kind == "hosted" and method in _WITHOUT_GRAD
+def is_called_without_grad(role: Role, method: str) -> bool:
+    """Whether a library disables gradients where it calls a method of an object."""
+    return role is HOSTED and method in _WITHOUT_GRAD
 
 
 def is_called_with_grad(method: str) -> bool:

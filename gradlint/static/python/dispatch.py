@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from gradlint.static.knowledge import roles
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments
 from gradlint.static.state.values import SOME_METHOD, Class, Const, Function, Instance, Ref, Unknown, Value
@@ -29,7 +30,8 @@ class Dispatch:
         """``getattr(owner, name)`` with an unknown name."""
         obj = w.get(owner, Instance)
         beginning = _beginning(name)
-        if obj is None or obj.cls is None or obj.kind or beginning is None or not isinstance(name, Unknown):
+        plain = obj is not None and obj.cls is not None and obj.role is roles.PLAIN
+        if not plain or beginning is None or not isinstance(name, Unknown):
             return Unknown(("getattr", fresh()))
         return Unknown((SOME_METHOD, owner, beginning, name.key))
 

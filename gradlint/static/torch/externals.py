@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Dropout, Op
 from gradlint.static.knowledge.torch_table import (
     AUTOCASTS,
@@ -89,7 +90,7 @@ from gradlint.static.torch.loading import FOREIGN, Loading
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
-from gradlint.static.torch.modules import MODULES, Modules
+from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.overwriting import Overwriting
@@ -191,14 +192,13 @@ class Externals:
             (SCALERS, lambda name, a, w, c, s: self._scalers.made(a, name, w, (s, c.key, name))),
             (SCHEDULERS, self._scheduler),
             (LOADERS, self._batches.loader),
-            (EXPECTING, lambda name, a, w, c, s: w.new(Instance(name=name, kind="expecting"))),
+            (EXPECTING, lambda name, a, w, c, s: w.new(Instance(name=name, role=roles.EXPECTING))),
             (AUTOCASTS, lambda name, a, w, c, s: Unknown(("autocast", fresh()))),
-            (INITS, self._initialized),
-            (DEPRECATED_INITS, self._initialized),
+            ((*INITS, *DEPRECATED_INITS), self._initialized),
             (CLIPS, self._clipped),
             (ENGINES, self._engine),
-            (HANDLERS, lambda name, a, w, c, s: w.new(Instance(name=name, kind="handler"))),
-            (TRAINERS, lambda name, a, w, c, s: w.new(Instance(name=name, kind="trainer"))),
+            (HANDLERS, lambda name, a, w, c, s: w.new(Instance(name=name, role=roles.HANDLER))),
+            (TRAINERS, lambda name, a, w, c, s: w.new(Instance(name=name, role=roles.TRAINER))),
         )
         self._families = {name: handler for names, handler in reversed(families) for name in names}
         """Functions of which several are called alike; a name in several families is of the first."""
@@ -263,7 +263,7 @@ class Externals:
         if loss is not None:
             if name.rpartition(".")[2][0].isupper():
                 attrs = {k: v for k, v in args.keywords.items() if k in LOSS_SETTINGS}
-                criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
+                criterion = Instance(name=name, role=roles.LOSS, loss=loss, attrs=attrs, made_at=site)
                 return w.new(criterion, (site, ctx.key, name))
             return self._module_calls.loss(loss.name, loss, None, args, w, ctx, site)
         op = FUNCTIONS.get(name)
@@ -314,7 +314,7 @@ class Externals:
         self._construction.handed_over(groups, w)
         self._changes.trained |= groups
         self._changes.trains(groups, w, ctx, site)
-        new = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
+        new = Instance(name=name, role=roles.OPTIMIZER, groups=groups, args=(given,), made_at=site, born=fresh())
         self._pace.built(new, args, w, site)
         return w.new(new, (site, ctx.key, name))
 
@@ -322,7 +322,7 @@ class Externals:
         optimizer = args.get(0, "optimizer") or NONE
         self._optimizers.scheduled(optimizer, w, site)
         opaque = self._pace.may_count_batches(name, args, w, ctx)
-        return w.new(Instance(name=name, kind="scheduler", args=(optimizer,), opaque=opaque), (site, ctx.key, name))
+        return w.new(Instance(name=name, role=roles.SCHEDULER, args=(optimizer,), opaque=opaque), (site, ctx.key, name))
 
     def _passed_through(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """What a call gives back that passes on its first argument."""
@@ -355,7 +355,7 @@ class Externals:
 
     def _engine(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """An engine that trains, and what comes with it."""
-        keys = [w.new(Instance(name="engine", kind="engine")), *(fresh() for _ in range(ENGINES[name]))]
+        keys = [w.new(Instance(name="engine", role=roles.ENGINE)), *(fresh() for _ in range(ENGINES[name]))]
         given: list[Value] = [Unknown(("engine", key), "engine") for key in keys]
         return w.new(Sequence(given, [None] * len(given), None, None, False))
 
@@ -482,7 +482,7 @@ class Externals:
         """
         whole = set[int]()
         for obj in {**w.shared, **w.heap}.values():
-            if isinstance(obj, Instance) and obj.kind in MODULES and (obj.layer is not None or obj.cls is not None):
+            if isinstance(obj, Instance) and obj.role.is_module and (obj.layer is not None or obj.cls is not None):
                 whole |= obj.groups
                 parameters = (w.get(w.resolve(value), Tensor) for value in obj.attrs.values())
                 whole.update(*(parameter.groups for parameter in parameters if parameter is not None))

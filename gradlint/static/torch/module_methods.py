@@ -6,6 +6,7 @@ from collections import Counter
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import MODE_METHOD_NAME
 from gradlint.static.knowledge.torch_table import CONFIGURED, HOOKING, HOSTED_BACKWARD, METHODS_OF_MODULES
 from gradlint.static.python.calls import Calls
@@ -92,7 +93,7 @@ class ModuleMethods:
                 modules.presume_parts(receiver, w, site)
             groups, device = modules.groups(receiver, w), self._device(receiver, w)
             whole = () if args.positional or args.keywords or args.open else (receiver,)
-            given = Instance(kind="parameters", groups=groups, attrs=dict(named), device=device, args=whole)
+            given = Instance(role=roles.PARAMETERS, groups=groups, attrs=dict(named), device=device, args=whole)
             return self._streams.opened(w.new(given), w, site=site)
         if name in ("train", "eval"):
             mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from gradlint import events
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_libraries import handles
 from gradlint.static.knowledge.torch_training import CONFIGURING
 from gradlint.static.python.calls import Calls
@@ -149,14 +150,14 @@ class Optimizers:
 
     def _holds_more(self, groups: frozenset[int], w: World) -> bool:
         """Whether an optimizer holds these parameters and others that a backward pass has reached."""
-        held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+        held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
         others = (w.find(key) for every in held if groups < every for key in every - groups)
         return any(isinstance(group, Group) and group.prepared is True for group in others)
 
     def own_step(self, method: Bound, w: World, ctx: Context, site: Site) -> AbstractContextManager[None]:
         """While a method is executed: whether it is the ``step`` of an optimizer that the project writes itself."""
         obj = w.get(method.receiver, Instance) if method.name in _STEPS else None
-        if obj is None or obj.kind != "optimizer" or not isinstance(method.receiver, Ref):
+        if obj is None or obj.role is not roles.OPTIMIZER or not isinstance(method.receiver, Ref):
             return nullcontext()
         return self._within_step(method.receiver, ctx, site)
 
@@ -230,13 +231,13 @@ class Optimizers:
         """A learning-rate scheduler is built: to the first one of an optimizer, only steps from now on count."""
         optimizer = self._known(given, w, site)
         target = w.get(optimizer, Instance)
-        if target is None or target.kind != "optimizer" or not isinstance(optimizer, Ref):
+        if target is None or target.role is not roles.OPTIMIZER or not isinstance(optimizer, Ref):
             return
         if not self._has_scheduler(optimizer, w):
             w.write(optimizer.id).stepped = False
 
     def _has_scheduler(self, optimizer: Ref, w: World) -> bool:
-        schedulers = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "scheduler")
+        schedulers = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.SCHEDULER)
         return any(optimizer in map(w.resolve, obj.args) for obj in schedulers)
 
     def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
@@ -245,7 +246,7 @@ class Optimizers:
         target = w.get(optimizer, Instance)
         if name != "step" or args.positional or obj.name.endswith("ReduceLROnPlateau"):
             return
-        if not isinstance(optimizer, Ref) or target is None or target.kind != "optimizer":
+        if not isinstance(optimizer, Ref) or target is None or target.role is not roles.OPTIMIZER:
             return
         if target.stepped is False:
             w.write(optimizer.id).scheduled_at = site
@@ -259,7 +260,7 @@ class Optimizers:
         """A step of an optimizer that someone else makes."""
         optimizer = self._known(optimizer, w, site)
         obj = w.get(optimizer, Instance)
-        if obj is not None and obj.kind == "optimizer":
+        if obj is not None and obj.role is roles.OPTIMIZER:
             if obj.opaque:
                 self._passes.reached_before(obj.groups, w, ctx)
             self._first_step(optimizer, obj, w, ctx, site)
@@ -268,7 +269,7 @@ class Optimizers:
     def groups_of(self, optimizer: Value, w: World, site: Site) -> frozenset[int]:
         """The parameter groups of an optimizer; an unknown value in its place is one."""
         obj = w.get(self._known(optimizer, w, site), Instance)
-        return obj.groups if obj is not None and obj.kind == "optimizer" else frozenset()
+        return obj.groups if obj is not None and obj.role is roles.OPTIMIZER else frozenset()
 
     def _known(self, optimizer: Value, w: World, site: Site) -> Value:
         optimizer = w.resolve(optimizer)
@@ -294,7 +295,7 @@ class Optimizers:
         """The schedulers that are prepared so step only where their optimizers have."""
         for value in map(w.resolve, args.positional):
             obj = w.get(value, Instance)
-            if isinstance(value, Ref) and obj is not None and obj.kind == "scheduler":
+            if isinstance(value, Ref) and obj is not None and obj.role is roles.SCHEDULER:
                 w.write(value.id).opaque = True  # of what is counted, nothing is known
 
     def opaque_optimizer(self, value: Unknown, w: World, site: Site) -> Ref:
@@ -302,7 +303,8 @@ class Optimizers:
         place = ("optimizer", value.key)
         groups = value.deps or frozenset([w.new(Group(None, opaque=True, made_at=site), (place, "group")).id])
         ref = w.new(
-            Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True, stepped=None), place
+            Instance(role=roles.OPTIMIZER, name=value.hint or "optimizer", groups=groups, opaque=True, stepped=None),
+            place,
         )
         w.bound[value.key] = ref
         self._keys[ref.id] = value.key
@@ -351,7 +353,7 @@ class Optimizers:
         value = w.resolve(value)
         obj = w.get(value, Object)
         if isinstance(obj, Instance):
-            return [value] if obj.kind == "optimizer" else []
+            return [value] if obj.role is roles.OPTIMIZER else []
         if isinstance(obj, Sequence):
             return [o for item in obj.items for o in self._optimizers_in(item, w)]
         if isinstance(obj, Mapping):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import (
     BY_HAND,
     CALLBACK_BASES,
@@ -43,7 +44,7 @@ class Trainers:
     def initialized(self, ref: Value, args: Arguments, w: World) -> None:
         """The ``__init__`` of the library ran on an object: it keeps the model it is given."""
         obj = w.get(ref, Instance)
-        if obj is None or obj.cls is None or obj.kind or self._library(obj.cls) is None:
+        if obj is None or obj.cls is None or obj.role is not roles.PLAIN or self._library(obj.cls) is None:
             return
         model = args.get(0, "model")
         if model is not None and isinstance(ref, Ref):
@@ -51,7 +52,7 @@ class Trainers:
 
     def called(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> None:
         """A method of the library was called: it calls one of the class for each batch, with the model it keeps."""
-        library = self._library(obj.cls) if obj.cls is not None and not obj.kind else None
+        library = self._library(obj.cls) if obj.cls is not None and obj.role is roles.PLAIN else None
         step = TRAINER_STEPS[library].get(name) if library is not None else None
         model = obj.attrs.get("model")
         if obj.cls is None or step is None or model is None or isinstance(w.resolve(model), Unknown):
@@ -73,7 +74,12 @@ class Trainers:
         """A method has returned: the framework walks the graph of the loss that a step of training returns."""
         for world, value in results:
             obj = world.get(receiver, Instance) if receiver is not None else None
-            if obj is None or obj.kind != "hosted" or method not in TRAINING_STEPS or self._is_manual(obj, world):
+            if (
+                obj is None
+                or obj.role is not roles.HOSTED
+                or method not in TRAINING_STEPS
+                or self._is_manual(obj, world)
+            ):
                 continue
             mapping = world.get(world.resolve(value), Mapping)
             loss = value if mapping is None else mapping.items.get(Const("loss"), NONE)
@@ -92,7 +98,7 @@ class Trainers:
         name = method.unit.name
         if not name.startswith("on_") or CALLBACK_BASES.isdisjoint(self._definitions.external_bases(cls)):
             return Arguments(open=True)
-        if is_called_without_grad("hosted", name):
+        if is_called_without_grad(roles.HOSTED, name):
             w.grad = False
         elif not is_called_with_grad(name):
             w.grad = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from gradlint.finding import Site
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import MODULE_NAME
 from gradlint.static.knowledge.torch_functions import ARRAY_METHODS, METHODS, TELLING_METHODS
 from gradlint.static.knowledge.torch_libraries import WRITES
@@ -145,7 +146,7 @@ class UnknownMethods:
             w.bound[receiver.key] = scaler
             return self._effects.method(scaler, name, args, w, ctx, site)
         if looks_like_handler(receiver.hint, name) and args.positional:
-            handler = w.bound[receiver.key] = w.new(Instance(name=receiver.hint, kind="handler"))
+            handler = w.bound[receiver.key] = w.new(Instance(name=receiver.hint, role=roles.HANDLER))
             return self._effects.method(handler, name, args, w, ctx, site)
         return None
 
