@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from gradlint.events import ConvertedToNumpy
 from gradlint.finding import Location
 from gradlint.protocol import Token
+from gradlint.static.knowledge import roles
 from gradlint.static.state.declaring import fact, facts, joining, signing
 from gradlint.static.state.joining import join
 from gradlint.static.state.origins import Setting
@@ -53,6 +54,7 @@ OF_TYPE: dict[str, list[Any]] = {
     "int | None": [None, 1, 2],
     "str": WORDS,
     "str | None": [None, *WORDS],
+    "Role": [roles.PLAIN, roles.MODULE, roles.OPTIMIZER],
     "Site | None": [None, *PLACES],
     "Cut | None": [
         None,
@@ -291,6 +293,7 @@ def test_two_objects_that_differ_in_what_counts_have_two_signatures(kind: Any, n
         "int | None": 7,
         "str": "other",
         "str | None": "other",
+        "Role": roles.HOOK,
         "Hashable": "loop",
         "Value | None": Const(1),
         "list[Value]": [Const(1)],

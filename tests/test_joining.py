@@ -7,6 +7,7 @@ import pytest
 from gradlint.finding import Location
 from gradlint.protocol import Token
 from gradlint.static.drive.interpreter import Interpreter
+from gradlint.static.knowledge import roles
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.joining import MAX_ALTERNATIVES, alternatives_of, join, join_results
 from gradlint.static.state.origins import Parameter, Result, fresh
@@ -26,7 +27,7 @@ class Place:
 
 
 def layers(world: World, places: Iterable[Place]) -> list[Ref]:
-    return [world.new(Instance(name="torch.nn.Linear", kind="module", made_at=place)) for place in places]
+    return [world.new(Instance(name="torch.nn.Linear", role=roles.MODULE, made_at=place)) for place in places]
 
 
 def test_of_many_layers_made_at_one_place_two_stand_for_all() -> None:
@@ -115,7 +116,7 @@ def test_what_a_chosen_module_may_hold_is_as_it_is_where_that_was_chosen() -> No
     world = World()
     parts = layers(world, [Place(), Place(), Place(), Place()])
     inside = [Choice(fresh(), tuple(parts[:2])), Choice(fresh(), tuple(parts[2:]))]
-    holders = [world.new(Instance(kind="module", made_at=Place(), attrs={"skip": choice})) for choice in inside]
+    holders = [world.new(Instance(role=roles.MODULE, made_at=Place(), attrs={"skip": choice})) for choice in inside]
     choice = Choice(fresh(), tuple(holders))
     for part in parts:
         world.write(part.id).training = False
@@ -135,7 +136,7 @@ def test_the_parameters_of_what_was_chosen_are_as_they_are_where_it_was_chosen()
     world = World()
     keys = [world.new(Group(True)).id for _ in range(2)]
     tensors = [world.new(Tensor(groups=frozenset([key]), is_parameter=True)) for key in keys]
-    modules = [world.new(Instance(kind="module", made_at=Place(), attrs={"weight": tensor})) for tensor in tensors]
+    modules = [world.new(Instance(role=roles.MODULE, made_at=Place(), attrs={"weight": tensor})) for tensor in tensors]
     choice = Choice(fresh(), tuple(modules))
     worlds = []
     for module, key in zip(modules, keys, strict=True):
@@ -150,7 +151,7 @@ def test_the_parameters_of_what_was_chosen_are_as_they_are_where_it_was_chosen()
 def test_a_world_that_knows_the_model_is_not_joined_with_one_that_does_not() -> None:
     start = World()
     small, large = (start.new(Instance(name="Data")) for _ in range(2))
-    model = start.new(Instance(kind="module", cls=Class(None, (), 0, 0)))  # type: ignore[arg-type]
+    model = start.new(Instance(role=roles.MODULE, cls=Class(None, (), 0, 0)))  # type: ignore[arg-type]
     loaded = Unknown(Result(fresh()))
     frame = start.new(Frame({}))
     worlds = []
@@ -168,7 +169,7 @@ def test_the_same_parameters_of_two_models_stay_what_they_are() -> None:
     ends = []
     for _ in range(2):
         end = world.copy()
-        ends.append((end, end.new(Instance(kind="parameters", groups=frozenset(groups)))))
+        ends.append((end, end.new(Instance(role=roles.PARAMETERS, groups=frozenset(groups)))))
     joined, value = join_results(ends)
     parameters = joined.get(value, Instance)
     assert parameters is not None
@@ -188,7 +189,7 @@ def test_of_the_models_of_a_table_one_is_there(opaque: bool, together: bool, for
     groups = [world.new(Group(None, opaque=opaque, tokens=dict(evaluated))) for _ in range(2)]
     made_at = [here, here if together else Place()]
     models = [
-        world.new(Instance(kind="module", opaque=opaque, made_at=place, groups=frozenset([group.id])))
+        world.new(Instance(role=roles.MODULE, opaque=opaque, made_at=place, groups=frozenset([group.id])))
         for place, group in zip(made_at, groups, strict=True)
     ]
     machine.domain.values.decided(Choice(fresh(), tuple(models)), models[0], world)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gradlint.static.knowledge import roles
 from gradlint.static.state.liveness import Live
 from gradlint.static.state.origins import Parameter
 from gradlint.static.state.reducing import agree, distance, reduce
@@ -45,11 +46,11 @@ def tensor(**facts: object) -> Make:
 
 
 def array(w: World) -> Value:
-    return w.new(Instance(name="numpy.ndarray", kind="array"))
+    return w.new(Instance(name="numpy.ndarray", role=roles.ARRAY))
 
 
 def model(w: World) -> Value:
-    return w.new(Instance(name="Net", kind="module"))
+    return w.new(Instance(name="Net", role=roles.MODULE))
 
 
 def worlds(left: dict[str, Make | Value], right: dict[str, Make | Value]) -> tuple[World, World, Ref]:

@@ -114,9 +114,9 @@ CHOICE = Choice(1, (Const(1), Const(2), Const(3)), (((IS_A, True),), ((IS_B, Tru
         ({}, [1, 2, 3]),
         ({IS_A: True}, [1]),
         ({IS_A: False}, [2, 3]),
-        ({("==", "name", Const("c")): True}, [3]),
-        ({("==", "name", Const("c")): False}, [1, 2, 3]),
-        ({("==", "other", Const("a")): True}, [1, 2, 3]),
+        ({Comparison("==", "name", Const("c")): True}, [3]),
+        ({Comparison("==", "name", Const("c")): False}, [1, 2, 3]),
+        ({Comparison("==", "other", Const("a")): True}, [1, 2, 3]),
         ({IS_A: False, IS_B: False}, [3]),
     ],
 )

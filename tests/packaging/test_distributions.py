@@ -52,7 +52,9 @@ def test_the_wheel_holds_every_module_and_no_test(distributions: Path) -> None:
         inside = PurePosixPath(*package.split("."))
         files = [path for ending in ("py", "html", "css") for path in (ROOT / folder).glob(f"*.{ending}")]
         wanted |= {str(inside / path.name) for path in files}
-    assert "gradlint/runtime/page/page.html" in wanted
+    data = (ROOT / "gradlint" / "static" / "knowledge" / "libraries").glob("*.toml")
+    wanted |= {path.relative_to(ROOT).as_posix() for path in data}
+    assert {"gradlint/runtime/page/page.html", "gradlint/static/knowledge/libraries/timm.toml"} <= wanted
     modules = {name for name in names if ".dist-info/" not in name}
     assert modules == wanted
     assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from gradlint.events import ConvertedToNumpy, DataWritten
 from gradlint.static.drive.effort import Shares
 from gradlint.static.drive.receivers import Receivers
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import (
     CLEARING,
-    TRAINING_STEP,
+    TRAINING_STEPS,
     is_called_without_grad,
 )
 from gradlint.static.python.bodies import Bodies
@@ -155,7 +156,7 @@ class Entries:
         cls = self._class_of(unit, world, ctx)
         if cls is None:
             return
-        if self._definitions.kind(cls) == "function":
+        if self._definitions.role(cls) is roles.FUNCTION:
             self._functions.examine(cls, world.copy(), ctx)
         self._idle = False
         objects = self._receivers
@@ -197,9 +198,9 @@ class Entries:
         for end, instance in ends:
             obj: Instance = end.write(instance.id)
             obj.attrs |= self._definitions.running(cls, obj)
-            obj.attrs |= {} if obj.kind else {ESCAPED: Const(True)}
+            obj.attrs |= {ESCAPED: Const(True)} if obj.role is roles.PLAIN else {}
             obj.attrs |= {} if built else {OPEN: Const(True)}
-            if obj.kind in ("module", "lightning"):
+            if obj.role.is_model:
                 self._idle = self._idle or obj.training is False
                 for ref in self._modules.walk(instance, end):
                     end.write(ref.id).training = None
@@ -256,11 +257,11 @@ class Entries:
         if not isinstance(function, Function):
             return
         trial = end.copy()
-        if obj is not None and is_called_without_grad(obj.kind, method.name):
+        if obj is not None and is_called_without_grad(obj.role, method.name):
             trial.grad = False
         elif method.name in self._progress.unrecorded_names:  # the object may be of this class
             trial.grad = None
-        if obj is not None and obj.kind == "lightning" and method.name == TRAINING_STEP:
+        if obj is not None and obj.role is roles.HOSTED and method.name in TRAINING_STEPS:
             self._repeat(function, trial, ctx, instance)
             return
         given, first = self._trainers.hooked(function, cls, trial), not built and self._steps_alone(method, cls)
@@ -276,7 +277,7 @@ class Entries:
 
         Those come first that no other one calls.
         """
-        walked = Feature.BACKWARD if TRAINING_STEP in unit.methods else Feature(0)  # by the framework
+        walked = Feature(0) if TRAINING_STEPS.isdisjoint(unit.methods) else Feature.BACKWARD  # by the framework
         due = [
             method
             for method in unit.methods.values()
@@ -323,7 +324,7 @@ class Entries:
         """Call the methods that convert or write anything once more, when others may have filled what that is."""
         budget, obj = self._budget, end.get(instance, Instance)
         for method in methods:
-            recorded = obj is None or not is_called_without_grad(obj.kind, method.name)
+            recorded = obj is None or not is_called_without_grad(obj.role, method.name)
             if not recorded or not self._reach.features_of_call(method) & (Feature.NUMPY | Feature.DATA):
                 continue
             function = self._definitions.attribute(cls, method.name, end)
@@ -416,7 +417,7 @@ class Entries:
         self._history_unknown(world, first=first)
         results = self._results(function, world, ctx, receiver, args)
         module = world.get(receiver, Instance) if receiver is not None and function.unit.name == "forward" else None
-        if module is not None and module.kind == "module" and not self._idle:
+        if module is not None and module.role is roles.MODULE and not self._idle:
             self._memory.handed_on(results, ctx, function.unit.here)
         escaped: set[int] = set()
         for end, value in results:
@@ -435,7 +436,7 @@ class Entries:
         The first time (first), those that were built for it have not stepped.
         """
         left = [key for module in world.modules for key in self._images.optimizers.get(module, ())]
-        built = [key for key, obj in world.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+        built = [key for key, obj in world.heap.items() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
         for key in dict.fromkeys([*left, *built]):
             current = world.get(Ref(key), Instance)
             if current is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import TEST_SETUPS
 from gradlint.static.knowledge.torch_table import is_test as names_test
 from gradlint.static.python.calls import Calls
@@ -29,8 +30,6 @@ from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.project import Project
 from gradlint.static.torch.modules import Modules
-
-_MODULES = ("module", "lightning")
 
 
 class Receivers:
@@ -69,10 +68,10 @@ class Receivers:
 
         What they read may be anything, be it set by one of them, or a list that the class has until one is set.
         """
-        here, kind, place = unit.here, self._definitions.kind(cls), (unit.here, "unknown")
-        is_module = kind in _MODULES
-        own = [w.new(Group(None, opaque=True, made_at=here), (place, "group")).id] if is_module else []
-        obj = Instance(cls=cls, name=unit.name, kind=kind, made_at=here, groups=frozenset(own), opaque=bool(kind))
+        here, role, place = unit.here, self._definitions.role(cls), (unit.here, "unknown")
+        own = [w.new(Group(None, opaque=True, made_at=here), (place, "group")).id] if role.is_model else []
+        known = role is not roles.PLAIN
+        obj = Instance(cls=cls, name=unit.name, role=role, made_at=here, groups=frozenset(own), opaque=known)
         ref = w.new(obj, place)
         for each in self._definitions.mro(cls):
             scope = w.get(Ref(each.scope), Frame)
@@ -94,7 +93,7 @@ class Receivers:
         obj = w.get(instance, Instance)
         for value in [instance, *map(w.resolve, obj.attrs.values())] if obj is not None else ():
             held = w.get(value, Instance)
-            if held is None or held.kind not in _MODULES or not isinstance(value, Ref):
+            if held is None or not held.role.is_model or not isinstance(value, Ref):
                 continue
             for ref in self._modules.walk(value, w):
                 part: Instance = w.write(ref.id)
@@ -136,5 +135,5 @@ def _models(obj: Instance, w: World) -> Iterator[str]:
     """The attributes that hold models of the project, or losses."""
     for name, value in obj.attrs.items():
         held = w.get(w.resolve(value), Instance)
-        if held is not None and ((held.kind == "module" and held.cls is not None) or held.loss is not None):
+        if held is not None and ((held.role is roles.MODULE and held.cls is not None) or held.loss is not None):
             yield name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gradlint.static.knowledge.library import known
 from gradlint.static.knowledge.ops import Op, in_place, listed, merged, names, ops, within
 from gradlint.static.knowledge.torch_operations import (
     ATTRIBUTES,
@@ -151,20 +152,7 @@ _OTHERS: Final = merged(
     ops("torch.nn.utils.rnn.pad_sequence", saves="", activation="keeps", copies=True),
     ops("torch.nn.utils.rnn.pad_packed_sequence", result="tensors", saves="other", activation="keeps", copies=True),
     ops("torch.nn.utils.parameters_to_vector", saves="", copies=True),
-    ops("einops.rearrange", saves="", size="keeps", activation="keeps"),
-    ops("einops.repeat", saves="", activation="keeps", copies=True),
-    ops("einops.reduce", saves=""),
-    ops("einops.einsum", copies=True),
-    within(
-        "torch_geometric.nn",
-        ops("global_add_pool global_max_pool global_mean_pool", saves="other", copies=True),
-    ),
-    ops("torchvision.utils.make_grid", grad="never", saves="", detaches=True),
-    ops("torch_geometric.utils.softmax", saves="both", size="keeps", activation="softmax", copies=True),
-    within(
-        "torch_scatter",
-        ops("scatter scatter_add scatter_max scatter_mean scatter_min scatter_sum", saves="other", copies=True),
-    ),
+    known().table("functions"),
 )
 
 FUNCTIONS: Final[dict[str, Op]] = merged(

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import Any, Final
 
+from gradlint.static.knowledge.library import known
 from gradlint.static.knowledge.ops import Dropout, Layer, Loss, Op, layers, merged, within, words
 from gradlint.static.knowledge.torch_functions import FUNCTIONS
 
@@ -107,62 +108,23 @@ _NN: Final = merged(
 )
 
 #: Classes around a module: calling one calls the module.
-_WRAPPERS: Final = layers(
-    """
-    torch.nn.parallel.DataParallel torch.nn.parallel.DistributedDataParallel
-    torch.distributed.fsdp.FullyShardedDataParallel torch.distributed.algorithms.join.Join
-    apex.parallel.DistributedDataParallel fairscale.nn.FullyShardedDataParallel
-    torch_geometric.nn.DataParallel
-    """,
-    container="wrapper",
+_WRAPPERS: Final = dict.fromkeys(
+    words(
+        "torch.nn.parallel.DataParallel torch.nn.parallel.DistributedDataParallel "
+        "torch.distributed.fsdp.FullyShardedDataParallel torch.distributed.algorithms.join.Join",
+        *known().names("wrappers"),
+    ),
+    Layer(container="wrapper"),
 )
 
 WRAPPED: Final = frozenset(words("module _orig_mod"))  #: the attribute under which they have it
 
-_GRAPHS: Final = within(
-    "torch_geometric.nn",
-    merged(
-        layers(
-            "AGNNConv APPNP ARMAConv CGConv ChebConv ClusterGCNConv DNAConv DenseGCNConv DenseGINConv DenseGraphConv "
-            "DenseSAGEConv DynamicEdgeConv EdgeConv FAConv FeaStConv FiLMConv GATConv GATv2Conv GCN2Conv GCNConv GENConv "
-            "GINConv GINEConv GMMConv GatedGraphConv GeneralConv GraphConv HGTConv HypergraphConv LEConv LGConv MFConv "
-            "NNConv PDNConv PNAConv PointNetConv PointTransformerConv RGATConv RGCNConv ResGatedGraphConv SAGEConv SGConv "
-            "SSGConv SplineConv SuperGATConv TAGConv TransformerConv WLConv XConv",
-            _LOGITS,
-            parameters=True,
-        ),
-        layers("Linear HeteroLinear", _LOGITS, parameters=True),
-        layers("BatchNorm", _NORMS, parameters=True, mode_dependent=True),
-        layers("GraphNorm LayerNorm", _NORMS, parameters=True),
-        layers("PairNorm", _NORMS),
-        layers("GAT GCN GIN GraphSAGE PNA", _HIDDEN, parameters=True, drops=(4, "dropout")),
-        layers("MLP", _HIDDEN, parameters=True, mode_dependent=True),
-    ),
-)
-
 _OTHERS: Final = merged(
-    within(
-        "torchvision.ops",
-        merged(
-            layers("DropBlock2d DropBlock3d StochasticDepth", _DROPS, mode_dependent=True, dropout=True),
-            layers("FrozenBatchNorm2d", _NORMS),
-            layers("Conv2dNormActivation Conv3dNormActivation MLP", _HIDDEN, parameters=True, mode_dependent=True),
-            layers("DeformConv2d", _LOGITS, parameters=True),
-            layers("SqueezeExcitation FeaturePyramidNetwork", _HIDDEN, parameters=True),
-        ),
-    ),
-    within(
-        "timm.layers",
-        merged(
-            layers("DropPath", _DROPS, mode_dependent=True, dropout=True),
-            layers("LayerNorm2d", _NORMS, parameters=True),
-            layers("Mlp PatchEmbed", _HIDDEN, parameters=True),
-        ),
-    ),
+    known().table("layers"),
     layers("torch.nn.utils.parametrize.ParametrizationList", _HIDDEN, parameters=True),
 )
 
-LAYERS: Final[dict[str, Layer]] = merged(within("torch.nn", _NN), _WRAPPERS, _GRAPHS, _OTHERS)
+LAYERS: Final[dict[str, Layer]] = merged(within("torch.nn", _NN), _WRAPPERS, _OTHERS)
 """What building and calling a layer gives, by the canonical name of its class.  Losses are in ``LOSSES``."""
 
 OVERWRITES: Final[dict[str, int]] = {

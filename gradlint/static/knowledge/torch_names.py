@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from gradlint.static.knowledge.library import known
+
 #: Modules that hold what a shorter name re-exports: ``torch.nn.modules.loss.CrossEntropyLoss``.
 _INNER_MODULES: Final = {
     "torch.nn.modules": "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold instancenorm "
@@ -12,20 +14,18 @@ _INNER_MODULES: Final = {
     "torch.optim": "adadelta adafactor adagrad adam adamax adamw asgd lbfgs nadam optimizer radam rmsprop rprop sgd sparse_adam",
     "torch.nn.utils": "clip_grad",
     "torch.utils.data": "dataset dataloader",
-    "torch_geometric.nn": "conv dense models norm",
-    "torchvision.ops": "misc",
-    "transformers": "modeling_utils trainer trainer_seq2seq optimization",
-    "pytorch_lightning": "core trainer",
 }
 
 ALIASES: Final[dict[str, str]] = {
     **{f"{outer}.{inner}": outer for outer, inners in _INNER_MODULES.items() for inner in inners.split()},
+    **{f"{outer}.{inner}": outer for outer, inners in known().spaces("inner").items() for inner in inners},
+    **known().table("aliases"),
+    **known().spaces("same_as"),
     "torch.nn.modules": "torch.nn",
     "torch.nn.parameter": "torch.nn",
     "torch.nn.utils.clip_grad_norm": "torch.nn.utils.clip_grad_norm_",
     "torch.functional": "torch",
     "torch.vmap": "torch.func.vmap",
-    "functorch": "torch.func",
     "torch.spmm": "torch.mm",
     "torch.dsmm": "torch.mm",
     "torch.autograd.grad_mode": "torch",
@@ -44,32 +44,6 @@ ALIASES: Final[dict[str, str]] = {
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
     "torch.serialization": "torch",
     "torch.random": "torch",
-    "lightning.pytorch": "pytorch_lightning",
-    "lightning.LightningModule": "pytorch_lightning.LightningModule",
-    "lightning.LightningDataModule": "pytorch_lightning.LightningDataModule",
-    "lightning.Trainer": "pytorch_lightning.Trainer",
-    "lightning.Callback": "pytorch_lightning.Callback",
-    "lightning.fabric.Fabric": "lightning.Fabric",
-    "lightning_fabric.Fabric": "lightning.Fabric",
-    "timm.models.layers": "timm.layers",
-    "timm.layers.drop": "timm.layers",
-    "timm.models.create_model": "timm.create_model",
-    "timm.models.factory": "timm",
-    "transformers.optimization.AdamW": "transformers.AdamW",
-    "tensorboardX": "torch.utils.tensorboard",
-    "torch.utils.tensorboard.writer": "torch.utils.tensorboard",
-    "torchsummaryX": "torchsummary",
-    "efficientnet_pytorch.model": "efficientnet_pytorch",
-    "bitsandbytes.optim.adamw": "bitsandbytes.optim",
-    "bitsandbytes.optim.adam": "bitsandbytes.optim",
-    "matplotlib.pylab": "matplotlib.pyplot",
-    "pylab": "matplotlib.pyplot",
-    "accelerate.accelerator": "accelerate",
-    "deepspeed.runtime.engine": "deepspeed",
-    "ignite.engine.engine": "ignite.engine",
-    "stable_baselines3.common.preprocessing.BaseFeaturesExtractor": (
-        "stable_baselines3.common.torch_layers.BaseFeaturesExtractor"
-    ),
 }
 """Names, and prefixes of names, to the spelling the table uses."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from gradlint.static.knowledge.library import known
 from gradlint.static.knowledge.ops import names
 
-PROPORTIONAL: Final = names("torch.optim", "ASGD SGD") | names("", "apex.optimizers.FusedSGD")
+PROPORTIONAL: Final = names("torch.optim", "ASGD SGD") | known().names("proportional")
 """Optimizers that go as far as the gradients are large; the others divide by their size."""
 
 LENGTHS: Final = frozenset(
@@ -20,10 +21,6 @@ LENGTH_AT: Final[dict[str, int]] = {
     "CyclicLR": 3,
     "OneCycleLR": 2,
     "PolynomialLR": 1,
-    "get_cosine_schedule_with_warmup": 2,
-    "get_cosine_with_hard_restarts_schedule_with_warmup": 2,
-    "get_linear_schedule_with_warmup": 2,
-    "get_polynomial_decay_schedule_with_warmup": 2,
-    "get_scheduler": 3,
+    **{name.rpartition(".")[2]: place for name, place in known().table("schedule_lengths").items()},
 }
 """Where the number of its steps stands among the arguments of a scheduler, if it is not told by name."""

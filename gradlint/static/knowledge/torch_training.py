@@ -6,56 +6,16 @@ import re
 from typing import Final, Literal
 
 from gradlint.static.knowledge.guesses import HANDLER_NAME
+from gradlint.static.knowledge.library import Handler, Hosted, known
 from gradlint.static.knowledge.ops import names
+from gradlint.static.knowledge.roles import HOSTED, Role
 
-OPTIMIZERS: Final = (
-    names(
-        "torch.optim",
-        "ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam Optimizer RAdam RMSprop Rprop SGD SparseAdam",
-    )
-    | names(
-        "torch_optimizer",
-        "A2GradExp A2GradInc A2GradUni AccSGD AdaBelief AdaBound AdaMod Adafactor Adahessian AdamP AggMo Apollo DiffGrad LARS "
-        "Lamb Lookahead MADGRAD NovoGrad PID QHAdam QHM RAdam Ranger RangerQH RangerVA SGDP SGDW SWATS Shampoo Yogi",
-    )
-    | names("transformers", "AdamW Adafactor")
-    | names(
-        "bitsandbytes.optim",
-        "Adam Adam8bit AdamW AdamW8bit Lion Lion8bit PagedAdam PagedAdamW PagedAdamW8bit PagedLion8bit",
-    )
-    | names(
-        "bitsandbytes.optim",
-        "Adagrad Adagrad8bit LAMB LAMB8bit LARS LARS8bit PagedAdam8bit RMSprop RMSprop8bit SGD SGD8bit",
-    )
-    | names("apex.optimizers", "FusedAdagrad FusedAdam FusedLAMB FusedNovoGrad FusedSGD")
-    | names(
-        "timm.optim",
-        "AdaBelief Adafactor Adahessian AdamP Lamb Lars Lion Lookahead MADGRAD Nadam NvNovoGrad RMSpropTF RAdam SGDP create_optimizer "
-        "create_optimizer_v2",
-    )
-    | names(
-        "pytorch_optimizer",
-        "AdaBelief AdaBound AdamP Lamb Lion Lookahead MADGRAD Prodigy RAdam Ranger Ranger21 SGDW SophiaH",
-    )
-    | names("deepspeed.ops.adam", "DeepSpeedCPUAdam FusedAdam")
-    | names(
-        "",
-        "lion_pytorch.Lion madgrad.MADGRAD prodigyopt.Prodigy schedulefree.AdamWScheduleFree schedulefree.SGDScheduleFree",
-    )
-    | names(
-        "",
-        "adabelief_pytorch.AdaBelief adabound.AdaBound adamp.AdamP adamp.SGDP adan_pytorch.Adan galore_torch.GaLoreAdamW",
-    )
-    | names(
-        "",
-        "fairscale.optim.OSS pytorch_lamb.Lamb ranger.Ranger ranger21.Ranger21 sophia.SophiaG dadaptation.DAdaptAdam",
-    )
-    | names(
-        "",
-        "pytorch_pretrained_bert.BertAdam pytorch_transformers.AdamW torch.distributed.optim.ZeroRedundancyOptimizer",
-    )
-    | names("", "pytorch_pretrained_bert.optimization.BertAdam")
-)
+_LIBRARIES: Final = known()
+
+OPTIMIZERS: Final = names(
+    "torch.optim",
+    "ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam Optimizer RAdam RMSprop Rprop SGD SparseAdam",
+) | _LIBRARIES.names("optimizers")
 """Classes (and factories) of optimizers: the first argument is what they update."""
 
 SCHEDULERS: Final = (
@@ -65,12 +25,7 @@ SCHEDULERS: Final = (
         "LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau SequentialLR StepLR _LRScheduler",
     )
     | names("torch.optim.swa_utils", "SWALR")
-    | names(
-        "transformers",
-        "get_constant_schedule get_constant_schedule_with_warmup get_cosine_schedule_with_warmup "
-        "get_cosine_with_hard_restarts_schedule_with_warmup get_inverse_sqrt_schedule get_linear_schedule_with_warmup "
-        "get_polynomial_decay_schedule_with_warmup get_scheduler",
-    )
+    | _LIBRARIES.names("schedulers")
 )
 """Schedulers: the first argument is the optimizer."""
 
@@ -88,16 +43,14 @@ GRAD_MODES: Final[dict[str, Literal["off", "on", "argument"]]] = {
 """
 
 AUTOCASTS: Final = names(
-    "", "torch.autocast torch.amp.autocast torch.cuda.amp.autocast torch.cpu.amp.autocast apex.amp.autocast"
-)
+    "", "torch.autocast torch.amp.autocast torch.cuda.amp.autocast torch.cpu.amp.autocast"
+) | _LIBRARIES.names("autocasts")
 
 NORM_CLIPS: Final = names("torch.nn.utils", "clip_grad_norm clip_grad_norm_")
 """Those that return the norm that the gradients had, as a tensor where they are."""
 
 CLIPS: Final = (
-    NORM_CLIPS
-    | names("torch.nn.utils", "clip_grad_value_ clip_grads_with_norm_")
-    | names("", "timm.utils.dispatch_clip_grad timm.utils.agc.adaptive_clip_grad")
+    NORM_CLIPS | names("torch.nn.utils", "clip_grad_value_ clip_grads_with_norm_") | _LIBRARIES.names("clips")
 )
 """Functions that change gradients in place: the first argument is the parameters."""
 
@@ -125,31 +78,23 @@ PARTED: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
 }
 """What computes a parameter of a layer, if no other is named, from these from now on; None: it is one again."""
 
-PASSED_THROUGH: Final = names(
+PASSED_THROUGH: Final = _LIBRARIES.names("passes") | names(
     "",
     "torch.compile torch.jit.script torch.nn.utils.fusion.fuse_conv_bn_eval torch.nn.utils.remove_spectral_norm "
     "torch.nn.utils.remove_weight_norm torch.nn.utils.spectral_norm torch.nn.utils.weight_norm "
     "torch.nn.utils.parametrizations.orthogonal torch.nn.utils.parametrizations.spectral_norm "
-    "torch.nn.utils.parametrizations.weight_norm torch.nn.SyncBatchNorm.convert_sync_batchnorm "
-    "apex.parallel.convert_syncbn_model torch_geometric.compile apex.amp.scale_loss types.MappingProxyType",
+    "torch.nn.utils.parametrizations.weight_norm torch.nn.SyncBatchNorm.convert_sync_batchnorm",
 )
 """Calls that give back what they are given first (a module, a loss), or what acts like it over the same parameters."""
 
-PASSED_TOGETHER: Final[dict[str, tuple[str, ...]]] = {"apex.amp.initialize": ("models", "optimizers")}
+PASSED_TOGETHER: Final[dict[str, tuple[str, ...]]] = _LIBRARIES.table("passes_together")
 """Calls that give back what these parameters are given: all of it, in order."""
 
-LIGHTNING_BASES: Final = names(
-    "",
-    "pytorch_lightning.LightningModule lightning.LightningModule pytorch_lightning.core.LightningModule "
-    "lightning.pytorch.core.LightningModule",
-)
+_HOSTED: Final[dict[str, Hosted]] = _LIBRARIES.spaces("hosted")
+HOSTED_BASES: Final = frozenset(f"{space}.{name}" for space, hosted in _HOSTED.items() for name in hosted.bases)
 """Base classes of modules whose loop the framework runs."""
 
-TEST_BASES: Final = names(
-    "",
-    "unittest.TestCase unittest.case.TestCase unittest.IsolatedAsyncioTestCase absl.testing.absltest.TestCase "
-    "absl.testing.parameterized.TestCase torch.testing._internal.common_utils.TestCase",
-)
+TEST_BASES: Final = _LIBRARIES.names("test_bases")
 """Base classes of tests: before each of their methods that are tests, the framework calls others."""
 
 TEST_SETUPS: Final = ("setUpClass", "setup_class", "setUp", "asyncSetUp", "setup_method")
@@ -161,7 +106,7 @@ def is_test(method: str) -> bool:
     return method.startswith("test") or method == "runTest"
 
 
-EXPECTING: Final = frozenset(["pytest.raises"])
+EXPECTING: Final = _LIBRARIES.names("expects")
 """Calls that give a context manager whose body is meant to raise."""
 
 EXPECTING_METHODS: Final = frozenset(["assertRaises", "assertRaisesRegex"])
@@ -174,49 +119,21 @@ MODULE_BASES: Final = (
         "Module Sequential ModuleList ModuleDict ParameterList ParameterDict Container RNNBase RNNCellBase Linear Conv1d Conv2d "
         "Conv3d",
     )
-    | LIGHTNING_BASES
-    | names(
-        "torch",
-        "jit.ScriptModule nn._Loss nn._WeightedLoss",
-    )
-    | names(
-        "transformers",
-        "PreTrainedModel BertPreTrainedModel RobertaPreTrainedModel GPT2PreTrainedModel T5PreTrainedModel",
-    )
-    | names("transformers", "LlamaPreTrainedModel DistilBertPreTrainedModel ViTPreTrainedModel")
-    | names("torch_geometric.nn", "MessagePassing")
-    | names(
-        "",
-        "stable_baselines3.common.torch_layers.BaseFeaturesExtractor stable_baselines3.common.policies.ActorCriticPolicy",
-    )
-    | names("", "gpytorch.Module gpytorch.models.ExactGP gpytorch.models.ApproximateGP gpytorch.kernels.Kernel")
-    | names(
-        "",
-        "allennlp.models.Model fairseq.models.BaseFairseqModel fairseq.models.FairseqEncoder fairseq.models.FairseqDecoder",
-    )
-    | names(
-        "",
-        "mmcv.runner.BaseModule mmengine.model.BaseModule mmengine.model.BaseModel diffusers.ModelMixin peft.PeftModel",
-    )
-    | names(
-        "", "ray.rllib.models.torch.torch_modelv2.TorchModelV2 escnn.nn.EquivariantModule e2cnn.nn.EquivariantModule"
-    )
+    | HOSTED_BASES
+    | names("torch", "jit.ScriptModule nn._Loss nn._WeightedLoss")
+    | _LIBRARIES.names("module_bases")
 )
 """Classes whose subclasses are modules of torch."""
 
 FUNCTION_BASES: Final = names("torch.autograd", "Function function.InplaceFunction function.NestedIOFunction")
 """Bases of functions with a backward of their own."""
 
-DATASET_BASES: Final = (
-    names("torch.utils.data", "Dataset IterableDataset TensorDataset ConcatDataset ChainDataset Subset StackDataset")
-    | names("torchvision.datasets", "VisionDataset ImageFolder DatasetFolder")
-    | names("torch_geometric.data", "Dataset InMemoryDataset")
-)
+DATASET_BASES: Final = names(
+    "torch.utils.data", "Dataset IterableDataset TensorDataset ConcatDataset ChainDataset Subset StackDataset"
+) | _LIBRARIES.names("datasets")
 """Classes whose items are data: no gradient comes with them."""
 
-LOADERS: Final = names("torch.utils.data", "DataLoader") | names(
-    "", "torch_geometric.loader.DataLoader torch_geometric.data.DataLoader torch.utils.data.dataloader.DataLoader"
-)
+LOADERS: Final = names("torch.utils.data", "DataLoader dataloader.DataLoader") | _LIBRARIES.names("loaders")
 """Classes whose batches are data."""
 
 STACKING_LOADER: Final = "torch.utils.data.DataLoader"
@@ -228,98 +145,57 @@ COLLATE: Final = (6, "collate_fn")
 TENSOR_DATASET: Final = "torch.utils.data.TensorDataset"
 """The data set whose items hold tensors and nothing else."""
 
-LIBRARY_DATASETS: Final = ("torchvision.datasets.",)
+LIBRARY_DATASETS: Final = tuple(f"{space}." for space in _LIBRARIES.whole("stackable"))
 """The beginnings of names of data sets: what their items hold is stacked, unless a transform makes something else of it."""
 
-LIBRARY_TRANSFORMS: Final = ("torchvision.transforms.",)
+LIBRARY_TRANSFORMS: Final = tuple(f"{space}." for space in _LIBRARIES.whole("transforms"))
 """The same of what changes such items, and gives none of another kind."""
 
 TRANSFORMING: Final = ("transform", "target_transform", "transforms")
 """The arguments of such data sets that are transforms."""
 
-ARBITRARY_TRANSFORMS: Final = names("torchvision.transforms", "Lambda v2.Lambda transforms.Lambda")
+ARBITRARY_TRANSFORMS: Final = _LIBRARIES.names("arbitrary_transforms")
 """Those of the transforms that call any function."""
 
-COLLECTING_TRANSFORMS: Final = names(
-    "torchvision.transforms", "Compose RandomApply RandomChoice RandomOrder v2.Compose v2.RandomApply v2.RandomChoice"
-) | names("torchvision.transforms", "v2.RandomOrder")
+COLLECTING_TRANSFORMS: Final = _LIBRARIES.names("collecting_transforms")
 """Those of them that apply others."""
 
-ONE_BY_ONE: Final = names("torchvision.transforms", "Compose transforms.Compose v2.Compose")
+ONE_BY_ONE: Final = _LIBRARIES.names("one_by_one")
 """Those of these that apply one after the other, each always."""
 
-TENSOR_TRANSFORMS: Final = names(
-    "torchvision.transforms",
-    "ToTensor PILToTensor transforms.ToTensor transforms.PILToTensor v2.ToTensor v2.PILToTensor v2.ToImage",
-)
+TENSOR_TRANSFORMS: Final = _LIBRARIES.names("tensor_transforms")
 """Those of the transforms that make a tensor of an image."""
 
-IMAGE_TRANSFORMS: Final = names(
-    "torchvision.transforms", "ToPILImage FiveCrop TenCrop v2.ToPILImage v2.FiveCrop v2.TenCrop"
-)
+IMAGE_TRANSFORMS: Final = _LIBRARIES.names("image_transforms")
 """Those that may give something else where they are given a tensor."""
 
-FRAMEWORKS: Final[dict[str, str]] = {
-    "accelerate.Accelerator": "accelerate",
-    "deepspeed.initialize": "deepspeed",
-    "transformers.Trainer": "trainer",
-    "transformers.Seq2SeqTrainer": "trainer",
-    "trl.SFTTrainer": "trainer",
-    "sentence_transformers.SentenceTransformerTrainer": "trainer",
-    "ignite.engine.Engine": "ignite",
-    "ignite.engine.create_supervised_trainer": "ignite",
-    "ignite.engine.create_supervised_evaluator": "ignite",
-    "fastai.basics.Learner": "fastai",
-    "fastai.learner.Learner": "fastai",
-    "fastai.vision.all.Learner": "fastai",
-    "fastai.vision.all.vision_learner": "fastai",
-    "fastai.vision.all.cnn_learner": "fastai",
-    "fastai.vision.all.unet_learner": "fastai",
-    "fastai.text.all.text_classifier_learner": "fastai",
-    "fastai.text.all.language_model_learner": "fastai",
-    "fastai.tabular.all.tabular_learner": "fastai",
-    "skorch.NeuralNet": "skorch",
-    "skorch.NeuralNetClassifier": "skorch",
-    "skorch.NeuralNetBinaryClassifier": "skorch",
-    "skorch.NeuralNetRegressor": "skorch",
-    "pytorch_lightning.Trainer": "lightning",
-    "lightning.Trainer": "lightning",
-    "lightning.Fabric": "fabric",
-    "lightning.fabric.Fabric": "fabric",
-    "lightning_fabric.Fabric": "fabric",
-    "catalyst.dl.SupervisedRunner": "catalyst",
-    "catalyst.dl.Runner": "catalyst",
-    "composer.Trainer": "composer",
-    "poutyne.Model": "poutyne",
-    "torchbearer.Trial": "torchbearer",
-    "torch.distributed.autograd.context": "dist_autograd",
-    "torch.distributed.autograd.backward": "dist_autograd",
-    "torch.distributed.optim.DistributedOptimizer": "dist_autograd",
-}
-"""Objects that run the loop, or parts of it, for the user: canonical name to the kind of framework."""
+ENGINES: Final[dict[str, int]] = _LIBRARIES.table("engines")
+"""What gives an engine that trains, and so many other things behind it."""
 
-TRAINERS: Final[dict[str, dict[str, str]]] = {
-    name: {"train": "compute_loss"}
-    for name in names("", "transformers.Trainer transformers.Seq2SeqTrainer trl.SFTTrainer")
-}
+TRAINERS: Final = _LIBRARIES.names("trainers")
+"""Objects that run the loop, or parts of it, for the user."""
+
+TRAINER_STEPS: Final[dict[str, dict[str, str]]] = _LIBRARIES.table("trainer_steps")
 """Those that classes are derived from, with the methods of the library that call others, given the model and a batch."""
 
-CALLBACK_BASES: Final = names(
-    "",
-    "pytorch_lightning.Callback pytorch_lightning.callbacks.Callback lightning.Callback lightning.callbacks.Callback",
-)
+CALLBACK_BASES: Final = _LIBRARIES.names("callbacks")
 """Base classes of callbacks: their methods are given the trainer, the model and more."""
 
-HANDLERS: Final = frozenset(["accelerate", "fabric"])
-"""Those kinds of them that leave the loop to the user, and make its backward passes."""
+
+_HANDLERS: Final[dict[str, Handler]] = _LIBRARIES.table("handlers")
+_BACKWARD_OF_HANDLERS: Final = frozenset(name for handler in _HANDLERS.values() for name in handler.backward)
+_PREPARING: Final = _BACKWARD_OF_HANDLERS.union(*(handler.passes_all for handler in _HANDLERS.values()))
 
 
 def looks_like_handler(name: str, method: str) -> bool:
     """Whether something of this name, which is told to prepare models or make a backward pass, is one of those."""
-    return method in ("prepare", "setup", "backward") and HANDLER_NAME.search(name) is not None
+    return method in _PREPARING and HANDLER_NAME.search(name) is not None
 
 
-WALKS: Final = frozenset(["backward", "manual_backward"])
+HOSTED_BACKWARD: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.backward)
+"""Methods of modules whose loop a library runs that walk the graph of the loss they are given."""
+
+WALKS: Final = _BACKWARD_OF_HANDLERS | HOSTED_BACKWARD | {"backward"}
 """Methods and functions that walk a graph and add to the gradients of its leaves."""
 
 DERIVATIVES: Final = names("torch.autograd", "grad")
@@ -395,22 +271,23 @@ DISTRIBUTION_FACTS: Final = names(
 PACKED_FIELDS: Final = ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
 """The fields of a ``PackedSequence``."""
 
-TRAINING_STEP: Final = "training_step"
-"""The method of a Lightning module that returns the loss of a batch."""
+TRAINING_STEPS: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.training)
+"""The methods of modules whose loop a library runs that return the loss of a batch."""
 
-BATCH_STEPS: Final = names("", f"{TRAINING_STEP} validation_step test_step predict_step")
-"""The methods of a Lightning module that are given batches."""
+BATCH_STEPS: Final = TRAINING_STEPS.union(*(hosted.evaluation for hosted in _HOSTED.values()))
+"""Those that are given batches."""
 
-_EVALUATION_STEPS: Final = names(
-    "",
-    "validation_step validation_step_end validation_epoch_end on_validation_start on_validation_end",
-    "on_validation_epoch_start on_validation_epoch_end on_validation_batch_start on_validation_batch_end",
-    "test_step test_step_end test_epoch_end on_test_start on_test_end",
-    "on_test_epoch_start on_test_epoch_end on_test_batch_start on_test_batch_end",
-    "predict_step on_predict_start on_predict_end",
-    "on_predict_epoch_start on_predict_epoch_end on_predict_batch_start on_predict_batch_end",
-)
-"""The methods of a Lightning module that are called under ``no_grad``."""
+CONFIGURING: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.configures)
+"""Those that return the optimizers."""
+
+CONFIGURED: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.optimizers)
+"""The methods of the library that give these."""
+
+BY_HAND: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.by_hand)
+"""The attributes that say that such a module may make the backward passes itself."""
+
+_WITHOUT_GRAD: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.without_grad)
+_WITH_GRAD: Final = tuple(beginning for hosted in _HOSTED.values() for beginning in hosted.with_grad)
 
 RANDOM: Final = names("torch", "rand rand_like randn randn_like normal")
 """Functions that make tensors of random numbers."""
@@ -446,36 +323,24 @@ SYMBOLS: Final[dict[str, str]] = {
 EXTREMES: Final = frozenset(["max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin"])
 """Functions and methods that give the largest or smallest of several values."""
 
-DOWNLOADS: Final[dict[str, int]] = {
-    "urllib.request.urlretrieve": 1,
-    "torch.hub.download_url_to_file": 1,
-    "wget.download": 1,
-    "gdown.download": 1,
-    "torchvision.datasets.utils.download_url": 1,
-}
+DOWNLOADS: Final[dict[str, int]] = _LIBRARIES.table("downloads")
 """Functions that download to a path, with the position of the path."""
 
-UNPICKLES: Final = names(
-    "", "pickle.load pickle.loads dill.load dill.loads cloudpickle.load cloudpickle.loads joblib.load torch.jit.load"
-)
+UNPICKLES: Final = _LIBRARIES.names("unpickles")
 """Functions that give what some other program has made, as it was: a model may be frozen."""
 
-FOREIGN_PATHS: Final = names(
-    "",
-    "huggingface_hub.hf_hub_download huggingface_hub.snapshot_download urllib.request.urlretrieve wget.download "
-    "gdown.download gdown.cached_download transformers.utils.cached_file cached_path.cached_path builtins.input",
-)
+FOREIGN_PATHS: Final = _LIBRARIES.names("foreign_paths")
 """Functions that return the path of something from elsewhere."""
 
 
-def is_called_without_grad(kind: str, method: str) -> bool:
-    """Whether a framework disables gradients where it calls a method of an object of a kind (``lightning``)."""
-    return kind == "lightning" and method in _EVALUATION_STEPS
+def is_called_without_grad(role: Role, method: str) -> bool:
+    """Whether a library disables gradients where it calls a method of an object."""
+    return role is HOSTED and method in _WITHOUT_GRAD
 
 
 def is_called_with_grad(method: str) -> bool:
-    """Whether Lightning calls a method of a callback or module while gradients are enabled."""
-    return method.startswith(("on_train_", "on_before_", "on_after_backward"))
+    """Whether a library calls a method of a callback, or of a module that it trains, while gradients are enabled."""
+    return method.startswith(_WITH_GRAD)
 
 
 BACKWARD_HOOKS: Final = frozenset(
@@ -486,14 +351,19 @@ BACKWARD_HOOKS: Final = frozenset(
 HOOKING: Final = BACKWARD_HOOKS | {"register_forward_hook", "register_forward_pre_hook"}
 """Methods of modules that register a hook, and return what removes it."""
 
-METHODS_OF_MODULES: Final = BACKWARD_HOOKS | names(
-    "",
-    "parameters named_parameters modules named_modules children named_children buffers named_buffers state_dict",
-    "load_state_dict train eval to cuda cpu half float double bfloat16 type apply zero_grad requires_grad_",
-    "register_buffer register_parameter add_module register_module register_forward_hook share_memory forward",
-    "register_forward_pre_hook get_submodule get_parameter pop append extend insert items keys values",
-    "manual_backward optimizers lr_schedulers log log_dict save_hyperparameters freeze unfreeze compile",
-    "toggle_optimizer untoggle_optimizer clip_gradients no_sync __init__ __call__ _get_name extra_repr",
-    "save_pretrained gradient_checkpointing_enable",
+_METHODS_OF_HOSTED: Final = HOSTED_BACKWARD.union(CONFIGURED, *(hosted.methods for hosted in _HOSTED.values()))
+
+METHODS_OF_MODULES: Final = (
+    BACKWARD_HOOKS
+    | _METHODS_OF_HOSTED
+    | names(
+        "",
+        "parameters named_parameters modules named_modules children named_children buffers named_buffers state_dict",
+        "load_state_dict train eval to cuda cpu half float double bfloat16 type apply zero_grad requires_grad_",
+        "register_buffer register_parameter add_module register_module register_forward_hook share_memory forward",
+        "register_forward_pre_hook get_submodule get_parameter pop append extend insert items keys values",
+        "compile no_sync __init__ __call__ _get_name extra_repr",
+        "save_pretrained gradient_checkpointing_enable",
+    )
 )
 """Methods that the tracer takes for those of a module, where nothing says otherwise."""

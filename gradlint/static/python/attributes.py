@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import canonical
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
@@ -153,7 +154,7 @@ class Attributes:
     def lacks(self, owner: Value, name: str, w: World) -> bool:
         """Whether an object of a class of the project is known to have no attribute of a name, whatever has run."""
         obj = w.get(owner, Instance)
-        if obj is None or obj.cls is None or obj.kind or name in obj.attrs or name.startswith("__"):
+        if obj is None or obj.cls is None or obj.role is not roles.PLAIN or name in obj.attrs or name.startswith("__"):
             return False
         if any(other.startswith("<") for other in obj.attrs):  # it may have been given others
             return False
@@ -168,7 +169,7 @@ class Attributes:
         """The attributes as they are now, where a value is the ``__dict__`` of an object of a class of the project."""
         owner = dict_of(value)
         obj = w.get(owner, Instance) if owner is not None else None
-        if obj is None or obj.cls is None or obj.kind:
+        if obj is None or obj.cls is None or obj.role is not roles.PLAIN:
             return None
         return w.new(Mapping({Const(name): held for name, held in obj.attrs.items() if name != ESCAPED}))
 
@@ -213,7 +214,7 @@ class Attributes:
             if late is not None:
                 return late
             other = self._definitions.attribute(obj.cls, "__getattr__", w)
-            if isinstance(other, Function) and obj.kind in ("", "dict"):  # what is missing is asked of what it wraps
+            if isinstance(other, Function) and obj.role.delegates:
                 given = Arguments([Const(name)])
                 return joined(self._calls.function(other, given, w, ctx, site, owner), w)
         return w.resolve(Unknown(AttributeOf(owner, name), name))
@@ -235,7 +236,7 @@ class Attributes:
             return found
         if name == "__name__":
             return Const(owner.unit.name)
-        if name == "apply" and self._definitions.kind(owner) == "function":
+        if name == "apply" and self._definitions.role(owner) is roles.FUNCTION:
             return Bound(owner, "apply")
         return Unknown(AttributeOf(owner, name), name)
 

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
@@ -104,7 +105,7 @@ class BuiltinCalls:
             "builtins.float": self._convert,
             "builtins.str": self._convert,
             "functools.partial": self._partial,
-            "functools.wraps": lambda a, w, c, s: w.new(Instance(kind="decorator")),
+            "functools.wraps": lambda a, w, c, s: w.new(Instance(role=roles.DECORATOR)),
             "builtins.globals": lambda a, w, c, s: Namespace(c.module, "globals()"),
             "dataclasses.field": self._field,
             "dataclasses.replace": self._records.replaced,
@@ -249,7 +250,7 @@ class BuiltinCalls:
             return w.new(Sequence(loses=loses))
         value = w.resolve(args.positional[0])
         obj = w.get(value, Object)
-        if isinstance(obj, Instance) and obj.kind == "parameters":
+        if isinstance(obj, Instance) and obj.role is roles.PARAMETERS:
             listed: Instance = obj.copy()
             listed.streams = frozenset()
             return w.new(listed) if obj.streams else value
@@ -278,9 +279,9 @@ class BuiltinCalls:
     def _filter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(1) or NONE)
         obj = w.get(value, Instance)
-        if obj is not None and obj.kind == "parameters":
+        if obj is not None and obj.role is roles.PARAMETERS:
             kept = frozenset(g for g in obj.groups if getattr(w.find(g), "requires_grad", None) is not False)
-            chosen = w.new(Instance(kind="parameters", device=None, groups=kept))
+            chosen = w.new(Instance(role=roles.PARAMETERS, device=None, groups=kept))
             return self._streams.opened(chosen, w, (value,), site)
         return value
 
@@ -318,9 +319,9 @@ class BuiltinCalls:
 
     def _chain(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         instances = [w.get(w.resolve(a), Instance) for a in args.positional]
-        if instances and all(i is not None and i.kind == "parameters" for i in instances):
+        if instances and all(i is not None and i.role is roles.PARAMETERS for i in instances):
             groups = frozenset().union(*(i.groups for i in instances if i is not None))
-            chained = w.new(Instance(kind="parameters", device=None, groups=groups))
+            chained = w.new(Instance(role=roles.PARAMETERS, device=None, groups=groups))
             return self._streams.opened(chained, w, site=site)
         new = w.new(Sequence())
         for value in args.positional:

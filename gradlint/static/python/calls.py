@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.static.knowledge.torch_table import MODULE_METHODS
+from gradlint.static.knowledge import roles
+from gradlint.static.knowledge.torch_table import CONFIGURING, MODULE_METHODS, TRAINING_STEPS
 from gradlint.static.python.binding import Binding
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.choices import Choices
@@ -64,6 +65,9 @@ _RECOGNISED = MODULE_METHODS | {"zero_grad", "train", "eval"}
 """Methods that say of an object that it is a module."""
 _MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
 MAX_RECURSION = 2
+
+_NO_FORWARD = TRAINING_STEPS | CONFIGURING | {"__init__", "reset_parameters", "fit", "train_step", "step"}
+"""Methods of modules that do something else than to compute their output."""
 
 
 class Calls:
@@ -229,7 +233,7 @@ class Calls:
             method = self._definitions.attribute(obj.cls, "__call__", w)
             if isinstance(method, Function):
                 return self.function(method, args, w, ctx, site, callee)
-        if obj.kind == "decorator":
+        if obj.role is roles.DECORATOR:
             return [(w, args.get(0) or NONE)]
         return [(w, self._domain.escapes.call(callee, args, w, ctx, site))]
 
@@ -332,7 +336,7 @@ class Calls:
         return tuple(
             obj.cls.unit if obj.cls is not None else obj.name
             for obj in modules
-            if obj is not None and obj.kind in ("module", "lightning", "loss")
+            if obj is not None and obj.role.is_module
         )
 
     def _kind_of(self, receiver: Value | None, fn: Function, w: World) -> Iterator[Hashable]:
@@ -384,20 +388,7 @@ class Calls:
 
     def _is_forward(self, fn: Function, receiver: Value | None, w: World) -> bool:
         obj = w.get(receiver, Instance) if receiver is not None else None
-        return (
-            obj is not None
-            and obj.kind in ("module", "lightning")
-            and fn.unit.name
-            not in (
-                "__init__",
-                "training_step",
-                "configure_optimizers",
-                "reset_parameters",
-                "fit",
-                "train_step",
-                "step",
-            )
-        )
+        return obj is not None and obj.role.is_model and fn.unit.name not in _NO_FORWARD
 
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         self._progress.applied.add(fn.site)
@@ -424,23 +415,23 @@ class Calls:
 
     def instantiate(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Build an instance of a class of the project."""
-        kind = self._definitions.kind(cls)
+        role = self._definitions.role(cls)
         self._progress.built.add(cls.unit)
         self._progress.met.add(cls.unit)
-        if kind == "namedtuple":
+        if role is roles.NAMED_TUPLE:
             return [(w, self._named_tuple(cls, args, w, ctx))]
         opaque = self._budget.is_opaque(cls.unit) and not _is_followed_for_itself(cls.unit, ctx)
-        if opaque and kind == "module":
+        if opaque and role is roles.MODULE:
             return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
         if opaque or self._budget.tires(cls.unit, lambda: False):
             return [(w, self._domain.escapes.call(cls, args, w, ctx, site))]
-        if kind == "module" and self._budget.hurries(cls.unit) and cls.unit in self._trainable:
+        if role is roles.MODULE and self._budget.hurries(cls.unit) and cls.unit in self._trainable:
             return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
-        ref = w.new(Instance(cls=cls, name=cls.unit.name, kind=kind, made_at=site), (site, ctx.key, cls.unit))
+        ref = w.new(Instance(cls=cls, name=cls.unit.name, role=role, made_at=site), (site, ctx.key, cls.unit))
         self._domain.building.begun(ref, cls, args, w, ctx, site)
-        if kind == "dict":
+        if role is roles.DICT:
             self._dicts.begun(ref, cls, (site, ctx.key, cls.unit), w)
-        if kind == "module":
+        if role is roles.MODULE:
             self._decisions.built(cls.unit, site)
         results = self._initialize(ref, cls, args, w, ctx, site)
         if self._budget.hurried and all(self._domain.building.is_trainable(ref, world) for world, _ in results):
@@ -452,18 +443,18 @@ class Calls:
     def _initialize(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         init = self._definitions.attribute(cls, "__init__", w)
         function, foreign = self._definitions.initializer(cls, w)
-        if function is None and self._definitions.kind(cls) in ("module", "lightning"):
+        if function is None and self._definitions.role(cls).is_model:
             init = None
         if isinstance(init, Function):
             if foreign:
                 self._domain.building.initialized(ref, w, ctx, site)
             return [(world, ref) for world, _ in self.function(init, args, w, ctx, site, ref)]
-        if self._definitions.kind(cls) == "dict":
+        if self._definitions.role(cls) is roles.DICT:
             self._dicts.initialized(ref, args, w, ctx, site)
             return [(w, ref)]
-        kind = self._definitions.kind(cls)
-        if kind == "optimizer" or not self._definitions.is_dataclass(cls):
-            self._domain.building.filled(ref, kind, args, w, ctx, site)
+        role = self._definitions.role(cls)
+        if role is roles.OPTIMIZER or not self._definitions.is_dataclass(cls):
+            self._domain.building.filled(ref, role, args, w, ctx, site)
             return [(w, ref)]
         self._fill(ref, cls, args, w, ctx, site)
         after = self._definitions.attribute(cls, "__post_init__", w)

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_layers import PARTS_OF_MODULES
 from gradlint.static.knowledge.torch_table import STRINGS, any_of
 from gradlint.static.python.attributes import Attributes
@@ -118,7 +119,7 @@ class Collections:
     def _parameters(self, choice: Choice, w: World, ctx: Context, site: Site) -> Value | None:
         """What stands for the parameters of one of a few modules; None if that is not what a choice is between."""
         held = [w.get(w.resolve(value), Instance) for value in choice.alternatives]
-        if not all(obj is not None and obj.kind == "parameters" for obj in held):
+        if not all(obj is not None and obj.role is roles.PARAMETERS for obj in held):
             return None
         items = [item for value in choice.alternatives for item in self.iterate(value, w, ctx, site).known or ()]
         if len(items) < len(held):
@@ -432,7 +433,7 @@ class Collections:
         if isinstance(obj, Tensor):
             return None
         if isinstance(obj, Instance):
-            return True if obj.kind in ("module", "optimizer", "loss", "scheduler", "scaler", "lightning") else None
+            return True if obj.role.is_true else None
         return None
 
     def length(self, value: Value, w: World) -> Value:

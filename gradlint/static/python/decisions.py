@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gradlint.static.knowledge import roles
 from gradlint.static.python.domain import Domain
 from gradlint.static.state.values import NONE, Choice, Frame, Instance, Value
 from gradlint.static.state.world import World
@@ -66,7 +67,7 @@ class Decisions:
         if choice is None or not choice.conditions:  # of those that a loop makes, each has its turn
             return [w]
         held = [w.get(each, Instance) for each in choice.alternatives]
-        modules = [obj for obj in held if obj is not None and obj.kind == "module" and obj.cls is not None]
+        modules = [obj for obj in held if obj is not None and obj.role is roles.MODULE and obj.cls is not None]
         if (
             len(modules) < len(held)
             or len({obj.made_at for obj in modules}) > 1

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
+from gradlint.static.knowledge import roles
+from gradlint.static.knowledge.roles import DECORATED, Role
 from gradlint.static.knowledge.torch_table import (
     DATASET_BASES,
     FUNCTION_BASES,
     GRAD_MODES,
+    HOSTED_BASES,
     LAYERS,
-    LIGHTNING_BASES,
     LOSSES,
     MODULE_BASES,
     OPTIMIZERS,
@@ -51,15 +53,6 @@ if TYPE_CHECKING:
 
 MAX_DECORATOR_STEPS = 500  #: statements executed for one decorator at most
 DECORATOR_TRIALS = 2  #: a decorator that takes more than these so often is not executed any more
-_KINDS = {
-    "builtins.staticmethod": "static",
-    "builtins.classmethod": "class",
-    "builtins.property": "property",
-    "functools.cached_property": "property",
-    "abc.abstractproperty": "property",
-    "contextlib.contextmanager": "context",
-    "contextlib.asynccontextmanager": "context",
-}
 _WITHOUT_INIT = frozenset(["builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"])
 _SETTING = frozenset(["setattr", "__setattr__", "__getattr__", "__getattribute__", "__dict__", "vars"])
 """Words of classes whose objects may have attributes that are not named where they are set."""
@@ -95,7 +88,7 @@ class Definitions:
     def __init__(self) -> None:
         self._fields: dict[ClassUnit, list[Field]] = {}
         self._records: dict[Unit, bool] = {}  #: classes of which it is known whether they hold fields
-        self._kinds: dict[Unit, str] = {}
+        self._roles: dict[Unit, Role] = {}
         self.seen_classes: dict[Unit, Class] = {}  #: as they were last defined
         self._too_long: Counter[Unit] = Counter()  #: how often decorators took too many statements
 
@@ -174,14 +167,14 @@ class Definitions:
         decorator = w.resolve(self._execution.evaluate(node, w, ctx))
         if isinstance(decorator, External):
             if isinstance(value, Function):
-                kind = _KINDS.get(decorator.name)
+                kind = DECORATED.get(decorator.name)
                 if kind is not None:
                     return replace(value, kind=kind)
                 if GRAD_MODES.get(decorator.name) in ("off", "on"):
                     return replace(value, grad=GRAD_MODES[decorator.name] == "on")
             return value
         instance = w.get(decorator, Instance)
-        if instance is not None and instance.kind == "gradmode" and isinstance(value, Function):
+        if instance is not None and instance.role is roles.GRAD_MODE and isinstance(value, Function):
             return replace(value, grad=instance.grad)
         if isinstance(decorator, (Function, Class)):
             result = self._decorated(decorator, value, w, ctx, node)
@@ -326,32 +319,36 @@ class Definitions:
             and not any(base.keyword is not None or base.star for here in own for base in here.unit.bases)
         )
 
-    def kind(self, cls: Class) -> str:
-        """What instances of the class are: "module", "lightning", "optimizer", "loss", "function", "" …"""
-        known = self._kinds.get(cls.unit)
+    def role(self, cls: Class) -> Role:
+        """What instances of the class are to the program."""
+        known = self._roles.get(cls.unit)
         if known is None:
-            known = self._kinds[cls.unit] = self._kind(cls)
+            known = self._roles[cls.unit] = self._role(cls)
         return known
 
-    def _kind(self, cls: Class) -> str:
+    def _role(self, cls: Class) -> Role:
         for base in self.external_bases(cls):
-            if base in LIGHTNING_BASES:
-                return "lightning"
+            if base in HOSTED_BASES:
+                return roles.HOSTED
             if base in MODULE_BASES or base in LAYERS or base in LOSSES:
-                return "module"
+                return roles.MODULE
             if base in OPTIMIZERS or base == "torch.optim.Optimizer":
-                return "optimizer"
+                return roles.OPTIMIZER
             if base in FUNCTION_BASES:
-                return "function"
+                return roles.FUNCTION
             if base in DATASET_BASES:
-                return "dataset"
+                return roles.DATASET
             if base in ("builtins.dict", "typing.Dict"):
-                return "dict"
-            if base in ("typing.NamedTuple", "builtins.Exception") or base.startswith("enum."):
-                return base.rpartition(".")[2].lower()
+                return roles.DICT
+            if base == "typing.NamedTuple":
+                return roles.NAMED_TUPLE
+            if base == "builtins.Exception":
+                return roles.EXCEPTION
+            if base.startswith("enum."):
+                return roles.ENUM
             if is_module_class(base) and any("forward" in here.unit.methods for here in self.mro(cls)):
-                return "module"
-        return ""
+                return roles.MODULE
+        return roles.PLAIN
 
     def is_test(self, cls: Class) -> bool:
         """Whether the class holds tests: as a base class says, or as its name and theirs say to pytest."""
@@ -371,7 +368,7 @@ class Definitions:
 
     def is_record(self, obj: Instance) -> bool:
         """Whether an object is of a class of the project that holds fields, as a dataclass does."""
-        if obj.cls is None or obj.kind:
+        if obj.cls is None or obj.role is not roles.PLAIN:
             return False
         known = self._records.get(obj.cls.unit)
         if known is None:

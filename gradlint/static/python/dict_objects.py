@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.execution import Execution
 from gradlint.static.state.context import Arguments, Context
@@ -40,7 +41,7 @@ class DictObjects:
     def held(self, value: Value, w: World, method: str = "") -> Ref | None:
         """The dict that an object is, unless its class has this method itself."""
         obj = w.get(value, Instance)
-        if obj is None or obj.kind != "dict" or obj.cls is None or _ITEMS not in obj.attrs or OPEN in obj.attrs:
+        if obj is None or obj.role is not roles.DICT or obj.cls is None or _ITEMS not in obj.attrs or OPEN in obj.attrs:
             return None
         if method and self._definitions.attribute(obj.cls, method, w) is not None:
             return None
@@ -50,7 +51,7 @@ class DictObjects:
     def own(self, value: Value, w: World, method: str) -> Function | None:
         """This method, where the class of such an object has it itself."""
         obj = w.get(value, Instance)
-        if obj is None or obj.kind != "dict" or obj.cls is None:
+        if obj is None or obj.role is not roles.DICT or obj.cls is None:
             return None
         found = self._definitions.attribute(obj.cls, method, w)
         return found if isinstance(found, Function) else None

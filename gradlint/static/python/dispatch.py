@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from gradlint.static.knowledge import roles
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments
 from gradlint.static.state.origins import Operation, SomeMethodOf, Text
@@ -30,7 +31,8 @@ class Dispatch:
         """``getattr(owner, name)`` with an unknown name."""
         obj = w.get(owner, Instance)
         beginning = _beginning(name)
-        if obj is None or obj.cls is None or obj.kind or beginning is None or not isinstance(name, Unknown):
+        plain = obj is not None and obj.cls is not None and obj.role is roles.PLAIN
+        if not plain or beginning is None or not isinstance(name, Unknown):
             return new_unknown("getattr")
         return Unknown(SomeMethodOf(owner, beginning, name.key))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import libcst as cst
 
+from gradlint.static.knowledge import roles
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
@@ -75,7 +76,6 @@ _AUGMENTED: dict[type, str] = {
 }
 _ARITHMETIC = frozenset(["+", "-", "*", "/", "//", "**", "@"])
 _BY_SYMBOL = dict(_BINARY.values())
-_CHOSEN = frozenset(["module", "lightning", "loss", "optimizer"])
 """The objects that a program treats differently, later, by what it has chosen them."""
 _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE}
 
@@ -357,12 +357,12 @@ class Expressions:
         made = [world.get(value, Instance) for value, world in values if not isinstance(value, Unknown)]
         if len(made) != 1 or made[0] is None:
             return False
-        return made[0].loss is not None or (made[0].kind == "module" and made[0].cls is not None)
+        return made[0].loss is not None or (made[0].role is roles.MODULE and made[0].cls is not None)
 
     def _stays_apart(self, value: Value, before: int, w: World) -> bool:
         obj = w.get(value, Object)
         if isinstance(obj, Instance):
-            return obj.kind in _CHOSEN
+            return obj.role.stays_apart
         kept = isinstance(obj, Mapping) or (isinstance(obj, Sequence) and obj.mutable)
         return kept and isinstance(value, Ref) and value.id < before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradlint.finding import Site
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_layers import PARTS_OF_MODULES
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
@@ -152,9 +153,9 @@ class Filling:
         """
         obj = w.get(w.resolve(value), Instance)
         tail = w.resolve(tail)
-        if obj is not None and obj.kind == "array":
+        if obj is not None and obj.role is roles.ARRAY:
             return self._is_same_array(tail, value, w)
-        if obj is None or obj.kind != "module" or obj.made_at is None or not isinstance(tail, Choice):
+        if obj is None or obj.role is not roles.MODULE or obj.made_at is None or not isinstance(tail, Choice):
             return False
         others = (w.get(w.resolve(other), Instance) for other in tail.alternatives)
         return sum(other is not None and other.made_at == obj.made_at for other in others) > 1
@@ -162,7 +163,7 @@ class Filling:
     def _is_same_array(self, one: Value, other: Value, w: World) -> bool:
         """Whether two arrays were made at one place, of their own memory, and nothing tells them apart."""
         a, b = w.get(w.resolve(one), Instance), w.get(w.resolve(other), Instance)
-        if a is None or b is None or (a.name, a.kind, a.made_at) != (b.name, b.kind, b.made_at):
+        if a is None or b is None or (a.name, a.role, a.made_at) != (b.name, b.role, b.made_at):
             return False
         return self._domain.items.alike(one, other, w)
 

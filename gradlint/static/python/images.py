@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.python.bodies import Bodies
 from gradlint.static.python.budget import Budget, BudgetExceededError
 from gradlint.static.python.patience import TRIES, Patience
@@ -119,7 +120,7 @@ class Images:
     def _share(self, module: Module, image: World) -> None:
         self.shared.update(image.heap)
         self.optimizers[module] = {
-            key for key, obj in image.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer"
+            key for key, obj in image.heap.items() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER
         }
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:

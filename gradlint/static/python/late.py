@@ -142,7 +142,7 @@ class LateAttributes:
     def _mode(self, method: FunctionUnit, owner: Ref, w: World) -> bool | None:
         """Whether gradients are enabled where a method is called that fills attributes."""
         obj = w.get(owner, Instance)
-        if obj is not None and is_called_without_grad(obj.kind, method.name):
+        if obj is not None and is_called_without_grad(obj.role, method.name):
             return False
         return None if method in self._progress.unrecorded or method.name in ("forward", "__call__") else True
 

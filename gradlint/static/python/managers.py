@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.python.binding import Binding
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
@@ -76,7 +77,7 @@ class Managers:
             return self._items(items[1:], node, world, ctx)
 
         obj = w.get(manager, Instance)
-        kind = obj.kind if obj is not None else ""
+        role = obj.role if obj is not None else roles.PLAIN
         if (
             isinstance(manager, Partial)
             and isinstance(manager.function, Function)
@@ -85,14 +86,14 @@ class Managers:
             out = self._around(partial(self._generator, manager.function, manager), body, w, ctx)
         elif obj is not None and obj.cls is not None:
             out = self._around(partial(self._object, manager, obj.cls), body, w, ctx)
-        elif kind == "expecting":
+        elif role is roles.EXPECTING:
             out = self._raising(manager, body, w)
         else:
-            if obj is not None and kind == "gradmode":
+            if obj is not None and role is roles.GRAD_MODE:
                 w.grad = obj.grad
             out = body(w, manager)
         exits = out.exits
-        for world in [*out.normal, *exits] if kind in ("gradmode", "exitstack") else exits:
+        for world in [*out.normal, *exits] if role.sets_grad_mode else exits:
             world.grad = before
         if obj is not None:
             for world in [*out.normal, *exits]:
@@ -108,7 +109,7 @@ class Managers:
     def _mode(self, manager: Value, w: World) -> bool | None:
         """The gradient mode inside of a manager, which is not known of those that the project writes itself."""
         obj = w.get(manager, Instance)
-        if obj is not None and obj.kind == "gradmode":
+        if obj is not None and obj.role is roles.GRAD_MODE:
             return obj.grad
         return None if isinstance(manager, Partial) or (obj is not None and obj.cls is not None) else w.grad
 

@@ -176,7 +176,7 @@ class Reflection:
             if isinstance(kind, Class):
                 return obj.cls is not None and kind in self._definitions.mro(obj.cls)
             if name == "torch.nn.Module":
-                return obj.kind in ("module", "lightning", "loss")
+                return obj.role.is_module
             if obj.layer is not None and name:
                 return obj.name == name
             if obj.cls is not None and name:

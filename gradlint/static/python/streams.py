@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.knowledge import roles
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.values import Const, Instance, Mapping, Object, Ref, Sequence, Stream, Tensor, Value
@@ -88,7 +89,7 @@ class Streams:
         """Whether what a value gives one by one is parameters, or stands beside parameters."""
         obj = w.get(value, Object)
         if isinstance(obj, Instance):
-            return obj.kind == "parameters"
+            return obj.role is roles.PARAMETERS
         return isinstance(obj, Sequence) and any(self._is_parameter(part, w) for part in obj.parts())
 
     def _is_parameter(self, value: Value, w: World, depth: int = 2) -> bool:

@@ -18,6 +18,7 @@ from gradlint.finding import Location
 from gradlint.intents import agreed
 from gradlint.protocol import Protocol, Token
 from gradlint.rule import Rule, Violation
+from gradlint.static.knowledge import roles
 from gradlint.static.state.contents import divided, left_by
 from gradlint.static.state.context import Context
 from gradlint.static.state.origins import fresh
@@ -348,9 +349,9 @@ class Witness:
         """The groups of an optimizer and, if it is the only one and opaque, those of the opaque modules."""
         touched = set(groups)
         instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]
-        optimizers = [obj for obj in instances if obj.kind == "optimizer"]
+        optimizers = [obj for obj in instances if obj.role is roles.OPTIMIZER]
         if len(optimizers) == 1 and optimizers[0].opaque and touched <= optimizers[0].groups:
-            touched.update(*(obj.groups for obj in instances if obj.opaque and obj.kind == "module"))
+            touched.update(*(obj.groups for obj in instances if obj.opaque and obj.role is roles.MODULE))
         return _certain(dict.fromkeys(sorted(touched), True))
 
     def cleared(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gradlint.static.knowledge import roles
 from gradlint.static.state.declaring import cloning
 from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import (
@@ -42,7 +43,7 @@ def clone(value: Value, w: World) -> Value:
         if obj is None or isinstance(obj, (Frame, Segment)):
             return value
         new = obj.copy()
-        if isinstance(new, Instance) and new.kind == "parameters":
+        if isinstance(new, Instance) and new.role is roles.PARAMETERS:
             new.args = ()  # no module has them
         ref = w.new(new)
         memo[value.id] = ref.id

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.state.values import (
     Frame,
     Function,
@@ -98,7 +99,7 @@ def divided(w: World) -> set[int]:
 
     It is not known which: each steps its own.
     """
-    optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+    optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
     some = [obj.groups for obj in optimizers if any(w.get(w.resolve(given), Instance) is None for given in obj.args)]
     held = Counter(key for obj in optimizers for key in obj.groups) if some else Counter[int]()
     return {key for key in frozenset[int]().union(*some) if held[key] > 1}

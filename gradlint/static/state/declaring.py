@@ -44,6 +44,7 @@ COMMON = Join("X if X is Y else X & Y")
 ALL_OR_NONE = Join("X if X is Y else X | Y if X and Y else OTHER", frozenset())  #: the union, where both have some
 LEAST = Join("X if X <= Y else Y")
 GREATEST = Join("X if X >= Y else Y")
+GREATER_ROLE = Join("X if X is Y or X.name >= Y.name else Y")
 FIRST = Join("X if X is Y or Y is None else Y if X is None else first(X, Y)")  #: of sites
 FIRST_OF_BOTH = Join(
     "X if X is Y else None if X is None or Y is None else first(X, Y)"

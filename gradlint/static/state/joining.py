@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING, Any
 
+from gradlint.static.knowledge import roles
 from gradlint.static.state.declaring import first, joining
 from gradlint.static.state.origins import MemberOf, OneOf, SomeMethodOf, fresh
 from gradlint.static.state.provenance import ways_into
@@ -43,7 +44,6 @@ MAX_ALTERNATIVES = 4
 MAX_DEFINITIONS = 16  #: the same where all are classes and functions, as in a registry or a table of commands
 _MAX_CONDITIONS = 6  #: that are remembered of one alternative
 _DEFINED = frozenset([Class, Function, Lambda, External])
-_MANY = frozenset(["", "module", "lightning", "optimizer"])  #: kinds of objects that loops make many of
 
 
 def acts(value: Value | None, w: World) -> bool:
@@ -54,7 +54,7 @@ def acts(value: Value | None, w: World) -> bool:
     if isinstance(value, (Function, Lambda, Bound)):
         return True
     obj = w.get(value, Instance) if value is not None else None
-    if obj is None or obj.cls is None or obj.kind:
+    if obj is None or obj.cls is None or obj.role is not roles.PLAIN:
         return False
     return bool(obj.cls.unit.methods.keys() - {"__init__"}) or any(isinstance(base, Class) for base in obj.cls.bases)
 
@@ -91,7 +91,7 @@ def _some_of_each_place(
     made: Counter[Hashable] = Counter()
     for value in values:
         obj = next((obj for w in worlds if (obj := w.get(value, Instance)) is not None), None)
-        if obj is not None and obj.kind in _MANY and obj.made_at is not None:
+        if obj is not None and obj.role.comes_in_numbers and obj.made_at is not None:
             place = obj.made_at, (obj.cls or obj.name) if by_class else None
             made[place] += 1
             if made[place] > most:
@@ -228,7 +228,7 @@ class _Join:
             row: Sequence = joining(Sequence)(left, right, self)
             row.age = max(self.a.age(x), self.b.age(y))
             return self.out.new(row)
-        if isinstance(left, Instance) and isinstance(right, Instance) and left.kind == right.kind == "distribution":
+        if isinstance(left, Instance) and isinstance(right, Instance) and left.role is right.role is roles.DISTRIBUTION:
             return self.out.new(self.objects(left, right))
         if isinstance(left, Instance) and isinstance(right, Instance) and _are_same_parameters(left, right):
             return self.out.new(self.objects(left, right))
@@ -340,7 +340,7 @@ def _ways(x: Value, y: Value) -> tuple[Hashable, ...]:
 
 def _are_same_parameters(x: Instance, y: Instance) -> bool:
     """Whether ``model.parameters()`` was asked of two models that hold the same ones, as a model and its wrapper do."""
-    return x.kind == y.kind == "parameters" and x.groups == y.groups and x.attrs.keys() == y.attrs.keys()
+    return x.role is y.role is roles.PARAMETERS and x.groups == y.groups and x.attrs.keys() == y.attrs.keys()
 
 
 def join_groups(x: Group, y: Group) -> Group:

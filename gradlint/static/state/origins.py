@@ -13,7 +13,6 @@ from typing import Final, Literal, NamedTuple, TypeGuard
 
 What = Literal[
     "abstract",  # the result of a method that does nothing but raise
-    "accelerate",
     "args",
     "autocast",
     "character",
@@ -24,22 +23,24 @@ What = Literal[
     "counted on",  # such a number after the first iteration: it is not zero
     "counter",
     "decorated",
-    "deepspeed",
     "derivatives",
     "dict method",
     "each",
+    "engine",
     "except",
     "expression",
     "field",
     "foreign path",  # a path that comes from elsewhere
     "getattr",
     "grad mode",
+    "handler",
     "hook",
     "index",
     "input",
     "inputs",
     "item",
     "items",
+    "iterated",
     "iterable",
     "kept",
     "key",
@@ -75,7 +76,6 @@ What = Literal[
     "slice",
     "super",
     "tensors",
-    "tqdm",
     "trainer",
     "tried",
     "unpickled",

@@ -235,6 +235,17 @@ def _figured_from(key: Hashable) -> frozenset[int]:
     return frozenset()
 
 
+_DEPTH = 8  #: how far to look into what operators computed
+
+
+def is_made_of(part: Hashable, value: Hashable, depth: int = _DEPTH) -> bool:
+    """Whether the key of an unknown value holds another."""
+    key = value.key if isinstance(value, Unknown) else value
+    if key == part:
+        return True
+    return depth > 0 and isinstance(key, tuple) and any(is_made_of(part, each, depth - 1) for each in key)
+
+
 def ways_into(key: Hashable) -> tuple[Hashable, ...]:
     """The keys of what a value is one of, of which nothing else is known; none if it is no such value."""
     return key.ways if isinstance(key, OneOf) else ()

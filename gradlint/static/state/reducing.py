@@ -9,6 +9,7 @@ from itertools import zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from gradlint.static.knowledge import roles
 from gradlint.static.state.joining import acts, alternatives_of, join, join_results
 from gradlint.static.state.values import (
     Bound,
@@ -90,7 +91,7 @@ def _differ(x: Value | None, y: Value | None, a: World, b: World, depth: int = 0
 
 def _is_model(obj: Object | None) -> bool:
     """Whether an object is a model of the project: its join with anything would be anything."""
-    return isinstance(obj, Instance) and obj.kind == "module" and obj.cls is not None
+    return isinstance(obj, Instance) and obj.role is roles.MODULE and obj.cls is not None
 
 
 def _is_nothing(value: Value | None, w: World, depth: int = 2) -> bool:
@@ -115,7 +116,7 @@ def _is_mere(value: Value, w: World) -> bool:
     if isinstance(value, Choice):
         return all(_is_mere(each, w) for each in value.alternatives)
     obj = w.get(value, Instance)
-    return isinstance(value, Const) or (obj is not None and obj.kind == "array")
+    return isinstance(value, Const) or (obj is not None and obj.role is roles.ARRAY)
 
 
 def _dicts_differ(x: dict[Any, Value], y: dict[Any, Value], a: World, b: World) -> Iterator[_Difference]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gradlint.static.knowledge.roles import PLAIN, FunctionKind, Role
 from gradlint.static.state.declaring import (
     AGREED,
     BOTH,
@@ -21,6 +22,7 @@ from gradlint.static.state.declaring import (
     FIRST_BY_NAME,
     FIRST_OF_BOTH,
     GIVEN_VALUE,
+    GREATER_ROLE,
     GREATEST,
     HOOKS,
     ID,
@@ -120,7 +122,7 @@ class Function:
     unit: FunctionUnit
     frame: int
     owner: Class | None = None
-    kind: str = ""  #: "", "static", "class" or "property"
+    kind: FunctionKind = ""
     grad: bool | None = None  #: the grad mode a decorator sets, None for the caller's
 
 
@@ -376,9 +378,7 @@ class Instance(Object):
     cls: Class | None = fact(None, join=ONE_CLASS, same=ONE_VALUE)
     name: str = fact("", join=GREATEST)
     """Canonical name of an external class; for an opaque one the best name at hand."""
-    kind: str = fact(
-        "", join=GREATEST
-    )  #: "module", "optimizer", "loss", "scheduler", "scaler", "loader", "gradmode", …
+    role: Role = fact(PLAIN, join=GREATER_ROLE)
     attrs: dict[str, Value] = fact(factory=dict, join=VALUES_BY_NAME, same=BY_NAME, points=OWN_BY_NAME)
     layer: Layer | None = story("follows from the name", join=AGREED)
     loss: Loss | None = story("follows from the name", join=AGREED)

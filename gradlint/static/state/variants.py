@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.state.origins import Among, Comparison, OptionAmong
 from gradlint.static.state.values import Choice, Const, Frame, Instance, Ref, Value
 from gradlint.static.state.world import World
@@ -48,7 +49,7 @@ def _at_hand(mixed: Container[Value], w: World, ctx: Context) -> frozenset[Hasha
         for name, value in frame.vars.items() if frame is not None else ():
             value = w.resolve(value) if type(value) is Choice else value
             obj = w.get(value, Instance) if isinstance(value, Ref) else None
-            if obj is not None and obj.cls is not None and obj.kind == "":
+            if obj is not None and obj.cls is not None and obj.role is roles.PLAIN:
                 held = [(f"{name}.{attribute}", each) for attribute, each in obj.attrs.items()]
             else:
                 held = [(name, value)]
@@ -60,7 +61,7 @@ def _models(named: list[tuple[str, Value]], mixed: Container[Value], w: World) -
     for name, value in named:
         value = w.resolve(value) if type(value) is Choice else value
         obj = w.get(value, Instance) if isinstance(value, Ref) and value not in mixed else None
-        if obj is not None and obj.cls is not None and obj.kind == "module":
+        if obj is not None and obj.cls is not None and obj.role is roles.MODULE:
             yield name, obj.cls.unit
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gradlint.static.knowledge.torch_table import TEST_SETUPS, TRAINING_STEP, returns_new
+from gradlint.static.knowledge.torch_table import TEST_SETUPS, TRAINING_STEPS, returns_new
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, reached_from
 from gradlint.static.text.many import Statements, together
@@ -457,7 +457,7 @@ class _Scope:
         init = methods.get("__init__")
         if init is not None and initializes_late(init.text, unit.name):
             found |= Feature.SUPER
-        if TRAINING_STEP in methods:
+        if not TRAINING_STEPS.isdisjoint(methods):
             found |= Feature.BACKWARD  # by the framework
         builders = reached_from(methods, ["__init__", "__post_init__"])
         if any(keeps_container(text, methods[name].text) or self._is_given(methods[name]) for name in builders):

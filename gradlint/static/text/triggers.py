@@ -20,6 +20,7 @@ from gradlint.static.knowledge.guesses import OPTIMIZER_NAME
 from gradlint.static.knowledge.torch_table import (
     CALLBACK_BASES,
     CLIPS,
+    CONVERTING_LIBRARIES,
     DEPRECATED_INITS,
     DERIVATIVES,
     DROPOUTS,
@@ -234,7 +235,7 @@ _WALK: Final = re.compile(rf"(?<!def )\b(?:{'|'.join(sorted(WALKS))})\s*\(")
 
 def walks_in(text: str) -> bool:
     """Whether a text calls for backward passes; one that hands the method on is not seen."""
-    if "backward" not in text or _WALK.search(text) is None:
+    if not any(word in text for word in WALKS) or _WALK.search(text) is None:
         return False
     return any(chain.called and chain.parts[-1] in WALKS for chain in chains_in(text))  # not in a comment or string
 
@@ -334,8 +335,6 @@ _resolves(Feature.DERIVATIVE, DERIVATIVES)
 _resolves(Feature.DROPOUT, DROPOUTS)
 _resolves(Feature.OLD_INIT, DEPRECATED_INITS)
 _resolves(Feature.PICKLE, PICKLES)
-#: Libraries whose objects convert what their methods are given.
-_CONVERTING: Final = frozenset(["matplotlib", "pandas", "scipy", "seaborn", "sklearn"])
 
 
 def names_optimizer(text: str, others: Collection[str]) -> bool:
@@ -357,7 +356,7 @@ class Foreign:
     @property
     def converts(self) -> bool:
         """Whether libraries are among it whose objects turn what their methods are given into arrays."""
-        return any(name.partition(".")[0] in _CONVERTING for name in self.names.values())
+        return any(name.partition(".")[0] in CONVERTING_LIBRARIES for name in self.names.values())
 
 
 def features_of(chain: Chain, foreign: Foreign) -> Feature:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.domain import Index
@@ -76,7 +77,6 @@ from gradlint.static.torch.uses import Uses
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
-_CALLED = ("module", "lightning", "loss")
 """The kinds of objects that are called as modules are."""
 
 
@@ -115,7 +115,7 @@ class TorchValues:
     def decided(self, choice: Choice, taken: Value, w: World) -> None:
         """A module is this one of those that a table of classes might have given: there are no others in this world."""
         module = w.get(taken, Instance)
-        if module is None or module.kind != "module" or module.made_at is None:
+        if module is None or module.role is not roles.MODULE or module.made_at is None:
             return
         own = self._modules.groups(taken, w) if isinstance(taken, Ref) else frozenset()
         for value in choice.alternatives:
@@ -159,7 +159,7 @@ class TorchAttributes:
             return self._changes.attribute(owner, obj, name, w, ctx, site)
         if not isinstance(obj, Instance):
             return None
-        if obj.kind == "distribution":
+        if obj.role is roles.DISTRIBUTION:
             return self._distributions.attribute(owner, obj, name, w, ctx, site)
         return self._module_attributes.attribute(owner, obj, name, w, ctx, site)
 
@@ -223,7 +223,7 @@ class TorchItems:
         if isinstance(obj, Tensor):
             return self._tensors.view(value, w)
         if isinstance(obj, Instance):
-            if obj.kind == "loader" and isinstance(value, Ref):
+            if obj.role is roles.LOADER and isinstance(value, Ref):
                 return self._batches.batch(value)
             if obj.cls is not None:
                 return self._module_attributes.iterated(value, obj, w, ctx)
@@ -231,10 +231,10 @@ class TorchItems:
 
     def get(self, owner: Value, obj: Object, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
         if isinstance(obj, Instance):
-            if obj.kind == "array" and isinstance(index, Const) and self._memory.shares(owner):
+            if obj.role is roles.ARRAY and isinstance(index, Const) and self._memory.shares(owner):
                 return self._graphs.reduced(self._memory.part(owner, obj, w), [owner], w)
             item = self._module_attributes.get_item(owner, obj, index, w, ctx, site)
-            if obj.kind != "array":
+            if obj.role is not roles.ARRAY:
                 return item
             return self._graphs.reduced(new_unknown("item") if item is None else item, [owner], w)
         if not isinstance(obj, Tensor):
@@ -323,14 +323,14 @@ class TorchCalls:
     def instance(
         self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Results | None:
-        if obj.kind in _CALLED:
+        if obj.role.is_module:
             return self._module_calls.call(callee, args, w, ctx, site)
-        if obj.kind == "function" and obj.cls is not None:
+        if obj.role is roles.FUNCTION and obj.cls is not None:
             self._functions.used(obj.cls, "instance", w, ctx, site)
             return [(w, self._functions.applied(obj.cls, args, w, ctx, site))]
-        if obj.cls is None and obj.kind == "transformed":
+        if obj.cls is None and obj.role is roles.TRANSFORMED:
             return self._functional.over(obj, args, w, ctx, site)
-        if obj.cls is None and obj.kind == "gradmode" and obj.grad is not None:
+        if obj.cls is None and obj.role is roles.GRAD_MODE and obj.grad is not None:
             within = _in_mode(w.resolve(args.get(0) or NONE), obj.grad)
             return None if within is None else [(w, within)]
         return None
@@ -363,12 +363,12 @@ class TorchOperators:
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
         if symbol == "*":
             self._repetition.multiplied(left, right, w)
-        kinds = {obj.kind for value in (left, right) if (obj := w.get(value, Instance)) is not None}
-        if symbol == "+" and "parameters" in kinds:
+        known = {obj.role for value in (left, right) if (obj := w.get(value, Instance)) is not None}
+        if symbol == "+" and roles.PARAMETERS in known:
             groups = self._modules.groups_in(left, w) | self._modules.groups_in(right, w)
-            return w.new(Instance(kind="parameters", device=None, groups=groups))
-        if "array" in kinds and not any(w.get(value, Sequence) for value in (left, right)):
-            array = w.new(Instance(name="numpy.ndarray", kind="array"))
+            return w.new(Instance(role=roles.PARAMETERS, device=None, groups=groups))
+        if roles.ARRAY in known and not any(w.get(value, Sequence) for value in (left, right)):
+            array = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY))
             return self._graphs.reduced(self._breaks.inherit(array, [left, right], w), [left, right], w)
         return None
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from gradlint import events
 from gradlint.facts import known
 from gradlint.finding import Site
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_training import GRAD_MODES
 from gradlint.static.python.conditions import Conditions
@@ -136,11 +137,11 @@ class GradModes:
             grad = answer = self._conditions.truth_in(value, w)
             if name.endswith("inference_mode"):
                 grad = None if answer is None else not answer
-        return w.new(Instance(name=name, kind="gradmode", grad=grad))
+        return w.new(Instance(name=name, role=roles.GRAD_MODE, grad=grad))
 
     def exit_stack(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """A stack of context managers; once it is closed, the gradient mode is what it is now."""
-        return w.new(Instance(name="contextlib.ExitStack", kind="exitstack", grad=w.grad, made_at=site))
+        return w.new(Instance(name="contextlib.ExitStack", role=roles.EXIT_STACK, grad=w.grad, made_at=site))
 
     def set(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``torch.set_grad_enabled``, which has its effect by being called."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import (
     ARBITRARY_TRANSFORMS,
     COLLATE,
@@ -67,7 +68,7 @@ class Batches:
         if name == STACKING_LOADER and (dataset := args.get(0, "dataset")) is not None:
             unknown = new_unknown("collate_fn")
             attrs = {_DATASET: dataset, _COLLATE: unknown if args.open else args.get(*COLLATE) or NONE}
-        loader = Instance(name=name, kind="loader", args=tuple(args.positional), attrs=attrs)
+        loader = Instance(name=name, role=roles.LOADER, args=tuple(args.positional), attrs=attrs)
         return w.new(loader, (site, ctx.key, name))
 
     def given(self, name: str, args: Arguments, hint: str, w: World) -> Unknown:
@@ -151,7 +152,7 @@ class Batches:
         """Whether what a data set of the project holds at a place of its items is stacked to a tensor."""
         obj = w.get(dataset, Instance)
         method = None
-        if obj is not None and obj.cls is not None and obj.kind == "dataset":
+        if obj is not None and obj.cls is not None and obj.role is roles.DATASET:
             method = self._definitions.attribute(obj.cls, "__getitem__", w)
         if not isinstance(method, Function):
             return False
@@ -213,7 +214,7 @@ def _is_stacked(item: Value, w: World, place: Const) -> bool:
         return False
     tensor, array = w.get(value, Tensor), w.get(value, Instance)
     number = isinstance(value, Const) and type(value.value) in (int, float)
-    return number or (tensor is not None and not tensor.structured) or (array is not None and array.kind == "array")
+    return number or (tensor is not None and not tensor.structured) or (array is not None and array.role is roles.ARRAY)
 
 
 __all__ = ["Batches"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
+from gradlint.static.knowledge.roles import Role
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context, Results
@@ -38,7 +40,7 @@ class TorchBuilding:
     _functions: CustomFunctions
 
     def within(self, cls: Class, w: World, ctx: Context) -> None:
-        if self._definitions.kind(cls) == "function":
+        if self._definitions.role(cls) is roles.FUNCTION:
             self._functions.examine(cls, w.copy(), ctx)
 
     def super_called(self, receiver: Super, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
@@ -61,7 +63,7 @@ class TorchBuilding:
     def begun(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         self._module_building.prepare(ref, cls, args, w, ctx, site)
         obj = w.get(ref, Instance)
-        if obj is not None and obj.kind == "module":
+        if obj is not None and obj.role is roles.MODULE:
             self._construction.made(ref, w, ctx)
 
     def done(self, ref: Ref, w: World, ctx: Context) -> None:
@@ -73,8 +75,8 @@ class TorchBuilding:
     def initialized(self, ref: Value, w: World, ctx: Context, site: Site) -> None:
         self._construction.initialized(ref, w, ctx, site)
 
-    def filled(self, ref: Ref, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        if kind == "optimizer":
+    def filled(self, ref: Ref, role: Role, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        if role is roles.OPTIMIZER:
             self._optimizers.initialized(ref, args, w)
             return
         self._construction.initialized(ref, w, ctx, site)

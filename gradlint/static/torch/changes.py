@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.intents import ChangeItself
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import is_misspelt
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_functions import SPECIAL_ATTRIBUTES, is_method
@@ -131,12 +132,10 @@ class Changes:
 
         In one that was given to a function there are none of a copy that the function made.
         """
-        optimizers = [
-            key for key, obj in w.heap.items() if isinstance(obj, Instance) and obj.kind == "optimizer" and obj.opaque
-        ]
-        if not optimizers:
+        opaque = [k for k, o in w.heap.items() if isinstance(o, Instance) and o.opaque and o.role is roles.OPTIMIZER]
+        if not opaque:
             return frozenset()
-        given = all(map(self._optimizers.is_given, optimizers))
+        given = all(map(self._optimizers.is_given, opaque))
         found = ((key, w.find(key)) for key in groups)
         return frozenset(
             key for key, group in found if isinstance(group, Group) and group.opaque and not (given and group.copied)

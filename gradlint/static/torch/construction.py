@@ -37,8 +37,6 @@ from gradlint.static.torch.plain_tensors import PlainTensors
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
-_MODULES = ("module", "lightning")
-_LAYERS = ("module", "lightning", "loss")
 _BUILDERS = ("__init__", "__post_init__", "__new__")
 _PARAMETERS = frozenset(
     ["weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_ih_l0", "weight_hh_l0"]
@@ -65,14 +63,14 @@ class Construction:
     def initialized(self, ref: Value, w: World, ctx: Context, site: Site, certain: bool = True) -> None:
         """``Module.__init__`` ran for a module, or may have run."""
         obj = w.get(ref, Instance)
-        if isinstance(ref, Ref) and obj is not None and obj.kind in _MODULES:
+        if isinstance(ref, Ref) and obj is not None and obj.role.is_model:
             touches: dict[Hashable, Literal[True] | None] = {ref.id: True if certain else None}
             self._witness.send(events.SuperInit(site=site, touches=touches), w, ctx)
 
     def named(self, named: Value, receiver: Value, owner: Class, w: World, ctx: Context, site: Site) -> None:
         """``super(Class, self)``: tell whether ``self`` is one."""
         obj = w.get(receiver, Instance)
-        if not isinstance(named, Class) or obj is None or obj.cls is None or obj.kind not in _MODULES:
+        if not isinstance(named, Class) or obj is None or obj.cls is None or not obj.role.is_model:
             return
         fits = named.unit.name == owner.unit.name or named in self._definitions.mro(obj.cls)
         event = events.SuperCalled(site=site, named=named.unit.name, within=owner.unit.name, fits=known(fits))
@@ -121,7 +119,7 @@ class Construction:
         for each in each_of(value):
             obj = w.get(w.resolve(each), Object)
             parameter = isinstance(obj, Tensor) and obj.is_parameter is True
-            if not parameter and not (isinstance(obj, Instance) and obj.kind in _LAYERS):
+            if not parameter and not (isinstance(obj, Instance) and obj.role.is_module):
                 return False
         return True
 
@@ -183,7 +181,7 @@ class Construction:
     def forward_called(self, receiver: Value, by: str, w: World, ctx: Context, site: Site) -> None:
         """``receiver.forward(…)``, where the source spells the receiver as ``by``."""
         obj = w.get(receiver, Instance)
-        if obj is None or obj.kind not in _LAYERS or by == "self":
+        if obj is None or not obj.role.is_module or by == "self":
             return
         here: Context | None = ctx
         while here is not None:
@@ -204,7 +202,7 @@ class Construction:
     def built(self, ref: Ref, w: World, ctx: Context) -> None:
         """A module was built: tell what it holds without having registered it."""
         obj = w.get(ref, Instance)
-        if obj is None or obj.cls is None or obj.kind not in _MODULES:
+        if obj is None or obj.cls is None or not obj.role.is_model:
             return
         if any(self._definitions.attribute(obj.cls, name, w) is not None for name in _OWN_LISTS):
             return
@@ -267,7 +265,7 @@ class Construction:
             for each in each_of(value):
                 each = w.resolve(each)
                 obj = w.get(each, Object)
-                if isinstance(obj, Instance) and obj.kind in _LAYERS and isinstance(each, Ref):
+                if isinstance(obj, Instance) and obj.role.is_module and isinstance(each, Ref):
                     self._read_out.update(self._modules.groups(each, w))
                 elif isinstance(obj, Tensor) and obj.is_parameter:
                     self._read_out.update(obj.groups)
@@ -302,7 +300,7 @@ class Construction:
                 found |= obj.groups
             elif isinstance(obj, Tensor) and _is_moved(obj, owner):
                 found |= obj.deps
-            elif isinstance(obj, Instance) and obj.kind in _LAYERS and not obj.opaque:
+            elif isinstance(obj, Instance) and obj.role.is_module and not obj.opaque:
                 found |= self._modules.groups(each, w)
             else:
                 return frozenset()
@@ -316,7 +314,7 @@ class Construction:
         if not groups or not self._witness.listened(events.ModuleBuilt, events.TensorKept):
             return
         for key, obj in {**w.shared, **w.heap}.items():
-            if isinstance(obj, Instance) and obj.cls is not None and obj.kind in _MODULES:
+            if isinstance(obj, Instance) and obj.cls is not None and obj.role.is_model:
                 self._excuse(Ref(key), obj, groups, w)
 
     def _excuse(self, ref: Ref, obj: Instance, groups: frozenset[int], w: World) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.finding import Site
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Conversion
 from gradlint.static.knowledge.torch_table import METHODS
 from gradlint.static.python.domain import Index
@@ -72,7 +73,7 @@ class Conversions:
         self._memory.used([w.resolve(value) for value in values], w, ctx, site)
         tensors = self._tensors.tensors_in(values, w)
         self._evaluation.converted(tensors, w, ctx)
-        array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+        array = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY, made_at=site))
         return self._graphs.reduced(self._breaks.note(array, values, "numpy", w, site), [*values, *tensors], w)
 
     def stored(self, array: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
@@ -133,16 +134,16 @@ class CustomFunctions:
         """
         obj = w.get(receiver, Instance)
         cls = obj.cls if obj is not None else receiver
-        if not isinstance(cls, Class) or self._definitions.kind(cls) != "function":
+        if not isinstance(cls, Class) or self._definitions.role(cls) is not roles.FUNCTION:
             return
         here: Context | None = ctx
         while here is not None:
-            if here.owner is not None and self._definitions.kind(here.owner) == "function":
+            if here.owner is not None and self._definitions.role(here.owner) is roles.FUNCTION:
                 return
             here = here.parent
         first = w.resolve(args.get(0) or NONE)
         given = w.get(first, Instance)
-        own = given is not None and (given.kind == "ctx" or not ctx.in_forward)
+        own = given is not None and (given.role is roles.CTX or not ctx.in_forward)
         if not own and not (isinstance(first, Unknown) and first.hint in ("ctx", "context")):
             self.used(cls, "forward", w, ctx, site)
 
@@ -162,7 +163,7 @@ class CustomFunctions:
             return
         w.grad = False
         trial = w.copy()
-        given: list[Value] = [trial.new(Instance(name="ctx", kind="ctx")), trial.new(_data())]
+        given: list[Value] = [trial.new(Instance(name="ctx", role=roles.CTX)), trial.new(_data())]
         wanted: set[int] = set()
         for world, value in self._call(backward, cls, given, trial, ctx):
             wanted |= self._gradients(cls, backward, signature, value, world, ctx)
@@ -246,7 +247,7 @@ class CustomFunctions:
         if signature is None:
             return None
         w.grad = False
-        context = w.new(Instance(name="ctx", kind="ctx"))
+        context = w.new(Instance(name="ctx", role=roles.CTX))
         inputs: list[Value] = [w.new(_data()) for _ in signature.names]
         ends = self._forward(cls, forward, context_set, context, inputs, w, ctx)
         found = {self._described(value, context, inputs, world) for world, value in ends}
@@ -305,7 +306,7 @@ class CustomFunctions:
         w: World,
         ctx: Context,
     ) -> None:
-        context = w.new(Instance(name="ctx", kind="ctx"))
+        context = w.new(Instance(name="ctx", role=roles.CTX))
         inputs: list[Value] = [
             w.new(_data()) if position in wanted else new_unknown("input", name)
             for position, name in enumerate(signature.names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import (
     DISTRIBUTION_DRAWS,
@@ -43,7 +44,7 @@ class Distributions:
         if not builds_distribution(name):
             return None
         attrs = {f"<{key}>": value for key, value in (*enumerate(args.positional), *args.keywords.items())}
-        return w.new(Instance(name=name, kind="distribution", attrs=attrs, made_at=site))
+        return w.new(Instance(name=name, role=roles.DISTRIBUTION, attrs=attrs, made_at=site))
 
     def method(
         self, owner: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site

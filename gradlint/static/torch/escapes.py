@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import CALLING_METHODS
 from gradlint.static.knowledge.torch_table import CALLING
 from gradlint.static.python.dict_objects import DictObjects
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 _FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
 _KEPT = "kept by"
 """With the key of something unknown: what a world is bound to once that was given an object of the project."""
-_DATA = ("", "array", "dict", "loader")
 """Kinds of objects that hold data."""
 
 
@@ -130,7 +130,7 @@ class Escapes:
 
     def left(self, manager: Instance, w: World) -> None:
         """The block of a ``with`` statement was left: a hook that it removes is there no longer."""
-        if manager.kind == "hook":
+        if manager.role is roles.HOOK:
             self._hooks.removed(manager, w)
 
     def concerned(self, obj: Object) -> bool:
@@ -139,12 +139,12 @@ class Escapes:
             return bool(obj.groups or obj.deps or obj.requires_grad)
         if isinstance(obj, Segment):
             return not obj.presumed
-        return isinstance(obj, Group) or (isinstance(obj, Instance) and obj.kind not in _DATA)
+        return isinstance(obj, Group) or (isinstance(obj, Instance) and not obj.role.is_data)
 
     def kept(self, keeper: Unknown, value: Value, w: World) -> None:
         """Something unknown, or one of many such, was given an object of the project: it may use that when called."""
         obj = w.get(value, Instance)
-        if obj is None or obj.cls is None or obj.kind:
+        if obj is None or obj.cls is None or obj.role is not roles.PLAIN:
             return
         key = _KEPT, _one_of(keeper.key)
         known = each_of(w.bound[key]) if key in w.bound else ()
@@ -178,7 +178,7 @@ class Escapes:
                 w.write(key).prepared = None
         for value in values:
             obj = w.get(value, Instance)
-            if obj is not None and obj.kind == "optimizer" and isinstance(value, Ref):
+            if obj is not None and obj.role is roles.OPTIMIZER and isinstance(value, Ref):
                 w.write(value.id).stepped = None
 
     def _escape(self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int) -> None:
@@ -196,17 +196,19 @@ class Escapes:
                 inputs |= obj.groups
             else:
                 touched |= obj.groups
-        elif isinstance(obj, Instance) and obj.kind == "distribution":
+        elif isinstance(obj, Instance) and obj.role is roles.DISTRIBUTION:
             for part in built_from(obj) if depth else ():
                 self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
         elif isinstance(obj, Instance) and isinstance(value, Ref):
             if (held := self._dicts.held(value, w)) is not None:
                 self._escape(held, w, deps, touched, inputs, depth)
-            if (obj.kind == "scaler" or (obj.cls is not None and not obj.kind)) and ESCAPED not in obj.attrs:
+            if (
+                obj.role is roles.SCALER or (obj.cls is not None and obj.role is roles.PLAIN)
+            ) and ESCAPED not in obj.attrs:
                 w.write(value.id).attrs[ESCAPED] = Const(True)
-            if obj.kind == "hook":
+            if obj.role is roles.HOOK:
                 self._hooks.removed(obj, w)
-            if obj.kind in ("module", "lightning", "loss"):
+            if obj.role.is_module:
                 groups = self._modules.groups(value, w)
                 deps |= groups
                 touched |= groups
@@ -214,11 +216,11 @@ class Escapes:
                 self._left_statistics.asked(value, w)
             else:
                 touched |= obj.groups
-            if depth and obj.kind not in ("loss",):
+            if depth and obj.role is not roles.LOSS:
                 for attr in list(obj.attrs.values()):
                     inner = w.get(w.resolve(attr), Instance)
-                    told = inner is not None and inner.kind in ("optimizer", "module", "lightning")
-                    within = inner is not None and inner.cls is not None and not inner.kind and depth >= _FAR
+                    told = inner is not None and (inner.role.is_model or inner.role is roles.OPTIMIZER)
+                    within = inner is not None and inner.cls is not None and inner.role is roles.PLAIN and depth >= _FAR
                     if (told and depth > 1) or within:
                         self._escape(w.resolve(attr), w, deps, touched, inputs, depth - 2)
         elif isinstance(obj, (Sequence, Mapping)) and depth and isinstance(value, Ref):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
@@ -37,7 +38,7 @@ from gradlint.static.text.chains import Chain, chains_in
 from gradlint.static.text.definition_units import reached_from
 from gradlint.static.text.units import NodeSite
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.modules import MODULES, Modules
+from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Evaluation:
         return any(
             ref in (w.resolve(value) for value in other.attrs.values())
             for key, other in w.heap.items()
-            if key != ref.id and isinstance(other, Instance) and other.kind in ("module", "lightning")
+            if key != ref.id and isinstance(other, Instance) and other.role.is_model
         )
 
     def depends_on_mode(self, ref: Ref, w: World) -> Fact[bool]:
@@ -194,7 +195,7 @@ class Evaluation:
             return
         for world, value in results:
             obj = world.get(ref, Instance)
-            if obj is None or obj.kind != "module":
+            if obj is None or obj.role is not roles.MODULE:
                 continue
             acting = self._acting(ref, obj, world)
             if not before and acting.training is not True:
@@ -216,7 +217,7 @@ class Evaluation:
             return
         for world, value in results:
             obj = world.get(receiver, Instance)
-            if obj is None or obj.kind != "module":
+            if obj is None or obj.role is not roles.MODULE:
                 return
             if any(self._tensors.requires_grad(given, world) for given in args):
                 return
@@ -302,7 +303,7 @@ class Evaluation:
             return False
         if obj.training and _depends_on_mode(obj):
             return True
-        if obj.kind not in MODULES:
+        if not obj.role.is_module:
             return False
         for value in (w.resolve(value) for name, value in obj.attrs.items() if name not in obj.optional):
             parts = [w.resolve(part) for part in value.alternatives] if isinstance(value, Choice) else [value]
@@ -444,7 +445,7 @@ class Evaluation:
                 queue += [w.resolve(v) for v in (*obj.items, *([obj.tail] if obj.tail is not None else []))]
             elif isinstance(obj, Mapping):
                 queue += [w.resolve(v) for v in (*obj.items.values(), *([obj.tail] if obj.tail is not None else []))]
-            elif isinstance(obj, Instance) and (obj.kind == "dict" or self._definitions.is_record(obj)):
+            elif isinstance(obj, Instance) and (obj.role is roles.DICT or self._definitions.is_record(obj)):
                 queue += [w.resolve(v) for v in obj.attrs.values()]
 
     def _withdraw(self, keys: Iterable[int]) -> None:

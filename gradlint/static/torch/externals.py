@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Dropout, Op
 from gradlint.static.knowledge.torch_table import (
     AUTOCASTS,
     CLIPS,
     DEPRECATED_INITS,
     DROPOUTS,
+    ENGINES,
     EXPECTING,
     FOREIGN_PATHS,
-    FRAMEWORKS,
     FUNCTION_TRANSFORMS,
     FUNCTIONS,
     GRAD_MODES,
@@ -36,11 +37,13 @@ from gradlint.static.knowledge.torch_table import (
     RUN_APART,
     SCALERS,
     SCHEDULERS,
+    TRAINERS,
     TRIED,
     UNPICKLES,
     builds_module,
     conversion,
     is_harmless,
+    iterates,
     saves,
     shows,
 )
@@ -89,7 +92,7 @@ from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
-from gradlint.static.torch.modules import MODULES, Modules
+from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.overwriting import Overwriting
@@ -189,11 +192,13 @@ class Externals:
             (SCALERS, lambda name, a, w, c, s: self._scalers.made(a, name, w, (s, c.key, name))),
             (SCHEDULERS, self._scheduler),
             (LOADERS, self._batches.loader),
-            (EXPECTING, lambda name, a, w, c, s: w.new(Instance(name=name, kind="expecting"))),
+            (EXPECTING, lambda name, a, w, c, s: w.new(Instance(name=name, role=roles.EXPECTING))),
             (AUTOCASTS, lambda name, a, w, c, s: new_unknown("autocast")),
-            (INITS, self._initialized),
-            (DEPRECATED_INITS, self._initialized),
+            ((*INITS, *DEPRECATED_INITS), self._initialized),
             (CLIPS, self._clipped),
+            (ENGINES, self._engine),
+            (HANDLERS, lambda name, a, w, c, s: w.new(Instance(name=name, role=roles.HANDLER))),
+            (TRAINERS, lambda name, a, w, c, s: w.new(Instance(name=name, role=roles.TRAINER))),
         )
         self._families = {name: handler for names, handler in reversed(families) for name in names}
         """Functions of which several are called alike; a name in several families is of the first."""
@@ -217,12 +222,12 @@ class Externals:
 
     def _run_apart(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """A function of the project runs in a process or thread of its own, on what is there now."""
-        place, keyword, place_of_args, keyword_of_args, numbered = RUN_APART[name]
-        function = w.resolve(args.get(place, keyword) or NONE)
+        row = RUN_APART[name]
+        function = w.resolve(args.get(*row.function) or NONE)
         if not isinstance(function, Function) and not (isinstance(function, Bound) and function.function is not None):
             return
-        given = Arguments([new_unknown("rank", "rank")] if numbered else [])
-        items = self._collections.iterate(args.get(place_of_args, keyword_of_args) or w.new(Sequence()), w, ctx, site)
+        given = Arguments([new_unknown("rank", "rank")] if row.numbered else [])
+        items = self._collections.iterate(args.get(*row.args) or w.new(Sequence()), w, ctx, site)
         given.positional += items.known or []
         given.open = items.known is None or "kwargs" in args.keywords
         apart = w.copy()
@@ -231,10 +236,10 @@ class Externals:
 
     def _tried(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """A function is called again and again, on what is there now and what a library chooses for it."""
-        place, keyword, count = TRIED[name]
-        function = w.resolve(args.get(place, keyword) or NONE)
+        row = TRIED[name]
+        function = w.resolve(args.get(*row.function) or NONE)
         if isinstance(function, (Function, Lambda, Partial)) or (isinstance(function, Bound) and function.function):
-            given = Arguments([new_unknown("tried", "trial") for _ in range(count)])
+            given = Arguments([new_unknown("tried", "trial") for _ in range(row.given)])
             self._calls.call(function, given, w.copy(), ctx.at("tried", site), site)
 
     def _call(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -258,7 +263,7 @@ class Externals:
         if loss is not None:
             if name.rpartition(".")[2][0].isupper():
                 attrs = {k: v for k, v in args.keywords.items() if k in LOSS_SETTINGS}
-                criterion = Instance(name=name, kind="loss", loss=loss, attrs=attrs, made_at=site)
+                criterion = Instance(name=name, role=roles.LOSS, loss=loss, attrs=attrs, made_at=site)
                 return w.new(criterion, (site, ctx.key, name))
             return self._module_calls.loss(loss.name, loss, None, args, w, ctx, site)
         op = FUNCTIONS.get(name)
@@ -283,12 +288,10 @@ class Externals:
             return distribution
         if builds_module(name):
             return self._library_models.built(name, args, w, ctx, site)
-        if name in FRAMEWORKS:
-            return self._framework(FRAMEWORKS[name], args, w, ctx, site)
         if name.startswith("torch.optim.swa_utils."):
             return self._modules.opaque(w, name, site, None, place=(site, ctx.key, name))
-        if name.startswith("tqdm.") or name in ("tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "rich.progress.track"):
-            return w.resolve(args.get(0, "iterable") or new_unknown("tqdm"))
+        if iterates(name):
+            return w.resolve(args.get(0, "iterable") or new_unknown("iterated"))
         if is_harmless(name):
             self._uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
@@ -311,7 +314,7 @@ class Externals:
         self._construction.handed_over(groups, w)
         self._changes.trained |= groups
         self._changes.trains(groups, w, ctx, site)
-        new = Instance(name=name, kind="optimizer", groups=groups, args=(given,), made_at=site, born=fresh())
+        new = Instance(name=name, role=roles.OPTIMIZER, groups=groups, args=(given,), made_at=site, born=fresh())
         self._pace.built(new, args, w, site)
         return w.new(new, (site, ctx.key, name))
 
@@ -319,7 +322,7 @@ class Externals:
         optimizer = args.get(0, "optimizer") or NONE
         self._optimizers.scheduled(optimizer, w, site)
         opaque = self._pace.may_count_batches(name, args, w, ctx)
-        return w.new(Instance(name=name, kind="scheduler", args=(optimizer,), opaque=opaque), (site, ctx.key, name))
+        return w.new(Instance(name=name, role=roles.SCHEDULER, args=(optimizer,), opaque=opaque), (site, ctx.key, name))
 
     def _passed_through(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """What a call gives back that passes on its first argument."""
@@ -350,14 +353,11 @@ class Externals:
         elif saves(name):
             self._evaluation.measured(tensors, True, w, ctx)
 
-    def _framework(self, kind: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        if kind == "deepspeed":
-            engine = w.new(Instance(name="engine", kind="engine"))
-            rest = [new_unknown("deepspeed", "engine") for _ in range(3)]
-            return w.new(Sequence([Unknown(Asked("engine", engine), "engine"), *rest], [None] * 4, None, None, False))
-        if kind in HANDLERS:
-            return w.new(Instance(name=kind, kind="accelerate"))
-        return w.new(Instance(name=kind, kind="trainer"))
+    def _engine(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """An engine that trains, and what comes with it."""
+        engine = Unknown(Asked("engine", w.new(Instance(name="engine", role=roles.ENGINE))), "engine")
+        given: list[Value] = [engine, *(new_unknown("engine", "engine") for _ in range(ENGINES[name]))]
+        return w.new(Sequence(given, [None] * len(given), None, None, False))
 
     # --- torch
 
@@ -482,7 +482,7 @@ class Externals:
         """
         whole = set[int]()
         for obj in {**w.shared, **w.heap}.values():
-            if isinstance(obj, Instance) and obj.kind in MODULES and (obj.layer is not None or obj.cls is not None):
+            if isinstance(obj, Instance) and obj.role.is_module and (obj.layer is not None or obj.cls is not None):
                 whole |= obj.groups
                 parameters = (w.get(w.resolve(value), Tensor) for value in obj.attrs.values())
                 whole.update(*(parameter.groups for parameter in parameters if parameter is not None))

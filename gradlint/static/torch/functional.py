@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.calls import Calls
 from gradlint.static.state.context import Arguments, Context, Results
@@ -96,9 +97,9 @@ class Functional:
         function = w.resolve(args.get(0, "func") or NONE)
         inner = w.get(function, Instance)
         callable_here = isinstance(function, (Function, Lambda, Bound, Partial))
-        if not callable_here and (inner is None or inner.kind not in ("module", "transformed")):
+        if not callable_here and (inner is None or inner.role not in (roles.MODULE, roles.TRANSFORMED)):
             return self._escapes.call(External(name), args, w, ctx, site)
-        return w.new(Instance(name=name, kind="transformed", args=(function, *args.keywords.values())))
+        return w.new(Instance(name=name, role=roles.TRANSFORMED, args=(function, *args.keywords.values())))
 
     def over(self, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call a function that one was transformed to."""

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import NUMBER_KEEPING, SYMBOLS
@@ -111,7 +112,7 @@ class GraphBreaks:
         if isinstance(value, Choice):
             return any(self.carries(v, w, presume_data) for v in value.alternatives)
         obj = w.get(value, Instance)
-        return obj is not None and obj.kind != "array" and not presume_data
+        return obj is not None and obj.role is not roles.ARRAY and not presume_data
 
     def _key_carries(self, key: Hashable, w: World, presume_data: bool) -> bool:
         if isinstance(key, Ref):

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import LOSS_NAME
 from gradlint.static.knowledge.torch_functions import SPECIAL_ATTRIBUTES
 from gradlint.static.state.contents import united
@@ -140,7 +141,7 @@ class Graphs:
         functions make what they return of what they are given, also where it costs too much to follow them.
         """
         module = w.get(callee, Instance)
-        if isinstance(callee, Function) or (module is not None and module.kind == "module"):
+        if isinstance(callee, Function) or (module is not None and module.role is roles.MODULE):
             return self.computed_from(given, w)
         keeper = key_of(callee)
         while isinstance(keeper, (AttributeOf, ItemOf)):

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import holds_parameters, names_parameter
 from gradlint.static.state.origins import AttributeOf, ItemOf
 from gradlint.static.state.values import Const, Group, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
@@ -13,8 +14,6 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.static.state.world import World
-
-_HOLDERS = ("optimizer", "parameters")
 
 
 class Grouping:
@@ -73,7 +72,7 @@ class Grouping:
         own.requires_grad = True if own.requires_grad and not own.requires_grad_set else None
         member = w.new(own).id
         for key, holder in {**w.shared, **w.heap}.items():
-            if isinstance(holder, Instance) and holder.kind in _HOLDERS and groups <= holder.groups:
+            if isinstance(holder, Instance) and holder.role.has_groups and groups <= holder.groups:
                 w.write(key).groups |= {member}
         return member
 
@@ -95,7 +94,7 @@ class Grouping:
 
     def divided(self, given: Value, w: World, place: Hashable) -> None:
         """An optimizer is given some parameters where another one has some: from now on they are others than those."""
-        optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+        optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
         others = {ref for obj in optimizers for theirs in obj.args for ref in self._selections(theirs, w)}
         taken = frozenset[int]().union(*(_tail(ref, w).groups for ref in others))
         for ref in [ref for ref in self._selections(given, w) if ref not in others]:
@@ -123,7 +122,7 @@ class Grouping:
     def _has_some(self, optimizer: Instance, key: int, w: World) -> bool:
         """Whether an optimizer was given no more than some of the parameters of a group."""
         lists = (ref for given in optimizer.args for ref in self._selections(given, w))
-        return optimizer.kind == "optimizer" and any(key in _tail(ref, w).groups for ref in lists)
+        return optimizer.role is roles.OPTIMIZER and any(key in _tail(ref, w).groups for ref in lists)
 
     def _selections(self, value: Value, w: World, depth: int = 4) -> Iterator[Ref]:
         """The lists of some of the parameters of modules, in what an optimizer is given."""

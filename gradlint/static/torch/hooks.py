@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
@@ -66,14 +67,14 @@ class Hooks:
         new.hooks = (*[other for other in obj.hooks if other != hook], hook)
         key = ("handle", module, function)  # of one that is registered again and again
         if key not in w.bound:
-            w.bound[key] = w.new(Instance(kind="hook", attrs={_MODULE: module, _HOOK: function}), key)
+            w.bound[key] = w.new(Instance(role=roles.HOOK, attrs={_MODULE: module, _HOOK: function}), key)
         return w.bound[key]
 
     def watched(self, receiver: Ref, method: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """A hook that is called before a forward pass, or by a backward pass, which are not followed there."""
         self._pile(method, receiver, w, ctx, site)
         function = w.resolve(args.get(0, "hook") or NONE)
-        return w.new(Instance(kind="hook", attrs={_MODULE: receiver, _HOOK: function}))
+        return w.new(Instance(role=roles.HOOK, attrs={_MODULE: receiver, _HOOK: function}))
 
     def _pile(self, method: str, module: Ref, w: World, ctx: Context, site: Site) -> None:
         """Another hook is registered: tell whether one is there that was registered at this place before."""
@@ -98,7 +99,7 @@ class Hooks:
         if isinstance(function, (Function, Bound, Lambda, Partial)):
             return True
         obj = w.get(function, Instance)
-        if obj is None or obj.cls is None or obj.kind:
+        if obj is None or obj.cls is None or obj.role is not roles.PLAIN:
             return False
         return isinstance(self._definitions.attribute(obj.cls, "__call__", w), Function)
 

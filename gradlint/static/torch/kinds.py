@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import (
-    FRAMEWORKS,
     HANDLERS,
     LAYERS,
     LOSSES,
@@ -116,7 +116,7 @@ class Kinds:
         """Whether a class is one of modules."""
         if isinstance(kind, External):
             return kind.name in MODULE_BASES or kind.name in LAYERS
-        return isinstance(kind, Class) and self._definitions.kind(kind) in ("module", "lightning")
+        return isinstance(kind, Class) and self._definitions.role(kind).is_model
 
     def _assume(self, value: Unknown, name: str, w: World, site: Site) -> None:
         layer = LAYERS.get(name)
@@ -125,18 +125,18 @@ class Kinds:
             self._optimizers.opaque_optimizer(value, w, site)
         elif name in LOSSES:
             attrs: dict[str, Value] = {"reduction": new_unknown("reduction")}
-            loss = Instance(name=name, kind="loss", loss=LOSSES[name], attrs=attrs, made_at=site)
+            loss = Instance(name=name, role=roles.LOSS, loss=LOSSES[name], attrs=attrs, made_at=site)
             w.bound[value.key] = w.new(loss, place)
         elif name in SCALERS:
             w.bound[value.key] = self._scalers.made(Arguments(), name, w, place)
         elif name in SCHEDULERS:
-            w.bound[value.key] = w.new(Instance(name=name, kind="scheduler"), place)
-        elif FRAMEWORKS.get(name) in HANDLERS:
-            w.bound[value.key] = w.new(Instance(name=FRAMEWORKS[name], kind="accelerate"), place)
+            w.bound[value.key] = w.new(Instance(name=name, role=roles.SCHEDULER), place)
+        elif name in HANDLERS:
+            w.bound[value.key] = w.new(Instance(name=name, role=roles.HANDLER), place)
         elif layer is not None and not layer.container:
             groups = frozenset([w.new(Group(None, opaque=True)).id]) if layer.parameters else frozenset[int]()
             module = Instance(
-                name=name, kind="module", layer=layer, groups=groups, training=None, device=None, made_at=site
+                name=name, role=roles.MODULE, layer=layer, groups=groups, training=None, device=None, made_at=site
             )
             w.bound[value.key] = w.new(module, place)
         elif layer is not None or name in MODULE_BASES:
@@ -147,7 +147,7 @@ class Kinds:
 
     def _build(self, value: Unknown, kind: Class, w: World, ctx: Context, site: Site) -> None:
         """An object of a class of the project is what its ``__init__`` makes of arguments that are not known."""
-        if self._definitions.kind(kind) in ("module", "lightning"):
+        if self._definitions.role(kind).is_model:
             forward = self._definitions.attribute(kind, "forward", w)
             if not isinstance(forward, Function) or "abstract" in forward.unit.constructs:
                 self._opaque(value, w, site)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Layer, Op
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
@@ -157,7 +158,7 @@ class LayerContainers:
     def get_item(self, obj: Instance, index: Index, w: World, site: Site) -> Value | None:
         """``container[0]``, ``container["head"]``, ``container[1:]``; None if nothing is known of what it holds."""
         if index is None:  # a slice of which the bounds are not known
-            some = Instance(name=obj.name, kind="module", layer=obj.layer, attrs=dict(obj.attrs), made_at=site)
+            some = Instance(name=obj.name, role=roles.MODULE, layer=obj.layer, attrs=dict(obj.attrs), made_at=site)
             _forget_ending(some)
             return w.new(some)
         names = _members(obj, w)
@@ -170,7 +171,7 @@ class LayerContainers:
                 return w.resolve(obj.attrs[key])
         if isinstance(index, slice) and closed:
             attrs = {str(number): obj.attrs[name] for number, name in enumerate(names[index])}
-            return w.new(Instance(name=obj.name, kind="module", layer=obj.layer, attrs=attrs, made_at=site))
+            return w.new(Instance(name=obj.name, role=roles.MODULE, layer=obj.layer, attrs=attrs, made_at=site))
         value = obj.attrs.get(_OTHERS)
         if value is not None and isinstance(index, Const) and isinstance(index.value, str):
             return w.resolve(value)
@@ -306,7 +307,7 @@ def _may_be_module(value: Value, w: World) -> bool:
     if isinstance(value, Unknown):
         return isinstance(value.key, Result) and not value.hint
     obj = w.get(value, Instance)
-    return isinstance(value, Choice) or (obj is not None and obj.kind in ("module", "lightning", "loss"))
+    return isinstance(value, Choice) or (obj is not None and obj.role.is_module)
 
 
 def _unused(obj: Instance) -> str:

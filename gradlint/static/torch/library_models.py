@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_table import classifies_many, depends_on_mode, has_parameters, heads
+from gradlint.static.knowledge.torch_table import classifies_many, depends_on_mode, gives_tensors, has_parameters, heads
 from gradlint.static.state.origins import AttributeOf
 from gradlint.static.state.values import Const, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.torch.graphs import Graphs
@@ -81,14 +81,14 @@ class LibraryModels:
         if found is None or args.open or not heads(found[0].name):
             return None
         owner, name = found
-        whole = isinstance(part.key, AttributeOf) and has_parameters(name)
+        whole = isinstance(part.key, AttributeOf) and has_parameters(owner.name, name)
         op = _OPAQUE if whole else replace(_OPAQUE, saves="")  # a layer inside may have no parameters
         value = self._operations.apply(op, args, w, ctx, site, parameters=owner.groups if whole else frozenset())
         tensor = w.get(value, Tensor)
         if tensor is not None and isinstance(value, Ref):
             new: Tensor = w.write(value.id)
             new.activation = new.integral = new.device = new.device_if_tensor = None
-            new.structured = not owner.name.startswith("torchvision.")
+            new.structured = not gives_tensors(owner.name)
             new.open, new.from_unknown, new.deps = True, True, new.deps | owner.groups
             frozen = all(self._tensors.group_grad(key, w) is False for key in owner.groups)
             if new.requires_grad is False and w.grad is not False and not whole and not frozen:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradlint import events
 from gradlint.facts import FALSE, TRUE, Fact, known, unknown
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import METHODS
 from gradlint.static.report.witness import Witness
@@ -290,14 +291,14 @@ class Memory:
 
     def part(self, array: Value, obj: Instance, w: World) -> Ref:
         """``array[0]``: a view of an array that shares its storage with a tensor."""
-        view = w.new(Instance(name=obj.name, kind="array", made_at=obj.made_at))
+        view = w.new(Instance(name=obj.name, role=roles.ARRAY, made_at=obj.made_at))
         self._arrays[view.id] = self._arrays.get(_identity(array), ())
         return view
 
     def is_array(self, value: Value, w: World) -> bool:
         """Whether a value is a numpy array, as far as that is known."""
         obj = w.get(value, Instance)
-        return (obj is not None and obj.kind == "array") or self.shares(value)
+        return (obj is not None and obj.role is roles.ARRAY) or self.shares(value)
 
     def array_changed(
         self, array: Value, w: World, ctx: Context, site: Site, amended: bool = False, at: Place | None = WHOLE

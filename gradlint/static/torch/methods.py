@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gradlint import events
 from gradlint.facts import unknown
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import (
     ARRAY_METHODS,
@@ -267,7 +268,7 @@ class Methods:
         if force != Const(True):
             self._conversions.converted(receiver, f".{name}()", w, ctx, site, role="receiver")
         self._evaluation.converted([receiver], w, ctx)
-        array = w.new(Instance(name="numpy.ndarray", kind="array", made_at=site))
+        array = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY, made_at=site))
         self._memory.share(array, receiver, w)
         return self._graphs.reduced(self._breaks.note(array, [receiver], "numpy", w, site), [receiver], w)
 
@@ -313,53 +314,53 @@ class Methods:
 
     def _super_init(self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``super().__init__(...)`` of an optimizer takes the parameters; of ``nn.Sequential`` the layers."""
-        if obj.kind == "optimizer":
+        if obj.role is roles.OPTIMIZER:
             self._optimizers.initialized(receiver, args, w)
         elif obj.layer is not None and obj.layer.container:
             self._layers.fill(receiver, obj.layer, args, w, ctx, site)
-        elif obj.kind == "dict":
+        elif obj.role is roles.DICT:
             self._dicts.initialized(receiver, args, w, ctx, site)
         return NONE
 
     def _instance(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
-        if obj.kind in ("module", "lightning", "loss"):
+        if obj.role.is_module:
             return self._module_methods.module(receiver, obj, name, args, w, ctx, site)
-        if obj.kind == "optimizer":
+        if obj.role is roles.OPTIMIZER:
             return self._optimizers.optimizer(receiver, obj, name, args, w, ctx, site)
-        if obj.kind == "scaler":
+        if obj.role is roles.SCALER:
             return self._scalers.method(receiver, obj, name, args, w, ctx, site)
-        if obj.kind == "accelerate":
-            return self._optimizers.accelerate(name, args, w, ctx, site)
-        if obj.kind == "scheduler":
+        if obj.role is roles.HANDLER:
+            return self._optimizers.handler(obj, name, args, w, ctx, site)
+        if obj.role is roles.SCHEDULER:
             self._optimizers.scheduler(obj, name, args, w, ctx, site)
             return new_unknown("result of known")
-        if obj.kind == "distribution":
+        if obj.role is roles.DISTRIBUTION:
             return self._distributions.method(receiver, obj, name, args, w, ctx, site)
         if (held := self._dicts.held(receiver, w)) is not None:
             return self.call(held, name, args, w, ctx, site)
-        if obj.kind == "hook" and name == "remove":
+        if obj.role is roles.HOOK and name == "remove":
             self._hooks.removed(obj, w)
             return NONE
-        if obj.kind == "exitstack":
+        if obj.role is roles.EXIT_STACK:
             if name in ("enter_context", "enter_async_context"):
                 self._managers.entered(args.get(0, "cm") or NONE, w)
             elif name in ("close", "aclose"):
                 w.grad = obj.grad
             return self._escapes.call(receiver, args, w, ctx, site, method=name)
-        if obj.kind == "ctx":
+        if obj.role is roles.CTX:
             return self._functions.noted(receiver, name, args, w, ctx, site)
-        if obj.kind in ("loader", "gradmode", "param_groups", "device"):
+        if obj.role in (roles.LOADER, roles.GRAD_MODE, roles.PARAM_GROUPS):
             return new_unknown("result of known")
-        if obj.kind == "array":
+        if obj.role is roles.ARRAY:
             if name in _ARRAY_IN_PLACE:
                 self._memory.array_changed(receiver, w, ctx, site)
             is_array = name not in ("item", "tolist")
-            made = w.new(Instance(name="numpy.ndarray", kind="array")) if is_array else Unknown(Figure(fresh()))
+            made = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY)) if is_array else Unknown(Figure(fresh()))
             return self._graphs.reduced(self._breaks.inherit(made, [receiver], w), [receiver], w)
         if name in EXPECTING_METHODS and obj.cls is not None and self._definitions.is_test(obj.cls):
-            return w.new(Instance(name=name, kind="expecting"))
+            return w.new(Instance(name=name, role=roles.EXPECTING))
         if obj.cls is not None:
             self._trainers.called(receiver, obj, name, w, ctx, site)
         if name in ("backward", "step", "zero_grad") or obj.cls is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint import events
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_layers import names_parameter
 from gradlint.static.knowledge.torch_table import STATISTICS
 from gradlint.static.knowledge.torch_training import METHODS_OF_MODULES
@@ -36,7 +37,7 @@ from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.layer_containers import LayerContainers
-from gradlint.static.torch.modules import MODULES, Modules
+from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.shapes import Shapes, is_wide
@@ -45,26 +46,6 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-
-
-_WITH_METHODS = frozenset(
-    [
-        "optimizer",
-        "scheduler",
-        "scaler",
-        "loader",
-        "gradmode",
-        "exitstack",
-        "array",
-        "parameters",
-        "param_groups",
-        "accelerate",
-        "engine",
-        "device",
-        "trainer",
-    ]
-)
-"""The kinds of objects that have methods and nothing else."""
 
 
 class ModuleAttributes:
@@ -88,7 +69,7 @@ class ModuleAttributes:
 
     def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         """An attribute that torch gives to a module, optimizer or other known object; None if it gives none."""
-        if obj.kind in MODULES:
+        if obj.role.is_module:
             if name in STATISTICS:
                 self._left_statistics.read(w)
             if name == "_forward_hooks":
@@ -117,15 +98,15 @@ class ModuleAttributes:
             return None
         if name == "__class__":
             return obj.cls or External(obj.name)
-        if obj.kind == "optimizer" and name == "param_groups":
-            return w.new(Instance(kind="param_groups", groups=obj.groups))
-        if obj.kind == "optimizer" and name == "base_optimizer":
+        if obj.role is roles.OPTIMIZER and name == "param_groups":
+            return w.new(Instance(role=roles.PARAM_GROUPS, groups=obj.groups))
+        if obj.role is roles.OPTIMIZER and name == "base_optimizer":
             return owner
-        if obj.kind == "scheduler" and name == "optimizer" and obj.args:
+        if obj.role is roles.SCHEDULER and name == "optimizer" and obj.args:
             return w.resolve(obj.args[0])
-        if obj.kind in _WITH_METHODS and obj.cls is None:
+        if obj.role.only_methods and obj.cls is None:
             return Bound(owner, name)
-        if obj.kind == "optimizer" and name in (
+        if obj.role is roles.OPTIMIZER and name in (
             "step",
             "zero_grad",
             "state_dict",
@@ -140,21 +121,21 @@ class ModuleAttributes:
         """``object.name = value``."""
         obj = w.write(owner.id)
         value = w.resolve(value)
-        if name == "requires_grad" and obj.kind in MODULES and not (obj.opaque and obj.made_at is None):
+        if name == "requires_grad" and obj.role.is_module and not (obj.opaque and obj.made_at is None):
             own = ctx.receiver == owner and not (obj.layer is not None and obj.groups and value == Const(False))
             self._witness.send(events.ModuleRequiresGradSet(site=site, module=obj.name, own=own), w, ctx)
-        if name == "training" and obj.kind in MODULES:
+        if name == "training" and obj.role.is_module:
             obj.training = value.value if isinstance(value, Const) else None
             obj.mode_at = site
             return
         if name in STATISTICS:
             self._left_statistics.read(w)
-        if obj.kind == "dict" and name == "__dict__":
+        if obj.role is roles.DICT and name == "__dict__":
             self._dicts.forgotten(owner, w)
-        if obj.kind == "optimizer" and name == "param_groups":
+        if obj.role is roles.OPTIMIZER and name == "param_groups":
             obj.groups |= self._modules.groups_in(value, w)
             return
-        if obj.kind in MODULES:
+        if obj.role.is_module:
             self._ownership.placed(owner, value, w, site)
             if not self._construction.builds(owner, ctx):
                 self._plain.set_again(obj, name, value, w)
@@ -165,13 +146,13 @@ class ModuleAttributes:
                 del obj.attrs[inside]
         if name not in obj.buffers:
             obj.set_at[name] = site
-        if obj.kind in MODULES:
+        if obj.role.is_module:
             self._construction.attribute_set(owner, obj, name, value, w, ctx, site)
 
     def iterate(self, value: Value, obj: Instance, w: World, ctx: Context, site: Site) -> Items | None:
         """Iterating over modules, parameters and optimizers' groups."""
         never = self._collections.never
-        if obj.kind == "parameters":
+        if obj.role is roles.PARAMETERS:
             groups = obj.groups
             if not groups:
                 return Items([], never)
@@ -182,21 +163,21 @@ class ModuleAttributes:
                 name = new_unknown("name", "name")
                 parameter = w.new(Sequence([name, parameter], [None, None], None, None, False))
             return Items([parameter], never)
-        if obj.kind == "param_groups":
-            parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
+        if obj.role is roles.PARAM_GROUPS:
+            parameters = w.new(Instance(role=roles.PARAMETERS, device=None, groups=obj.groups))
             return Items([w.new(Mapping({Const("params"): parameters}, new_unknown("option")))], never)
         return self._layers.iterate(obj, w)
 
     def iterated(self, value: Value, obj: Instance, w: World, ctx: Context) -> Value | None:
         """One item of an instance of a project's class, by its ``__getitem__`` or ``__iter__``; unknown data."""
-        return Unknown(Batch(fresh()), "batch") if obj.kind == "dataset" else None
+        return Unknown(Batch(fresh()), "batch") if obj.role is roles.DATASET else None
 
     def get_item(self, owner: Value, obj: Instance, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """``module[0]``, ``module_dict["head"]``, ``param_groups[0]``."""
-        if obj.kind == "param_groups":
-            parameters = w.new(Instance(kind="parameters", device=None, groups=obj.groups))
+        if obj.role is roles.PARAM_GROUPS:
+            parameters = w.new(Instance(role=roles.PARAMETERS, device=None, groups=obj.groups))
             return w.new(Mapping({Const("params"): parameters}, new_unknown("option")))
-        if obj.kind == "parameters":
+        if obj.role is roles.PARAMETERS:
             items = self.iterate(owner, obj, w, ctx, site)
             if items is None or not items.known:
                 return NONE
@@ -209,7 +190,7 @@ class ModuleAttributes:
                 return held
         if obj.cls is not None and isinstance(owner, Ref):
             method = self._definitions.attribute(obj.cls, "__getitem__", w)
-            if isinstance(method, Function) and obj.kind != "dataset":
+            if isinstance(method, Function) and obj.role is not roles.DATASET:
                 given = index if isinstance(index, (Const, Unknown, Ref)) else new_unknown("index")
                 results = self._calls.function(method, Arguments([given]), w, ctx, site, owner)
                 return joined(results, w)

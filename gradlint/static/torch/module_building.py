@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Layer
 from gradlint.static.knowledge.torch_layers import LAYERS, LOSSES, OVERWRITES
 from gradlint.static.python.definitions import Definitions
@@ -31,7 +32,7 @@ class ModuleBuilding:
 
     def layer(self, name: str, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:
         """An instance of a class of ``torch.nn``."""
-        obj = Instance(name=name, kind="module", layer=layer, made_at=site)
+        obj = Instance(name=name, role=roles.MODULE, layer=layer, made_at=site)
         place = (site, ctx.key, name, *self._shape(args, w))
         if self._has_parameters(layer, args, w):
             obj.groups = frozenset([w.new(Group(True, made_at=site), (place, "group")).id])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Layer, Loss, Op
 from gradlint.static.knowledge.torch_layers import OLD_REDUCTIONS
 from gradlint.static.knowledge.torch_libraries import heads
@@ -105,7 +106,7 @@ class ModuleCalls:
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         assert obj is not None
-        if obj.kind != "loss" and self._modules.groups(callee, w):
+        if obj.role is not roles.LOSS and self._modules.groups(callee, w):
             self._inputs.fed(args, w)
             if self._trains(callee, w):
                 self._fed(obj.name, args, w, ctx, site)

@@ -6,8 +6,9 @@ from collections import Counter
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import MODE_METHOD_NAME
-from gradlint.static.knowledge.torch_table import HOOKING, METHODS_OF_MODULES
+from gradlint.static.knowledge.torch_table import CONFIGURED, HOOKING, HOSTED_BACKWARD, METHODS_OF_MODULES
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.containers import Containers
@@ -94,7 +95,7 @@ class ModuleMethods:
                 modules.presume_parts(receiver, w, site)
             groups, device = modules.groups(receiver, w), self._device(receiver, w)
             whole = () if args.positional or args.keywords or args.open else (receiver,)
-            given = Instance(kind="parameters", groups=groups, attrs=dict(named), device=device, args=whole)
+            given = Instance(role=roles.PARAMETERS, groups=groups, attrs=dict(named), device=device, args=whole)
             return self._streams.opened(w.new(given), w, site=site)
         if name in ("train", "eval"):
             mode = Const(False) if name == "eval" else w.resolve(args.get(0, "mode") or Const(True))
@@ -166,11 +167,11 @@ class ModuleMethods:
         if name == "state_dict":
             tensor = Tensor(requires_grad=False, is_leaf=True, device=obj.device, made_at=site, open=False)
             return self._state_dicts.taken(receiver, tensor, w, site)
-        if name == "manual_backward":
+        if name in HOSTED_BACKWARD:
             loss = args.get(0, "loss") or new_unknown("loss")
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
-        if name == "optimizers":
+        if name in CONFIGURED:
             return self._optimizers.configured(receiver, obj, w, ctx, site)
         if name == "load_state_dict":
             self._state_dicts.loaded(receiver, args, w, ctx, site)

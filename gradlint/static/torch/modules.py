@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_layers import WRAPPED
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.state.ledger import Ledger
 
-MODULES = ("module", "lightning", "loss")
 _TAKEN = (AttributeOf, ItemOf, ElementOf)
 MOVED = "moved"
 """With the key of an unknown value: what a world is bound to once that was moved to a device."""
@@ -72,7 +72,7 @@ class Modules:
         own = None if place is None else (place, "group")
         members = frozenset(groups) or frozenset([w.new(Group(requires_grad, opaque=True, made_at=site), own).id])
         module = Instance(
-            name=name, kind="module", groups=members, opaque=True, training=None, device=None, made_at=site
+            name=name, role=roles.MODULE, groups=members, opaque=True, training=None, device=None, made_at=site
         )
         return w.new(module, place)
 
@@ -127,7 +127,7 @@ class Modules:
         set_so = frozen or (before is not None and self._loading.may_be_frozen(before))
         fresh_group = Group(False if frozen else None, opaque=True, made_at=site, requires_grad_set=set_so)
         groups = tensor.deps or [w.new(fresh_group).id]
-        module = Instance(kind="module", opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
+        module = Instance(role=roles.MODULE, opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
         module.groups = frozenset(groups)
         w.new(module, key=ref.id)
         if before is not None:
@@ -165,7 +165,7 @@ class Modules:
             for one in each_of(value):
                 one = w.resolve(one)
                 child = w.get(one, Instance)
-                if isinstance(one, Ref) and child is not None and child.kind in MODULES:
+                if isinstance(one, Ref) and child is not None and child.role.is_module:
                     yield one
 
     def walk(self, ref: Ref, w: World) -> Iterator[Ref]:
@@ -206,7 +206,7 @@ class Modules:
         if isinstance(obj, Tensor):
             return obj.groups or obj.deps
         if isinstance(obj, Instance):
-            if obj.kind in MODULES and isinstance(value, Ref):
+            if obj.role.is_module and isinstance(value, Ref):
                 return self.groups(value, w)
             return obj.groups
         if isinstance(obj, (Sequence, Mapping)) and depth:
@@ -221,7 +221,7 @@ class Modules:
             key = ("parameters", value.key)
             if key not in w.bound:
                 w.bound[key] = w.new(
-                    Instance(kind="parameters", device=None, groups=frozenset([w.new(Group(None, opaque=True)).id]))
+                    Instance(role=roles.PARAMETERS, device=None, groups=frozenset([w.new(Group(None, opaque=True)).id]))
                 )
             return self.groups_in(w.bound[key], w)
         return frozenset()
@@ -254,7 +254,7 @@ class Modules:
             return ""
         value = frame.vars.get(first.name.value)
         obj = w.get(w.resolve(value), Instance) if value is not None else None
-        return first.name.value if obj is not None and obj.kind in MODULES else ""
+        return first.name.value if obj is not None and obj.role.is_module else ""
 
 
 def _is_within(key: Hashable) -> bool:

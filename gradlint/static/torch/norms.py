@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gradlint import events
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_libraries import keeps_statistics
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context, Results
@@ -46,7 +47,7 @@ class FrozenNorms:
             return
         for w, _ in results:
             obj = w.get(ref, Instance)
-            if obj is None or obj.kind != "module" or w.grad is False:
+            if obj is None or obj.role is not roles.MODULE or w.grad is False:
                 continue
             groups = self._modules.groups(ref, w)
             if not any(self._tensors.group_grad(key, w) for key in groups):

@@ -7,6 +7,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from gradlint import events
+from gradlint.static.knowledge import roles
+from gradlint.static.knowledge.torch_libraries import handles
+from gradlint.static.knowledge.torch_training import CONFIGURING
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
@@ -149,14 +152,14 @@ class Optimizers:
 
     def _holds_more(self, groups: frozenset[int], w: World) -> bool:
         """Whether an optimizer holds these parameters and others that a backward pass has reached."""
-        held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+        held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
         others = (w.find(key) for every in held if groups < every for key in every - groups)
         return any(isinstance(group, Group) and group.prepared is True for group in others)
 
     def own_step(self, method: Bound, w: World, ctx: Context, site: Site) -> AbstractContextManager[None]:
         """While a method is executed: whether it is the ``step`` of an optimizer that the project writes itself."""
         obj = w.get(method.receiver, Instance) if method.name in _STEPS else None
-        if obj is None or obj.kind != "optimizer" or not isinstance(method.receiver, Ref):
+        if obj is None or obj.role is not roles.OPTIMIZER or not isinstance(method.receiver, Ref):
             return nullcontext()
         return self._within_step(method.receiver, ctx, site)
 
@@ -230,13 +233,13 @@ class Optimizers:
         """A learning-rate scheduler is built: to the first one of an optimizer, only steps from now on count."""
         optimizer = self._known(given, w, site)
         target = w.get(optimizer, Instance)
-        if target is None or target.kind != "optimizer" or not isinstance(optimizer, Ref):
+        if target is None or target.role is not roles.OPTIMIZER or not isinstance(optimizer, Ref):
             return
         if not self._has_scheduler(optimizer, w):
             w.write(optimizer.id).stepped = False
 
     def _has_scheduler(self, optimizer: Ref, w: World) -> bool:
-        schedulers = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "scheduler")
+        schedulers = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.SCHEDULER)
         return any(optimizer in map(w.resolve, obj.args) for obj in schedulers)
 
     def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
@@ -245,7 +248,7 @@ class Optimizers:
         target = w.get(optimizer, Instance)
         if name != "step" or args.positional or obj.name.endswith("ReduceLROnPlateau"):
             return
-        if not isinstance(optimizer, Ref) or target is None or target.kind != "optimizer":
+        if not isinstance(optimizer, Ref) or target is None or target.role is not roles.OPTIMIZER:
             return
         if target.stepped is False:
             w.write(optimizer.id).scheduled_at = site
@@ -259,7 +262,7 @@ class Optimizers:
         """A step of an optimizer that someone else makes."""
         optimizer = self._known(optimizer, w, site)
         obj = w.get(optimizer, Instance)
-        if obj is not None and obj.kind == "optimizer":
+        if obj is not None and obj.role is roles.OPTIMIZER:
             if obj.opaque:
                 self._passes.reached_before(obj.groups, w, ctx)
             self._first_step(optimizer, obj, w, ctx, site)
@@ -268,42 +271,33 @@ class Optimizers:
     def groups_of(self, optimizer: Value, w: World, site: Site) -> frozenset[int]:
         """The parameter groups of an optimizer; an unknown value in its place is one."""
         obj = w.get(self._known(optimizer, w, site), Instance)
-        return obj.groups if obj is not None and obj.kind == "optimizer" else frozenset()
+        return obj.groups if obj is not None and obj.role is roles.OPTIMIZER else frozenset()
 
     def _known(self, optimizer: Value, w: World, site: Site) -> Value:
         optimizer = w.resolve(optimizer)
         return self.opaque_optimizer(optimizer, w, site) if isinstance(optimizer, Unknown) else optimizer
 
-    def accelerate(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """Call a method of Accelerate's or Fabric's object."""
-        if name in ("prepare", "setup", "prepare_scheduler"):
+    def handler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """Call a method of an object of a library that makes the backward passes of a loop that the user writes."""
+        effect = handles(obj.name, name)
+        if effect == "passes_all":
             self._keep_pace(args, w)
             if len(args.positional) == 1:
                 return args.positional[0]
             return w.new(Sequence(list(args.positional), [None] * len(args.positional), None, None, False))
-        if name in (
-            "prepare_model",
-            "prepare_optimizer",
-            "prepare_data_loader",
-            "setup_module",
-            "setup_optimizers",
-            "unwrap_model",
-            "setup_dataloaders",
-        ):
-            return args.get(0) or NONE
-        if name == "backward":
+        if effect == "passes":
+            return w.resolve(args.get(0) or NONE)
+        if effect == "backward":
             loss = args.get(0, "loss") or new_unknown("loss")
             self._passes.backward(loss, Arguments([], args.keywords), w, ctx, site)
             return NONE
-        if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
-            return w.resolve(args.get(0) or NONE)
-        return new_unknown("accelerate")
+        return new_unknown("handler")
 
     def _keep_pace(self, args: Arguments, w: World) -> None:
-        """The schedulers that Accelerate prepares step only where their optimizers have."""
+        """The schedulers that are prepared so step only where their optimizers have."""
         for value in map(w.resolve, args.positional):
             obj = w.get(value, Instance)
-            if isinstance(value, Ref) and obj is not None and obj.kind == "scheduler":
+            if isinstance(value, Ref) and obj is not None and obj.role is roles.SCHEDULER:
                 w.write(value.id).opaque = True  # of what is counted, nothing is known
 
     def opaque_optimizer(self, value: Unknown, w: World, site: Site) -> Ref:
@@ -311,7 +305,8 @@ class Optimizers:
         place = ("optimizer", value.key)
         groups = value.deps or frozenset([w.new(Group(None, opaque=True, made_at=site), (place, "group")).id])
         ref = w.new(
-            Instance(kind="optimizer", name=value.hint or "optimizer", groups=groups, opaque=True, stepped=None), place
+            Instance(role=roles.OPTIMIZER, name=value.hint or "optimizer", groups=groups, opaque=True, stepped=None),
+            place,
         )
         w.bound[value.key] = ref
         self._keys[ref.id] = value.key
@@ -344,9 +339,11 @@ class Optimizers:
         return frozenset[int]().union(*(obj.groups for obj in found if obj is not None))
 
     def configured(self, receiver: Ref, obj: Instance, w: World, ctx: Context, site: Site) -> Value:
-        """``self.optimizers()`` of a Lightning module: what ``configure_optimizers`` returns."""
-        method = self._definitions.attribute(obj.cls, "configure_optimizers", w) if obj.cls is not None else None
-        if not isinstance(method, Function):
+        """``self.optimizers()`` of a module whose loop a library runs: what it has configured."""
+        cls = obj.cls
+        named = (self._definitions.attribute(cls, name, w) for name in sorted(CONFIGURING) if cls is not None)
+        method = next((one for one in named if isinstance(one, Function)), None)
+        if method is None:
             return new_unknown("optimizers", "optimizers")
         value = joined(self._calls.function(method, Arguments(), w, ctx, site, receiver), w)
         found = self._optimizers_in(value, w)
@@ -358,7 +355,7 @@ class Optimizers:
         value = w.resolve(value)
         obj = w.get(value, Object)
         if isinstance(obj, Instance):
-            return [value] if obj.kind == "optimizer" else []
+            return [value] if obj.role is roles.OPTIMIZER else []
         if isinstance(obj, Sequence):
             return [o for item in obj.items for o in self._optimizers_in(item, w)]
         if isinstance(obj, Mapping):

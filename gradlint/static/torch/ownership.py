@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.facts import known, unknown
+from gradlint.static.knowledge import roles
 from gradlint.static.python.late import LateAttributes
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
@@ -116,7 +117,7 @@ class Ownership:
                 roots += [value for name, value in obj.vars.items() if name in live]
         roots += [each for value in roots if isinstance(value, Choice) for each in value.alternatives]
         within = reachable(roots, w)
-        optimizers = [(k, o) for k, o in everything.items() if isinstance(o, Instance) and o.kind == "optimizer"]
+        optimizers = [(k, o) for k, o in everything.items() if isinstance(o, Instance) and o.role is roles.OPTIMIZER]
         # One that was handed to code that is not followed may be kept there.
         return frozenset[int]().union(*(o.groups for k, o in optimizers if k in within or o.stepped is None))
 
@@ -138,4 +139,4 @@ __all__ = ["Ownership"]
 
 def _optimizers(w: World) -> list[Instance]:
     """The optimizers of a world."""
-    return [obj for obj in {**w.shared, **w.heap}.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+    return [obj for obj in {**w.shared, **w.heap}.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]

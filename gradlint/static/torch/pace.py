@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_pace import LENGTH_AT, LENGTHS, PROPORTIONAL
 from gradlint.static.python.execution import Execution
 from gradlint.static.state.context import Arguments, Context
@@ -69,7 +70,7 @@ class Pace:
         if held is None or not is_quotient(w.resolve(rate)):
             return
         for key, obj in list(w.heap.items()):
-            if isinstance(obj, Instance) and obj.kind == "optimizer" and obj.groups & held.groups:
+            if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER and obj.groups & held.groups:
                 w.write(key).attrs[_DIVIDED] = Const(True)
 
     def _is_count(self, value: Value, w: World, ctx: Context, *, sure: bool) -> bool:
@@ -86,7 +87,7 @@ class Pace:
             parts = [*row.items, *([] if row.tail is None else [row.tail])]
             return any(self._is_count(w.resolve(each), w, ctx, sure=sure) for each in parts)
         scheduler = w.get(value, Instance)
-        return scheduler is not None and scheduler.kind == "scheduler" and scheduler.opaque
+        return scheduler is not None and scheduler.role is roles.SCHEDULER and scheduler.opaque
 
     def _mentions_count(self, function: Lambda | Function, w: World, ctx: Context) -> bool:
         """Whether a function of the number of the step reads a number from around it that may be one of batches."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import PARAMETER_NAMES, may_freeze
 from gradlint.static.state.origins import Text, fresh
 from gradlint.static.state.values import Choice, Const, Instance, Ref, Sequence, Tensor, Unknown, Value, new_unknown
@@ -30,7 +31,7 @@ class ParameterNames:
     def apart(self, value: Value, node: cst.For, w: World) -> list[Value] | None:
         """The names and parameters that a loop comes to, where it may freeze some of them; None to take all as one."""
         obj = w.get(w.resolve(value), Instance)
-        if obj is None or obj.kind != "parameters" or not obj.attrs.get("named") or not obj.args:
+        if obj is None or obj.role is not roles.PARAMETERS or not obj.attrs.get("named") or not obj.args:
             return None
         module = obj.args[0]
         if not isinstance(module, Ref) or not may_freeze(cst.Module([]).code_for_node(node.body)):

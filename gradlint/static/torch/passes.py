@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
+from gradlint.static.knowledge import roles
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.choices import Choices
 from gradlint.static.report.witness import Witness
@@ -285,7 +286,7 @@ class Passes:
                     presumed = certain and group.opaque and (not trained or key in held) and key not in doubtful
                     touches[key] = True if presumed else None
         elif any(isinstance(group, Group) and group.opaque for group in map(w.find, tensor.deps)):
-            optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+            optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
             for optimizer in optimizers:
                 if optimizer.opaque:  # it may hold what the model holds; the only one does
                     sure = optimizer.groups - optimizer.perhaps if certain and len(optimizers) == 1 else frozenset()
@@ -305,10 +306,10 @@ class Passes:
     def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
         """A backward pass may have added to what optimizers were given of which nothing is known, whatever it is."""
         instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]
-        stepped = set[int]().union(*(obj.groups for obj in instances if obj.kind == "optimizer" and not obj.opaque))
+        stepped = set[int]().union(*(obj.groups for obj in instances if obj.role is roles.OPTIMIZER and not obj.opaque))
         unknown = {key for key in stepped - touches.keys() if isinstance(g := w.find(key), Group) and g.opaque}
         if unknown:
-            unknown.difference_update(*(obj.groups for obj in instances if obj.kind == "module"))
+            unknown.difference_update(*(obj.groups for obj in instances if obj.role is roles.MODULE))
         if unknown:
             self._escapes.doubt(unknown, [], w)
             self._stepping.refilled(unknown, w, ctx, site)
@@ -316,7 +317,7 @@ class Passes:
 
 def _aside(w: World) -> frozenset[int]:
     """The parameter groups of models that are in evaluation mode, while others were put into training mode."""
-    models = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "module" and obj.opaque]
+    models = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.MODULE and obj.opaque]
     training = frozenset[int]().union(*(model.groups for model in models if model.training))
     evaluated = frozenset[int]().union(*(model.groups for model in models if model.training is False))
     return evaluated - training if training else frozenset()

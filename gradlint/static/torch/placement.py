@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint import events
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import DEVICE_CONDITION, DEVICE_NAME, MODEL_PART_NAME, MODULE_NAME
 from gradlint.static.knowledge.torch_operations import DEVICE_TYPES
 from gradlint.static.report.witness import Witness
@@ -63,7 +64,7 @@ class Placement:
         if owner is None:
             return self._of_all(args, w) if not method and MODULE_NAME.search(callee.hint) else None
         module = w.get(owner, Instance)
-        if module is None or not module.opaque or module.kind != "module":
+        if module is None or not module.opaque or module.role is not roles.MODULE:
             return None
         return self.device_of(module, args, w) if MODEL_PART_NAME.search(method or callee.hint) else None
 

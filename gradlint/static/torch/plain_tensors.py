@@ -224,7 +224,7 @@ class PlainTensors:
 def _modules(w: World) -> Iterator[Instance]:
     """The modules of classes of the project."""
     for obj in {**w.shared, **w.heap}.values():
-        if isinstance(obj, Instance) and obj.cls is not None and obj.kind in ("module", "lightning"):
+        if isinstance(obj, Instance) and obj.cls is not None and obj.role.is_model:
             yield obj
 
 

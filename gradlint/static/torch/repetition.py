@@ -13,7 +13,7 @@ from gradlint.static.state.context import Context
 from gradlint.static.state.values import REPEATED, Const, Instance, Ref, Sequence, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.units import NodeSite
-from gradlint.static.torch.modules import MODULES, Modules
+from gradlint.static.torch.modules import Modules
 from gradlint.surroundings import is_chosen, says_shared
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Repetition:
     def _trains(self, layer: Ref, w: World) -> bool:
         """Whether a value is a layer that is known to have parameters."""
         obj = w.get(layer, Instance)
-        return obj is not None and obj.kind in MODULES and not obj.opaque and bool(self._modules.groups(layer, w))
+        return obj is not None and obj.role.is_module and not obj.opaque and bool(self._modules.groups(layer, w))
 
 
 def _is_meant(site: Site) -> bool:

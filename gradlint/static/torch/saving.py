@@ -41,12 +41,10 @@ class Saving:
             return all(self._holds_module(alternative, w) for alternative in value.alternatives)
         obj = w.get(value, Object)
         if isinstance(obj, Instance):
-            return obj.kind in ("module", "lightning")
+            return obj.role.is_model
         parts: list[Value] = []
         if isinstance(obj, Mapping):
             parts = list(obj.items.values())
         elif isinstance(obj, Sequence):
             parts = list(obj.items)
-        return any(
-            (i := w.get(w.resolve(p), Instance)) is not None and i.kind in ("module", "lightning") for p in parts
-        )
+        return any((i := w.get(w.resolve(p), Instance)) is not None and i.role.is_model for p in parts)

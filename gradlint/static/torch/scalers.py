@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from gradlint import events
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import SCALER_NAME
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.report.witness import Witness
@@ -38,7 +39,7 @@ class Scalers:
     def made(self, args: Arguments, name: str, w: World, place: Hashable) -> Ref:
         """A new ``GradScaler``, or something that has the name of one."""
         enabled = w.resolve(args.keywords.get("enabled", Const(True)))
-        return w.new(Instance(name=name, kind="scaler", attrs={"enabled": enabled}), place)
+        return w.new(Instance(name=name, role=roles.SCALER, attrs={"enabled": enabled}), place)
 
     def method(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site

@@ -9,6 +9,7 @@ import libcst as cst
 
 from gradlint import events
 from gradlint.facts import known
+from gradlint.static.knowledge import roles
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Instance, Mapping, Object, Ref, Sequence, Tensor, Value, each_of
@@ -74,7 +75,7 @@ class StateDicts:
         if not self._witness.listened(events.WeightsTaken, events.StatisticsLeft):
             return
         held = [w.get(w.resolve(value), Instance) for value in values]
-        whole = [obj.args[0] for obj in held if obj is not None and obj.kind == "parameters" and obj.args]
+        whole = [obj.args[0] for obj in held if obj is not None and obj.role is roles.PARAMETERS and obj.args]
         modules = [w.resolve(value) for value in whole]
         if len(modules) < 2 or not isinstance(modules[0], Ref):
             return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint import events
+from gradlint.static.knowledge import roles
 from gradlint.static.python.execution import Execution
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
@@ -152,7 +153,7 @@ class Stepping:
         _mix(touches, w)
         self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
         if anew:  # a step then applies these; that it applies nothing of others is meant
-            held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.kind == "optimizer"]
+            held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
             beside = frozenset[int]().union(*(own for own in held if own & groups))
             with_those: events.Touches = {**dict.fromkeys(sorted(beside)), **touches}
             self._witness.send(events.GradientsAssigned(site=site, touches=with_those), w, ctx)

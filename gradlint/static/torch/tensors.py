@@ -399,7 +399,7 @@ class Tensors:
     def has_parts(self, obj: Object | None) -> bool:
         """Whether an object holds others as its items or fields: a list, tuple, dict or record."""
         if isinstance(obj, Instance):
-            return obj.kind in ("distribution", "dict") or self._definitions.is_record(obj)
+            return obj.role.has_parts or self._definitions.is_record(obj)
         return isinstance(obj, (Sequence, Mapping))
 
     def deps(self, value: Value, w: World) -> frozenset[int]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import (
+    BY_HAND,
     CALLBACK_BASES,
-    TRAINERS,
-    TRAINING_STEP,
+    TRAINER_STEPS,
+    TRAINING_STEPS,
     is_called_with_grad,
     is_called_without_grad,
 )
@@ -53,7 +55,7 @@ class Trainers:
     def initialized(self, ref: Value, args: Arguments, w: World) -> None:
         """The ``__init__`` of the library ran on an object: it keeps the model it is given."""
         obj = w.get(ref, Instance)
-        if obj is None or obj.cls is None or obj.kind or self._library(obj.cls) is None:
+        if obj is None or obj.cls is None or obj.role is not roles.PLAIN or self._library(obj.cls) is None:
             return
         model = args.get(0, "model")
         if model is not None and isinstance(ref, Ref):
@@ -61,8 +63,8 @@ class Trainers:
 
     def called(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> None:
         """A method of the library was called: it calls one of the class for each batch, with the model it keeps."""
-        library = self._library(obj.cls) if obj.cls is not None and not obj.kind else None
-        step = TRAINERS[library].get(name) if library is not None else None
+        library = self._library(obj.cls) if obj.cls is not None and obj.role is roles.PLAIN else None
+        step = TRAINER_STEPS[library].get(name) if library is not None else None
         model = obj.attrs.get("model")
         if obj.cls is None or step is None or model is None or isinstance(w.resolve(model), Unknown):
             return
@@ -83,17 +85,23 @@ class Trainers:
         """A method has returned: the framework walks the graph of the loss that a step of training returns."""
         for world, value in results:
             obj = world.get(receiver, Instance) if receiver is not None else None
-            if obj is None or obj.kind != "lightning" or method != TRAINING_STEP or self._is_manual(obj, world):
+            if (
+                obj is None
+                or obj.role is not roles.HOSTED
+                or method not in TRAINING_STEPS
+                or self._is_manual(obj, world)
+            ):
                 continue
             mapping = world.get(world.resolve(value), Mapping)
             loss = value if mapping is None else mapping.items.get(Const("loss"), NONE)
             self._passes.by_framework(loss, world, ctx, site)
 
     def _is_manual(self, obj: Instance, w: World) -> bool:
-        """Whether a module of Lightning may make the backward passes itself."""
-        option = "automatic_optimization"
-        return option in obj.attrs or (
-            obj.cls is not None and self._definitions.attribute(obj.cls, option, w) is not None
+        """Whether a module whose loop a library runs may make the backward passes itself."""
+        cls = obj.cls
+        return any(
+            option in obj.attrs or (cls is not None and self._definitions.attribute(cls, option, w) is not None)
+            for option in BY_HAND
         )
 
     def hooked(self, method: Function, cls: Class, w: World) -> Arguments:
@@ -101,7 +109,7 @@ class Trainers:
         name = method.unit.name
         if not name.startswith("on_") or CALLBACK_BASES.isdisjoint(self._definitions.external_bases(cls)):
             return Arguments(open=True)
-        if is_called_without_grad("lightning", name):
+        if is_called_without_grad(roles.HOSTED, name):
             w.grad = False
         elif not is_called_with_grad(name):
             w.grad = None
@@ -110,7 +118,7 @@ class Trainers:
         return Arguments([trainer, opaque], {}, open=True)
 
     def _library(self, cls: Class) -> str | None:
-        return next((base for base in self._definitions.external_bases(cls) if base in TRAINERS), None)
+        return next((base for base in self._definitions.external_bases(cls) if base in TRAINER_STEPS), None)
 
 
 __all__ = ["Trainers"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,13 @@ from gradlint.facts import TRUE
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context
 from gradlint.static.state.origins import AttributeOf, ElementOf, Origin
+from gradlint.static.state.provenance import is_made_of
 from gradlint.static.state.values import Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-
-_DEPTH = 8  #: how far to look into what operators computed
 
 
 class UnknownLeaves:
@@ -33,7 +32,7 @@ class UnknownLeaves:
         if not isinstance(owner, ElementOf):
             return  # what has a name of its own may be an input, which is attacked
         gradient = AttributeOf(owner, "grad")
-        if not any(_is_made_of(gradient, value, _DEPTH) for value in values):
+        if not any(is_made_of(gradient, value) for value in values):
             return
         view = self._tensors.view_of(Unknown(owner), w)
         event = events.DataWritten(
@@ -46,11 +45,3 @@ class UnknownLeaves:
             as_parameter=True,
         )
         self._witness.send(event, w, ctx)
-
-
-def _is_made_of(part: Hashable, value: Hashable, depth: int) -> bool:
-    """Whether the key of an unknown value holds another."""
-    key = value.key if isinstance(value, Unknown) else value
-    if key == part:
-        return True
-    return depth > 0 and isinstance(key, tuple) and any(_is_made_of(part, each, depth - 1) for each in key)

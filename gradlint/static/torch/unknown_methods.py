@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from gradlint.finding import Site
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import MODULE_NAME
 from gradlint.static.knowledge.torch_functions import ARRAY_METHODS, METHODS, TELLING_METHODS
-from gradlint.static.knowledge.torch_libraries import WRITER, WRITES
+from gradlint.static.knowledge.torch_libraries import WRITES
 from gradlint.static.knowledge.torch_training import CONVERTING, MODULE_METHODS, looks_like_handler
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
@@ -132,7 +133,7 @@ class UnknownMethods:
         self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value | None:
         """Call a method of what is known to be of some kind by where it comes from, or by its own name."""
-        cls = WRITER if name in WRITES else class_of(receiver)
+        cls = WRITES[name] if name in WRITES else class_of(receiver)
         if cls is not None:
             given = self._calls.call(External(f"{cls}.{name}"), args, w, ctx, site)
             return receiver if is_itself(name) else joined(given, w)
@@ -147,7 +148,7 @@ class UnknownMethods:
             w.bound[receiver.key] = scaler
             return self._effects.method(scaler, name, args, w, ctx, site)
         if looks_like_handler(receiver.hint, name) and args.positional:
-            handler = w.bound[receiver.key] = w.new(Instance(name=receiver.hint, kind="accelerate"))
+            handler = w.bound[receiver.key] = w.new(Instance(name=receiver.hint, role=roles.HANDLER))
             return self._effects.method(handler, name, args, w, ctx, site)
         return None
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.state.context import Context
 
-_MODULES: Final = ("module", "lightning")
 _SEVERAL: Final = 2  #: parts of a module that tell that its optimizer is not that of one part alone
 
 
@@ -79,7 +78,7 @@ class UnownedParameters:
     ) -> tuple[tuple[str, ...], Site | None]:
         """The names of the parts that are missed in a module of the optimizer, and where they were thawed."""
         for _, obj in sorted({**w.shared, **w.heap}.items()):
-            if not isinstance(obj, Instance) or obj.kind not in _MODULES or obj.opaque:
+            if not isinstance(obj, Instance) or not obj.role.is_model or obj.opaque:
                 continue
             parts = list(self._parts(obj, w))
             groups = frozenset[int]().union(*(part.groups for part in parts))
@@ -101,7 +100,7 @@ class UnownedParameters:
             tensor, child = w.get(value, Tensor), w.get(value, Instance)
             if tensor is not None and tensor.is_parameter and tensor.groups:
                 own.append(_Part(name, tensor.groups, False))
-            elif isinstance(value, Ref) and child is not None and child.kind in _MODULES:
+            elif isinstance(value, Ref) and child is not None and child.role.is_model:
                 groups = self._modules.groups(value, w)
                 if groups:
                     yield _Part(name, groups, True)
