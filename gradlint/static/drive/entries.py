@@ -436,7 +436,7 @@ class Entries:
         The first time (first), those that were built for it have not stepped.
         """
         left = [key for module in world.modules for key in self._images.optimizers.get(module, ())]
-        built = [key for key, obj in world.heap.items() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
+        built = [key for key, obj in world.having(roles.OPTIMIZER)]
         for key in dict.fromkeys([*left, *built]):
             current = world.get(Ref(key), Instance)
             if current is not None:

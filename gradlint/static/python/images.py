@@ -15,7 +15,7 @@ from gradlint.static.state.context import Context
 from gradlint.static.state.joining import join
 from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.sameness import forget
-from gradlint.static.state.values import Const, Frame, Instance, Object
+from gradlint.static.state.values import Const, Frame, Object
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.triggers import walks_in
@@ -119,9 +119,7 @@ class Images:
 
     def _share(self, module: Module, image: World) -> None:
         self.shared.update(image.heap)
-        self.optimizers[module] = {
-            key for key, obj in image.heap.items() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER
-        }
+        self.optimizers[module] = {key for key, _ in image.having(roles.OPTIMIZER)}
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:
         """A module of which only what it defines and imports is known: its body is too long to follow."""

@@ -73,7 +73,7 @@ class LateAttributes:
         if value is None:
             return None
         value = scratch.resolve(value)
-        made = [key for key, late in scratch.heap.items() if isinstance(late, Group) and w.find(key) is None]
+        made = [key for key, late in scratch.all(Group) if w.find(key) is None]
         w.adopt(scratch.heap)
         self._domain.escapes.doubt(made, [], w)
         new = w.write(owner.id)

@@ -348,7 +348,7 @@ class Witness:
     def presumed(self, groups: Iterable[int], w: World) -> events.Touches:
         """The groups of an optimizer and, if it is the only one and opaque, those of the opaque modules."""
         touched = set(groups)
-        instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]
+        instances = [obj for _, obj in w.all(Instance)]
         optimizers = [obj for obj in instances if obj.role is roles.OPTIMIZER]
         if len(optimizers) == 1 and optimizers[0].opaque and touched <= optimizers[0].groups:
             touched.update(*(obj.groups for obj in instances if obj.opaque and obj.role is roles.MODULE))

@@ -99,7 +99,7 @@ def divided(w: World) -> set[int]:
 
     It is not known which: each steps its own.
     """
-    optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
+    optimizers = [obj for _, obj in w.having(roles.OPTIMIZER)]
     some = [obj.groups for obj in optimizers if any(w.get(w.resolve(given), Instance) is None for given in obj.args)]
     held = Counter(key for obj in optimizers for key in obj.groups) if some else Counter[int]()
     return {key for key in frozenset[int]().union(*some) if held[key] > 1}
@@ -107,7 +107,7 @@ def divided(w: World) -> set[int]:
 
 def left_by(members: Container[int], w: World) -> list[int]:
     """The groups that the backward passes have reached which have fed these members, and that are none of them."""
-    fed = {key: group for key, group in w.heap.items() if isinstance(group, Group) and group.fed_at is not None}
+    fed = {key: group for key, group in w.all(Group) if group.fed_at is not None}
     full = {key: group for key, group in fed.items() if group.fed > group.cleared}
     passes = {group.fed for key, group in full.items() if key in members}
     return [key for key in sorted(full.keys()) if key not in members and full[key].fed in passes]

@@ -13,12 +13,14 @@ from collections.abc import Hashable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from gradlint.static.knowledge.roles import Role
 from gradlint.static.state.comparisons import follows
 from gradlint.static.state.origins import Comparison, fresh
 from gradlint.static.state.values import (
     Assumptions,
     Choice,
     Const,
+    Instance,
     Object,
     Ref,
     Unknown,
@@ -190,6 +192,15 @@ class World:
             if key not in self.heap:
                 self.heap[key] = obj
                 self.history.keys.add(key)
+
+    def all(self, kind: type[ObjectT], *, imported: bool = False) -> list[tuple[int, ObjectT]]:
+        """The objects of a kind that this program has made, and those that imported modules have made, by number."""
+        objects = self.shared | self.heap if imported else self.heap
+        return [(key, obj) for key, obj in objects.items() if type(obj) is kind]
+
+    def having(self, role: Role, *, imported: bool = False) -> list[tuple[int, Instance]]:
+        """Of these, the objects that are something to a training program: its optimizers."""
+        return [(key, obj) for key, obj in self.all(Instance, imported=imported) if obj.role is role]
 
     def write(self, key: int) -> Any:
         """The object ``key``, free to be changed in this world."""

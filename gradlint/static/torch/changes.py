@@ -132,7 +132,7 @@ class Changes:
 
         In one that was given to a function there are none of a copy that the function made.
         """
-        opaque = [k for k, o in w.heap.items() if isinstance(o, Instance) and o.opaque and o.role is roles.OPTIMIZER]
+        opaque = [k for k, o in w.all(Instance) if o.opaque and o.role is roles.OPTIMIZER]
         if not opaque:
             return frozenset()
         given = all(map(self._optimizers.is_given, opaque))
@@ -208,18 +208,16 @@ class Changes:
         leaf = w.find(key)
         if not isinstance(leaf, Tensor) or not leaf.groups or leaf.groups & self._inputs.groups:
             return False
-        for other, obj in w.heap.items():
-            if isinstance(obj, Tensor) and other != key and obj.data_of != key and obj.deps & leaf.groups:
-                return False
-            values = obj.vars.values() if isinstance(obj, Frame) else ()
-            if any(isinstance(v, Unknown) and self._tensors.deps(v, w) & leaf.groups for v in values):
-                return False
-        return True
+        others = (obj for other, obj in w.all(Tensor) if other != key and obj.data_of != key)
+        if any(obj.deps & leaf.groups for obj in others):
+            return False
+        named = (value for _, frame in w.all(Frame) for value in frame.vars.values() if isinstance(value, Unknown))
+        return not any(self._tensors.deps(value, w) & leaf.groups for value in named)
 
     def trains(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         """Leaves turn out to be trained: what they were filled with through ``.data`` were the values of parameters."""
-        for key, leaf in list(w.heap.items()):
-            if isinstance(leaf, Tensor) and leaf.pending and leaf.groups & groups:
+        for key, leaf in w.all(Tensor):
+            if leaf.pending and leaf.groups & groups:
                 for event in leaf.pending:
                     if isinstance(event, events.DataWritten):
                         view = replace(event.tensor, is_parameter=TRUE)

@@ -313,8 +313,8 @@ class Construction:
         """An optimizer was given parameters: those that a module keeps in a container were not forgotten."""
         if not groups or not self._witness.listened(events.ModuleBuilt, events.TensorKept):
             return
-        for key, obj in {**w.shared, **w.heap}.items():
-            if isinstance(obj, Instance) and obj.cls is not None and obj.role.is_model:
+        for key, obj in w.all(Instance, imported=True):
+            if obj.cls is not None and obj.role.is_model:
                 self._excuse(Ref(key), obj, groups, w)
 
     def _excuse(self, ref: Ref, obj: Instance, groups: frozenset[int], w: World) -> None:

@@ -153,8 +153,8 @@ class Evaluation:
             return True
         return any(
             ref in (w.resolve(value) for value in other.attrs.values())
-            for key, other in w.heap.items()
-            if key != ref.id and isinstance(other, Instance) and other.role.is_model
+            for key, other in w.all(Instance)
+            if key != ref.id and other.role.is_model
         )
 
     def depends_on_mode(self, ref: Ref, w: World) -> Fact[bool]:

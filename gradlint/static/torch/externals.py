@@ -481,8 +481,8 @@ class Externals:
         for all of it.
         """
         whole = set[int]()
-        for obj in {**w.shared, **w.heap}.values():
-            if isinstance(obj, Instance) and obj.role.is_module and (obj.layer is not None or obj.cls is not None):
+        for _, obj in w.all(Instance, imported=True):
+            if obj.role.is_module and (obj.layer is not None or obj.cls is not None):
                 whole |= obj.groups
                 parameters = (w.get(w.resolve(value), Tensor) for value in obj.attrs.values())
                 whole.update(*(parameter.groups for parameter in parameters if parameter is not None))

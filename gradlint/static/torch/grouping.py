@@ -27,16 +27,12 @@ class Grouping:
         A deep copy holds none of its original's, nor that any of the copy's.
         """
         apart = groups | self.strangers(groups, w)
-        return {
-            key
-            for key, obj in w.heap.items()
-            if isinstance(obj, Group) and key not in apart and (opaque or obj.opaque) and obj.gradients_used
-        }
+        return {key for key, obj in w.all(Group) if key not in apart and (opaque or obj.opaque) and obj.gradients_used}
 
     def strangers(self, groups: AbstractSet[int], w: World) -> frozenset[int]:
         """The groups of deep copies of what these belong to, and of what these were copied from."""
         members = [group for key in groups if isinstance(group := w.find(key), Group)]
-        copies = (k for k, obj in w.heap.items() if isinstance(obj, Group) and obj.copied and obj.beside & groups)
+        copies = (k for k, obj in w.all(Group) if obj.copied and obj.beside & groups)
         return frozenset(copies).union(*(group.beside for group in members if group.copied))
 
     def parameter_inside(self, value: Unknown, w: World) -> Ref | None:
@@ -71,8 +67,8 @@ class Grouping:
         own: Group = group.copy()
         own.requires_grad = True if own.requires_grad and not own.requires_grad_set else None
         member = w.new(own).id
-        for key, holder in {**w.shared, **w.heap}.items():
-            if isinstance(holder, Instance) and holder.role.has_groups and groups <= holder.groups:
+        for key, holder in w.all(Instance, imported=True):
+            if holder.role.has_groups and groups <= holder.groups:
                 w.write(key).groups |= {member}
         return member
 
@@ -84,8 +80,8 @@ class Grouping:
             group = w.find(next(iter(own)))
             if groups.count(own) > 1 or not isinstance(group, Group):
                 continue
-            for key, layer in {**w.shared, **w.heap}.items():
-                if isinstance(layer, Instance) and layer.layer and layer.groups == own and ref in layer.attrs.values():
+            for key, layer in w.all(Instance, imported=True):
+                if layer.layer and layer.groups == own and ref in layer.attrs.values():
                     member = frozenset([self._member(group, own, w)])
                     tensor: Tensor = w.write(ref.id)
                     tensor.groups = tensor.deps = member
@@ -94,7 +90,7 @@ class Grouping:
 
     def divided(self, given: Value, w: World, place: Hashable) -> None:
         """An optimizer is given some parameters where another one has some: from now on they are others than those."""
-        optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
+        optimizers = [obj for _, obj in w.having(roles.OPTIMIZER)]
         others = {ref for obj in optimizers for theirs in obj.args for ref in self._selections(theirs, w)}
         taken = frozenset[int]().union(*(_tail(ref, w).groups for ref in others))
         for ref in [ref for ref in self._selections(given, w) if ref not in others]:
@@ -107,9 +103,7 @@ class Grouping:
     def _half(self, key: int, w: World, place: Hashable) -> int:
         """Some of the parameters of a group, of which optimizers that were given some have the others."""
         member = w.new(w.write(key).copy(), place).id
-        for number, holder in {**w.shared, **w.heap}.items():
-            if not isinstance(holder, Instance):
-                continue
+        for number, holder in w.all(Instance, imported=True):
             if key in holder.groups and not self._has_some(holder, key, w):
                 w.write(number).groups |= {member}
             for value in holder.attrs.values():

@@ -87,7 +87,7 @@ class Hooks:
 
     def may_be_removed(self, w: World, of: Ref | None = None) -> None:
         """Something is removed that may be a hook of a module, of any if it is not known which."""
-        for module in [of] if of is not None else [Ref(key) for key in list(w.heap)]:
+        for module in [of] if of is not None else [Ref(key) for key, _ in w.all(Instance)]:
             obj = w.get(module, Instance)
             if obj is not None and obj.hooked_at:
                 for site in obj.hooked_at:
@@ -108,7 +108,7 @@ class Hooks:
         module, function = w.resolve(handle.attrs[_MODULE]), w.resolve(handle.attrs[_HOOK])
         one = module if isinstance(module, Ref) and w.get(module, Instance) is not None else None
         self.may_be_removed(w, None if one is None or stands_for_others(one, w) else one)
-        for each in [module] if w.get(module, Instance) is not None else [Ref(key) for key in list(w.heap)]:
+        for each in [module] if w.get(module, Instance) is not None else [Ref(key) for key, _ in w.all(Instance)]:
             obj = w.get(each, Instance)
             if obj is not None and obj.hooks and isinstance(each, Ref):
                 kept = [hook for hook in obj.hooks if each == module and hook.function != function]

@@ -329,11 +329,7 @@ def _forget_ending(new: Instance) -> None:
 
 def stands_for_others(module: Value, w: World) -> bool:
     """Whether a module is any one of those that something holds, and so may be another one each time."""
-    for obj in {**w.shared, **w.heap}.values():
-        if isinstance(obj, (Sequence, Mapping)):
-            some = [] if obj.tail is None else [obj.tail]
-        else:
-            some = list(obj.attrs.values()) if isinstance(obj, Instance) and is_open(obj) else []
-        if any(module in map(w.resolve, each_of(w.resolve(value))) for value in some):
-            return True
-    return False
+    some = [value for _, obj in w.all(Instance, imported=True) if is_open(obj) for value in obj.attrs.values()]
+    some += [obj.tail for _, obj in w.all(Sequence, imported=True) if obj.tail is not None]
+    some += [obj.tail for _, obj in w.all(Mapping, imported=True) if obj.tail is not None]
+    return any(module in map(w.resolve, each_of(w.resolve(value))) for value in some)

@@ -54,17 +54,11 @@ def _held(w: World, ctx: Context) -> Iterator[Value]:
         if isinstance(frame, Frame) and frame.parent is not None and frame.parent not in frames:
             frames.add(frame.parent)
             queue.append(frame.parent)
-    values: list[Value | None] = []
-    for key, obj in {**w.shared, **w.heap}.items():
-        if isinstance(obj, Frame) and key in frames:
-            values += obj.vars.values()
-        elif isinstance(obj, Instance):
-            values += [*obj.attrs.values(), *obj.args]
-        elif isinstance(obj, Sequence):
-            values += [*obj.items, obj.tail]
-        elif isinstance(obj, Mapping):
-            values += [*obj.items.values(), obj.tail]
-    yield from (w.resolve(value) for value in values if value is not None)
+    values = [value for key, here in w.all(Frame, imported=True) if key in frames for value in here.vars.values()]
+    values += [value for _, obj in w.all(Instance, imported=True) for value in (*obj.attrs.values(), *obj.args)]
+    values += [value for _, held in w.all(Sequence, imported=True) for value in held.parts()]
+    values += [value for _, held in w.all(Mapping, imported=True) for value in held.parts()]
+    yield from map(w.resolve, values)
 
 
 class Memory:
@@ -120,7 +114,7 @@ class Memory:
     def needed(self, key: int, w: World) -> Fact[bool]:
         """Whether the backward pass of a graph that is still there needs this storage; unknown if it may."""
         root = self._tensors.root(key, w)
-        segments = [one for one in w.heap.values() if isinstance(one, Segment) and one.freed is not True]
+        segments = [one for _, one in w.all(Segment) if one.freed is not True]
         if any(root in one.saved and one.freed is False for one in segments):
             return TRUE
         return unknown() if any(root in one.saved | one.perhaps_saved for one in segments) else FALSE
@@ -145,7 +139,7 @@ class Memory:
         if not isinstance(tensor, Tensor) or tensor.groups or (tensor.is_leaf is not False and not tensor.recorded):
             return False
         root = self._tensors.root(key, w)
-        if any(isinstance(s, Segment) and root in s.saved | s.perhaps_saved for s in w.heap.values()):
+        if any(root in segment.saved | segment.perhaps_saved for _, segment in w.all(Segment)):
             return False
         for value in _held(w, ctx):
             for one in map(w.resolve, each_of(value)):
@@ -218,8 +212,8 @@ class Memory:
         """What uses this storage and is needed by a backward pass is lost to it."""
         if root not in self._saved:
             return
-        for key, segment in list(w.heap.items()):
-            if isinstance(segment, Segment) and root in segment.saved and _is_intact(segment):
+        for key, segment in w.all(Segment):
+            if root in segment.saved and _is_intact(segment):
                 new: Segment = w.write(key)
                 new.spoilt_at, new.spoilt_by, new.idle = site, how, _is_evaluation(w)
 

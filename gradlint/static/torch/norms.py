@@ -79,6 +79,6 @@ class FrozenNorms:
     def thawed(self, groups: Iterable[int], w: World) -> None:
         """Parameters may require grad from now on: they were not frozen for good, as those of a discriminator."""
         told = set(groups) if self._drifting else set[int]()
-        for layer in {**w.shared, **w.heap}.values() if told else ():
-            if isinstance(layer, Instance) and layer.drifts_at is not None and layer.groups & told:
+        for _, layer in w.all(Instance, imported=True) if told else ():
+            if layer.drifts_at is not None and layer.groups & told:
                 self._witness.withdraw(events.NormDrifts, layer.drifts_at)

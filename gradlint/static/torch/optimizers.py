@@ -152,7 +152,7 @@ class Optimizers:
 
     def _holds_more(self, groups: frozenset[int], w: World) -> bool:
         """Whether an optimizer holds these parameters and others that a backward pass has reached."""
-        held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
+        held = [obj.groups for _, obj in w.having(roles.OPTIMIZER)]
         others = (w.find(key) for every in held if groups < every for key in every - groups)
         return any(isinstance(group, Group) and group.prepared is True for group in others)
 
@@ -239,7 +239,7 @@ class Optimizers:
             w.write(optimizer.id).stepped = False
 
     def _has_scheduler(self, optimizer: Ref, w: World) -> bool:
-        schedulers = (obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.SCHEDULER)
+        schedulers = (obj for _, obj in w.having(roles.SCHEDULER))
         return any(optimizer in map(w.resolve, obj.args) for obj in schedulers)
 
     def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:

@@ -109,24 +109,22 @@ class Ownership:
         """The parameter groups that optimizers hold which anything may still ask to step."""
         if not self.held(w):
             return frozenset()
-        everything, ahead = {**w.shared, **w.heap}, self._liveness.ahead(ctx)
+        ahead = self._liveness.ahead(ctx)
         roots: list[Value] = []
-        for key, obj in everything.items():
-            if isinstance(obj, Frame):
-                live = ahead.get(key, obj.vars.keys())
-                roots += [value for name, value in obj.vars.items() if name in live]
+        for key, frame in w.all(Frame, imported=True):
+            live = ahead.get(key, frame.vars.keys())
+            roots += [value for name, value in frame.vars.items() if name in live]
         roots += [each for value in roots if isinstance(value, Choice) for each in value.alternatives]
         within = reachable(roots, w)
-        optimizers = [(k, o) for k, o in everything.items() if isinstance(o, Instance) and o.role is roles.OPTIMIZER]
+        optimizers = w.having(roles.OPTIMIZER, imported=True)
         # One that was handed to code that is not followed may be kept there.
         return frozenset[int]().union(*(o.groups for k, o in optimizers if k in within or o.stepped is None))
 
     def _came_late(self, obj: Instance, own: list[Group], w: World) -> Group | None:
         """Parameters that a backward pass has reached, that no optimizer owns, and that came too late for this one."""
-        everything, owned = {**w.shared, **w.heap}, self.held(w)
-        reached = any(group.prepared is not False for group in own)
-        for key, group in everything.items():
-            if not isinstance(group, Group) or key in owned or not group.prepared or not group.requires_grad:
+        owned, reached = self.held(w), any(group.prepared is not False for group in own)
+        for key, group in w.all(Group, imported=True):
+            if key in owned or not group.prepared or not group.requires_grad:
                 continue
             # A copy may be a network of its own; it is trained in vain where the original is not trained at all.
             if group.placed > obj.born and group.beside & obj.groups and not (group.copied and reached):
@@ -134,9 +132,9 @@ class Ownership:
         return None
 
 
-__all__ = ["Ownership"]
-
-
 def _optimizers(w: World) -> list[Instance]:
     """The optimizers of a world."""
-    return [obj for obj in {**w.shared, **w.heap}.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
+    return [obj for _, obj in w.having(roles.OPTIMIZER, imported=True)]
+
+
+__all__ = ["Ownership"]

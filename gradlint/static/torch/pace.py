@@ -69,8 +69,8 @@ class Pace:
         held = w.get(w.resolve(group.items.get(Const("params"), NONE)), Instance)
         if held is None or not is_quotient(w.resolve(rate)):
             return
-        for key, obj in list(w.heap.items()):
-            if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER and obj.groups & held.groups:
+        for key, obj in w.having(roles.OPTIMIZER):
+            if obj.groups & held.groups:
                 w.write(key).attrs[_DIVIDED] = Const(True)
 
     def _is_count(self, value: Value, w: World, ctx: Context, *, sure: bool) -> bool:

@@ -191,7 +191,7 @@ class Passes:
         touches = self._reached(w.find(root.id), w, certain)
         if not touches or tensor.cut is not None or tensor.asked_at is not None:
             # It was meant for parameters that it is not seen to reach.
-            meant = [key for key, obj in w.heap.items() if isinstance(obj, Group)]
+            meant = [key for key, obj in w.all(Group)]
             self._escapes.doubt(meant, [], w)
             touches = {**dict.fromkeys(meant, None), **touches}
         return touches
@@ -278,15 +278,14 @@ class Passes:
             held, doubtful = self._ownership.held(w), self._ownership.doubtful(w) | _aside(w)
             trained = not held.isdisjoint(touches)
             known_others = touches.keys() | self._grouping.strangers(tensor.deps, w)
-            for key in sorted(w.heap):
-                group = w.find(key)
-                if not isinstance(group, Group) or key in known_others or group.requires_grad is False:
+            for key, group in sorted(w.all(Group)):
+                if key in known_others or group.requires_grad is False:
                     continue
                 if group.opaque or group.gradients_used:
                     presumed = certain and group.opaque and (not trained or key in held) and key not in doubtful
                     touches[key] = True if presumed else None
         elif any(isinstance(group, Group) and group.opaque for group in map(w.find, tensor.deps)):
-            optimizers = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
+            optimizers = [obj for _, obj in w.having(roles.OPTIMIZER)]
             for optimizer in optimizers:
                 if optimizer.opaque:  # it may hold what the model holds; the only one does
                     sure = optimizer.groups - optimizer.perhaps if certain and len(optimizers) == 1 else frozenset()
@@ -305,7 +304,7 @@ class Passes:
 
     def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
         """A backward pass may have added to what optimizers were given of which nothing is known, whatever it is."""
-        instances = [obj for obj in w.heap.values() if isinstance(obj, Instance)]
+        instances = [obj for _, obj in w.all(Instance)]
         stepped = set[int]().union(*(obj.groups for obj in instances if obj.role is roles.OPTIMIZER and not obj.opaque))
         unknown = {key for key in stepped - touches.keys() if isinstance(g := w.find(key), Group) and g.opaque}
         if unknown:
@@ -317,7 +316,7 @@ class Passes:
 
 def _aside(w: World) -> frozenset[int]:
     """The parameter groups of models that are in evaluation mode, while others were put into training mode."""
-    models = [obj for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.MODULE and obj.opaque]
+    models = [obj for _, obj in w.having(roles.MODULE) if obj.opaque]
     training = frozenset[int]().union(*(model.groups for model in models if model.training))
     evaluated = frozenset[int]().union(*(model.groups for model in models if model.training is False))
     return evaluated - training if training else frozenset()

@@ -223,8 +223,8 @@ class PlainTensors:
 
 def _modules(w: World) -> Iterator[Instance]:
     """The modules of classes of the project."""
-    for obj in {**w.shared, **w.heap}.values():
-        if isinstance(obj, Instance) and obj.cls is not None and obj.role.is_model:
+    for _, obj in w.all(Instance, imported=True):
+        if obj.cls is not None and obj.role.is_model:
             yield obj
 
 

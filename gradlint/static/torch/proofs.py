@@ -53,7 +53,7 @@ class Proofs:
         if tensor is None or tensor.cut is not None or tensor.requires_grad is not None:
             return
         self._prove(value, w, ctx, site)
-        undecided = [(key, obj) for key, obj in w.heap.items() if isinstance(obj, Tensor) and obj.requires_grad is None]
+        undecided = [(key, obj) for key, obj in w.all(Tensor) if obj.requires_grad is None]
         for key, tensor in sorted(undecided):  # so does what else was computed from what is proven to by now
             if tensor.recorded and any(self._tensors.requires_grad(source, w) for source in _sources(tensor)):
                 self._prove(Ref(key), w, ctx, site)

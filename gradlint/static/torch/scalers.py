@@ -53,7 +53,7 @@ class Scalers:
             groups = self._optimizers.groups_of(first, w, site)
             touches = self._witness.presumed(groups, w)
             # Whether the parameters of a model are those of an optimizer is not always known.
-            others = [key for key, other in w.heap.items() if isinstance(other, Group) and other.tokens]
+            others = [key for key, other in w.all(Group) if other.tokens]
             touches = {**dict.fromkeys(others, None), **touches}
             self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
             if name == "step":

@@ -46,8 +46,8 @@ class StateDicts:
 
     def _changed(self, groups: Container[object], w: World, site: Site) -> None:
         """Parameters were changed."""
-        for key, obj in list(w.heap.items()):
-            if isinstance(obj, Mapping) and obj.outdated_at is None and any(view in groups for view in obj.views):
+        for key, obj in w.all(Mapping):
+            if obj.outdated_at is None and any(view in groups for view in obj.views):
                 w.write(key).outdated_at = site
 
     def loaded(self, module: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> None:

@@ -113,8 +113,8 @@ class Stepping:
         if loop not in self._cleared_in:
             return
         for world in worlds:
-            for key, group in list(world.heap.items()):
-                if isinstance(group, Group) and group.discarded == group.wasted == loop:
+            for key, group in world.all(Group):
+                if group.discarded == group.wasted == loop:
                     world.write(key).discarded = Left(loop, ctx.loop)
 
     def before_clearing(
@@ -143,7 +143,7 @@ class Stepping:
             return
         w.unfollowed = False
         if self._witness.listened(events.Unfollowed):
-            touched = [k for k, obj in w.heap.items() if isinstance(obj, Group) and obj.tokens]
+            touched = [k for k, obj in w.all(Group) if obj.tokens]
             self._witness.send(events.Unfollowed(site=site, touches=_all(touched)), w, ctx)
 
     def assigned(self, groups: Iterable[int], w: World, ctx: Context, site: Site, *, anew: bool = True) -> None:
@@ -153,7 +153,7 @@ class Stepping:
         _mix(touches, w)
         self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
         if anew:  # a step then applies these; that it applies nothing of others is meant
-            held = [obj.groups for obj in w.heap.values() if isinstance(obj, Instance) and obj.role is roles.OPTIMIZER]
+            held = [obj.groups for _, obj in w.having(roles.OPTIMIZER)]
             beside = frozenset[int]().union(*(own for own in held if own & groups))
             with_those: events.Touches = {**dict.fromkeys(sorted(beside)), **touches}
             self._witness.send(events.GradientsAssigned(site=site, touches=with_those), w, ctx)

@@ -364,8 +364,8 @@ class Tensors:
 
     def outdate(self, groups: frozenset[int], w: World, site: Site) -> None:
         """A step changed these parameters: graphs built before, and still to be walked, need them as they were."""
-        for key, obj in list(w.heap.items()):
-            if isinstance(obj, Segment) and obj.freed is False and obj.stale_at is None and obj.weights & groups:
+        for key, obj in w.all(Segment):
+            if obj.freed is False and obj.stale_at is None and obj.weights & groups:
                 w.write(key).stale_at = site
 
     def freed(self, tensor: Tensor, w: World) -> Site | bool | None:

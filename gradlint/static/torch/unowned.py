@@ -58,7 +58,7 @@ class UnownedParameters:
             return
         if optimizer.opaque or w.unfollowed or any(_is_opaque(key, w) for key in optimizer.groups):
             return
-        reached = (key for key, group in {**w.shared, **w.heap}.items() if _is_missed(group, optimizer))
+        reached = (key for key, group in w.all(Group, imported=True) if _is_missed(group, optimizer))
         missed = frozenset(reached) - optimizer.groups
         held = optimizer.groups | self._ownership.may_step(w, ctx) if missed else optimizer.groups
         missed -= held
@@ -77,8 +77,8 @@ class UnownedParameters:
         self, optimizer: Instance, held: frozenset[int], missed: frozenset[int], w: World
     ) -> tuple[tuple[str, ...], Site | None]:
         """The names of the parts that are missed in a module of the optimizer, and where they were thawed."""
-        for _, obj in sorted({**w.shared, **w.heap}.items()):
-            if not isinstance(obj, Instance) or not obj.role.is_model or obj.opaque:
+        for _, obj in sorted(w.all(Instance, imported=True)):
+            if not obj.role.is_model or obj.opaque:
                 continue
             parts = list(self._parts(obj, w))
             groups = frozenset[int]().union(*(part.groups for part in parts))
@@ -123,11 +123,10 @@ def _left_out(
     return tuple(part.name for part in behind if part.groups & missed)
 
 
-def _is_missed(group: object, optimizer: Instance) -> bool:
+def _is_missed(group: Group, optimizer: Instance) -> bool:
     """Whether these are parameters, there since the optimizer was built, that get gradients which nothing applies."""
     return (
-        isinstance(group, Group)
-        and group.prepared is True
+        group.prepared is True
         and (group.requires_grad or (group.requires_grad is None and group.thawed > optimizer.born))
         and not (group.opaque or group.stepped or group.placed > optimizer.born)
     )
