@@ -57,8 +57,10 @@ from gradlint.static.torch.answers import (
     TorchOperators,
     TorchValues,
 )
+from gradlint.static.torch.arrays import Arrays
 from gradlint.static.torch.autograd import Derivatives, GradModes
 from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.behaviours import Behaviours
 from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.building import TorchBuilding
 from gradlint.static.torch.changes import Changes
@@ -97,6 +99,7 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.ownership import Ownership
 from gradlint.static.torch.pace import Pace
+from gradlint.static.torch.parameter_lists import ParameterLists
 from gradlint.static.torch.parameter_names import ParameterNames
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Devices, Placement
@@ -240,6 +243,8 @@ class Interpreter:
         self.unknown_leaves = self._make(UnknownLeaves)
         self.overwriting = self._make(Overwriting)
         self.distributions = self._make(Distributions)
+        self.arrays = self._make(Arrays)
+        self.parameter_lists = self._make(ParameterLists)
 
     def _follow_calls(self) -> None:
         """Calls of modules, and of all that is known by name."""
@@ -251,9 +256,10 @@ class Interpreter:
         self.kinds = self._make(Kinds)
         self.conversions = self._make(Conversions)
         self.unknown_methods = self._make(UnknownMethods)
-        self.methods = self._make(Methods)
         self.functional = self._make(Functional)
         self.grad_modes = self._make(GradModes)
+        self.behaviours = self._make(Behaviours)
+        self.methods = self._make(Methods)
         self.derivatives = self._make(Derivatives)
         self.externals = self._make(Externals)
 
@@ -296,6 +302,7 @@ class Interpreter:
         effects.carries = self.breaks.carries
         effects.cut_of = self.breaks.of
         effects.groups_of_optimizers_in = self.optimizers.held_by
+        effects.item = self.behaviours.item
         effects.method = self.methods.call
         effects.method_of_unknown = self.unknown_methods.call
         effects.passed = self.residuals.passed

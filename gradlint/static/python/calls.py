@@ -454,7 +454,7 @@ class Calls:
             return [(w, ref)]
         role = self._definitions.role(cls)
         if role is roles.OPTIMIZER or not self._definitions.is_dataclass(cls):
-            self._domain.building.filled(ref, role, args, w, ctx, site)
+            self._domain.building.filled(ref, args, w, ctx, site)
             return [(w, ref)]
         self._fill(ref, cls, args, w, ctx, site)
         after = self._definitions.attribute(cls, "__post_init__", w)

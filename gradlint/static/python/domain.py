@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gradlint.static.knowledge.roles import Role
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.values import (
     Bound,
@@ -269,7 +268,7 @@ class DomainBuilding(Protocol):
         """An initializer of a class outside the project ran."""
         ...
 
-    def filled(self, ref: Ref, role: Role, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+    def filled(self, ref: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """An object of a class without an initializer of its own is built with these arguments."""
         ...
 

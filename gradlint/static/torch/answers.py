@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,11 +16,9 @@ from gradlint.static.state.joining import join_tensors
 from gradlint.static.state.origins import AttributeOf, Combined, OneOf, fresh
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import (
-    NONE,
     Bound,
     Choice,
     Const,
-    Function,
     Instance,
     Mapping,
     Object,
@@ -30,20 +27,18 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
-    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import Place, place_of
 from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.behaviours import Behaviours
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.discards import Discards
-from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
-from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
@@ -55,8 +50,6 @@ from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.modes import Modes
-from gradlint.static.torch.module_attributes import ModuleAttributes
-from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
@@ -149,9 +142,8 @@ class TorchAttributes:
     _attributes: Attributes
     _grouping: Grouping
     _optimizers: Optimizers
-    _module_attributes: ModuleAttributes
+    _behaviours: Behaviours
     _changes: Changes
-    _distributions: Distributions
     _unknown_leaves: UnknownLeaves
 
     def get(self, owner: Ref, obj: Object, name: str, w: World, ctx: Context, site: Site) -> Value | None:
@@ -159,9 +151,7 @@ class TorchAttributes:
             return self._changes.attribute(owner, obj, name, w, ctx, site)
         if not isinstance(obj, Instance):
             return None
-        if obj.role is roles.DISTRIBUTION:
-            return self._distributions.attribute(owner, obj, name, w, ctx, site)
-        return self._module_attributes.attribute(owner, obj, name, w, ctx, site)
+        return self._behaviours.attribute(owner, obj, name, w, ctx, site)
 
     def get_of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         if name in ("data", "grad"):
@@ -178,7 +168,7 @@ class TorchAttributes:
         if isinstance(obj, Tensor):
             self._changes.set_attribute(owner, name, value, w, ctx, site)
         elif isinstance(obj, Instance):
-            self._module_attributes.set_attribute(owner, name, value, w, ctx, site)
+            self._behaviours.set_attribute(owner, name, value, w, ctx, site)
 
     def set_of_unknown(self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site) -> bool:
         self._unknown_leaves.changed(AttributeOf(owner.key, name), ".data =", [value], w, ctx, site)
@@ -200,14 +190,14 @@ class TorchItems:
     _construction: Construction
     _layers: LayerContainers
     _batches: Batches
-    _module_attributes: ModuleAttributes
+    _behaviours: Behaviours
     _changes: Changes
     _conversions: Conversions
     _pace: Pace
     _state_dicts: StateDicts
 
     def __init__(self) -> None:
-        self.iterate = self._module_attributes.iterate
+        self.iterate = self._behaviours.iterate
         self.set_in = self._layers.set_item
         self.remove = self._layers.remove
         self.read_out = self._construction.read_out
@@ -223,20 +213,12 @@ class TorchItems:
         if isinstance(obj, Tensor):
             return self._tensors.view(value, w)
         if isinstance(obj, Instance):
-            if obj.role is roles.LOADER and isinstance(value, Ref):
-                return self._batches.batch(value)
-            if obj.cls is not None:
-                return self._module_attributes.iterated(value, obj, w, ctx)
+            return self._behaviours.element(value, obj)
         return None
 
     def get(self, owner: Value, obj: Object, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
         if isinstance(obj, Instance):
-            if obj.role is roles.ARRAY and isinstance(index, Const) and self._memory.shares(owner):
-                return self._graphs.reduced(self._memory.part(owner, obj, w), [owner], w)
-            item = self._module_attributes.get_item(owner, obj, index, w, ctx, site)
-            if obj.role is not roles.ARRAY:
-                return item
-            return self._graphs.reduced(new_unknown("item") if item is None else item, [owner], w)
+            return self._behaviours.item(owner, obj, index, w, ctx, site)
         if not isinstance(obj, Tensor):
             return None
         if self._legacy.indexed(obj, index, w, ctx, site):
@@ -297,11 +279,10 @@ class TorchCalls:
     _optimizers: Optimizers
     _library_models: LibraryModels
     _batches: Batches
-    _module_calls: ModuleCalls
+    _behaviours: Behaviours
     _trainers: Trainers
     _functions: CustomFunctions
     _methods: Methods
-    _functional: Functional
     _externals: Externals
 
     def __init__(self) -> None:
@@ -310,6 +291,7 @@ class TorchCalls:
         self.named = self._construction.named
         self.method = self._methods.call
         self.external = self._externals.call
+        self.instance = self._behaviours.called
         self.returned = self._trainers.returned
 
     def forward(self, receiver: Value, by: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
@@ -319,21 +301,6 @@ class TorchCalls:
     def part(self, callee: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         given = self._batches.transformed(callee, w, site)
         return given or self._library_models.part_called(callee, args, w, ctx, site)
-
-    def instance(
-        self, callee: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site
-    ) -> Results | None:
-        if obj.role.is_module:
-            return self._module_calls.call(callee, args, w, ctx, site)
-        if obj.role is roles.FUNCTION and obj.cls is not None:
-            self._functions.used(obj.cls, "instance", w, ctx, site)
-            return [(w, self._functions.applied(obj.cls, args, w, ctx, site))]
-        if obj.cls is None and obj.role is roles.TRANSFORMED:
-            return self._functional.over(obj, args, w, ctx, site)
-        if obj.cls is None and obj.role is roles.GRAD_MODE and obj.grad is not None:
-            within = _in_mode(w.resolve(args.get(0) or NONE), obj.grad)
-            return None if within is None else [(w, within)]
-        return None
 
     def followed(
         self, callee: Bound, args: Arguments, w: World, ctx: Context, site: Site, act: Callable[[], Results]
@@ -451,13 +418,6 @@ class TorchBranches:
         self.asks_for_last = self._stepping.asks_for_last
         self.left = self._stepping.left
         self.apart = self._parameter_names.apart
-
-
-def _in_mode(function: Value, grad: bool) -> Value | None:
-    """A function that runs with gradients enabled or not: ``torch.enable_grad()(closure)``."""
-    if isinstance(function, Bound) and function.function is not None:
-        return replace(function, function=replace(function.function, grad=grad))
-    return replace(function, grad=grad) if isinstance(function, Function) else None
 
 
 def _is_basic(part: Index) -> bool:

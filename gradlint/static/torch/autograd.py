@@ -11,10 +11,12 @@ from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_training import GRAD_MODES
 from gradlint.static.python.conditions import Conditions
+from gradlint.static.python.managers import Managers
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.values import (
     NONE,
+    Bound,
     Const,
     Cut,
     Function,
@@ -27,6 +29,7 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
@@ -122,6 +125,27 @@ class GradModes:
     """Makes the managers of gradient modes."""
 
     _conditions: Conditions
+    _managers: Managers
+    _escapes: Escapes
+
+    def called(self, owner: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results | None:
+        """A function that runs with gradients enabled or not: ``torch.enable_grad()(closure)``."""
+        function = w.resolve(args.get(0) or NONE)
+        if obj.grad is None:
+            return None
+        if isinstance(function, Bound) and function.function is not None:
+            return [(w, replace(function, function=replace(function.function, grad=obj.grad)))]
+        return [(w, replace(function, grad=obj.grad))] if isinstance(function, Function) else None
+
+    def of_stack(
+        self, owner: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """Call a method of a stack of context managers."""
+        if name in ("enter_context", "enter_async_context"):
+            self._managers.entered(args.get(0, "cm") or NONE, w)
+        elif name in ("close", "aclose"):
+            w.grad = obj.grad
+        return self._escapes.call(owner, args, w, ctx, site, method=name)
 
     def manager(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """Call one of the modes by its name; a function that is decorated by one runs in it."""

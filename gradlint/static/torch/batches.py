@@ -23,6 +23,7 @@ from gradlint.static.knowledge.torch_table import (
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
+from gradlint.static.python.domain import Index
 from gradlint.static.python.progress import Progress
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.origins import Batch, ItemOf, Number, fresh
@@ -122,6 +123,18 @@ class Batches:
     def batch(self, loader: Ref) -> Unknown:
         """What a loader gives: unknown, but it carries no graph."""
         return Unknown(Batch(fresh(), loader), "batch")
+
+    def of_loader(self, loader: Value) -> Value | None:
+        """One of its batches."""
+        return self.batch(loader) if isinstance(loader, Ref) else None
+
+    def of_dataset(self, dataset: Value) -> Value:
+        """One of its items."""
+        return Unknown(Batch(fresh()), "batch")
+
+    def item(self, owner: Value, obj: Instance, index: Index, w: World, ctx: Context, site: Site) -> Value:
+        """The item of a data set at an index."""
+        return new_unknown("item", "", obj.groups)
 
     def another(self, value: Unknown) -> Unknown | None:
         """Another batch of the same loader, where a value is a batch."""

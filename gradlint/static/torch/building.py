@@ -6,19 +6,17 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
-from gradlint.static.knowledge.roles import Role
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.values import Class, Instance, Ref, Super, Value
 from gradlint.static.state.world import World
+from gradlint.static.torch.behaviours import Behaviours
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.modules import Modules
-from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.trainers import Trainers
 
 if TYPE_CHECKING:
@@ -32,10 +30,9 @@ class TorchBuilding:
     _calls: Calls
     _modules: Modules
     _construction: Construction
-    _layers: LayerContainers
     _module_building: ModuleBuilding
-    _optimizers: Optimizers
     _trainers: Trainers
+    _behaviours: Behaviours
     _methods: Methods
     _functions: CustomFunctions
 
@@ -75,12 +72,11 @@ class TorchBuilding:
     def initialized(self, ref: Value, w: World, ctx: Context, site: Site) -> None:
         self._construction.initialized(ref, w, ctx, site)
 
-    def filled(self, ref: Ref, role: Role, args: Arguments, w: World, ctx: Context, site: Site) -> None:
-        if role is roles.OPTIMIZER:
-            self._optimizers.initialized(ref, args, w)
-            return
-        self._construction.initialized(ref, w, ctx, site)
-        self._trainers.initialized(ref, args, w)
+    def filled(self, ref: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         obj = w.get(ref, Instance)
-        if obj is not None and obj.layer is not None and obj.layer.container:
-            self._layers.fill(ref, obj.layer, args, w, ctx, site)
+        if obj is not None and obj.role is not roles.OPTIMIZER:
+            self._construction.initialized(ref, w, ctx, site)
+            self._trainers.initialized(ref, args, w)
+            obj = w.get(ref, Instance)
+        if obj is not None:
+            self._behaviours.initialized(ref, obj, args, w, ctx, site)

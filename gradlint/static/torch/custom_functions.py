@@ -114,7 +114,16 @@ class CustomFunctions:
         new.structured = output.differentiable is None
         return w.new(new)
 
-    def noted(self, context: Ref, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+    def called(self, owner: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results | None:
+        """Call an instance, which torch has deprecated."""
+        if obj.cls is None:
+            return None
+        self.used(obj.cls, "instance", w, ctx, site)
+        return [(w, self.applied(obj.cls, args, w, ctx, site))]
+
+    def noted(
+        self, context: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
         """A method of the context is called."""
         if name != "mark_non_differentiable":
             return self._escapes.call(context, args, w, ctx, site)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
+from gradlint.static.python.domain import Index
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.values import Cut, Unknown, Value
+from gradlint.static.state.values import Cut, Instance, Unknown, Value
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Effects:
         "carries",
         "cut_of",
         "groups_of_optimizers_in",
+        "item",
         "method",
         "method_of_unknown",
         "passed",
@@ -40,5 +42,7 @@ class Effects:
     """``receiver.name(...)`` where the method is not of the project."""
     method_of_unknown: Callable[[Unknown, str, Arguments, World, Context, Site], Value]
     """Call a method of something unknown."""
+    item: Callable[[Value, Instance, Index, World, Context, Site], Value]
+    """``owner[index]`` of a known object."""
     groups_of_optimizers_in: Callable[[Unknown, World], frozenset[int]]
     """The parameters of the optimizers that were taken from an unknown value."""

@@ -101,7 +101,7 @@ class Functional:
             return self._escapes.call(External(name), args, w, ctx, site)
         return w.new(Instance(name=name, role=roles.TRANSFORMED, args=(function, *args.keywords.values())))
 
-    def over(self, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
+    def over(self, owner: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call a function that one was transformed to."""
         results = self._calls.call(obj.args[0], args, w, ctx, site)
         if obj.name == "torch.func.vmap":

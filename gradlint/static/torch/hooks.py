@@ -103,6 +103,15 @@ class Hooks:
             return False
         return isinstance(self._definitions.attribute(obj.cls, "__call__", w), Function)
 
+    def method(
+        self, owner: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value | None:
+        """Call a method of what removes a hook."""
+        if name != "remove":
+            return None
+        self.removed(obj, w)
+        return NONE
+
     def removed(self, handle: Instance, w: World) -> None:
         """``handle.remove()``; one that stands for several removes what any of them may."""
         module, function = w.resolve(handle.attrs[_MODULE]), w.resolve(handle.attrs[_HOOK])

@@ -21,12 +21,10 @@ from gradlint.static.knowledge.torch_table import (
 )
 from gradlint.static.python.containers import Containers
 from gradlint.static.python.definitions import Definitions
-from gradlint.static.python.dict_objects import DictObjects
-from gradlint.static.python.managers import Managers
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import Asked, Figure, Question, StandsFor, fresh
+from gradlint.static.state.origins import Asked, Question, StandsFor
 from gradlint.static.state.values import (
     HOOKED,
     NONE,
@@ -43,27 +41,22 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.behaviours import Behaviours
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.hooks import Hooks
-from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.module_calls import ModuleCalls
-from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.operations import Operations
-from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Devices, Placement, device_of
-from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.trainers import Trainers
@@ -72,6 +65,7 @@ from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
+
 
 _ASKED: Final[dict[str, Question]] = {
     "data_ptr": "data_ptr",
@@ -84,8 +78,6 @@ _ASKED: Final[dict[str, Question]] = {
     "stride": "stride",
 }
 """Methods that tell something of a tensor that has no graph."""
-_ARRAY_IN_PLACE = frozenset(["fill", "itemset", "partition", "put", "sort"])
-
 
 TensorMethod = Callable[[Ref, str, Arguments, World, Context, "Site"], Value]
 
@@ -95,9 +87,7 @@ class Methods:
 
     _witness: Witness
     _definitions: Definitions
-    _dicts: DictObjects
     _containers: Containers
-    _managers: Managers
     _tensors: Tensors
     _breaks: GraphBreaks
     _evaluation: Evaluation
@@ -109,21 +99,16 @@ class Methods:
     _estimates: Estimates
     _placement: Placement
     _operations: Operations
-    _hooks: Hooks
     _escapes: Escapes
     _passes: Passes
-    _layers: LayerContainers
     _devices: Devices
-    _optimizers: Optimizers
-    _scalers: Scalers
     _changes: Changes
     _overwriting: Overwriting
-    _distributions: Distributions
     _module_calls: ModuleCalls
     _trainers: Trainers
-    _functions: CustomFunctions
-    _module_methods: ModuleMethods
     _conversions: Conversions
+    _behaviours: Behaviours
+    _functions: CustomFunctions
     _unknown_methods: UnknownMethods
 
     def __init__(self) -> None:
@@ -307,58 +292,18 @@ class Methods:
         if obj is None or not isinstance(receiver.receiver, Ref):
             return new_unknown("super")
         if name == "__init__":
-            return self._super_init(receiver.receiver, obj, args, w, ctx, site)
+            self._behaviours.initialized(receiver.receiver, obj, args, w, ctx, site)
+            return NONE
         if name == "forward" and (obj.layer is not None or obj.loss is not None):
             return joined(self._module_calls.inherited(receiver.receiver, obj, args, w, ctx, site), w)
         return self._instance(receiver.receiver, obj, name, args, w, ctx, site)
 
-    def _super_init(self, receiver: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """``super().__init__(...)`` of an optimizer takes the parameters; of ``nn.Sequential`` the layers."""
-        if obj.role is roles.OPTIMIZER:
-            self._optimizers.initialized(receiver, args, w)
-        elif obj.layer is not None and obj.layer.container:
-            self._layers.fill(receiver, obj.layer, args, w, ctx, site)
-        elif obj.role is roles.DICT:
-            self._dicts.initialized(receiver, args, w, ctx, site)
-        return NONE
-
     def _instance(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
-        if obj.role.is_module:
-            return self._module_methods.module(receiver, obj, name, args, w, ctx, site)
-        if obj.role is roles.OPTIMIZER:
-            return self._optimizers.optimizer(receiver, obj, name, args, w, ctx, site)
-        if obj.role is roles.SCALER:
-            return self._scalers.method(receiver, obj, name, args, w, ctx, site)
-        if obj.role is roles.HANDLER:
-            return self._optimizers.handler(obj, name, args, w, ctx, site)
-        if obj.role is roles.SCHEDULER:
-            self._optimizers.scheduler(obj, name, args, w, ctx, site)
-            return new_unknown("result of known")
-        if obj.role is roles.DISTRIBUTION:
-            return self._distributions.method(receiver, obj, name, args, w, ctx, site)
-        if (held := self._dicts.held(receiver, w)) is not None:
-            return self.call(held, name, args, w, ctx, site)
-        if obj.role is roles.HOOK and name == "remove":
-            self._hooks.removed(obj, w)
-            return NONE
-        if obj.role is roles.EXIT_STACK:
-            if name in ("enter_context", "enter_async_context"):
-                self._managers.entered(args.get(0, "cm") or NONE, w)
-            elif name in ("close", "aclose"):
-                w.grad = obj.grad
-            return self._escapes.call(receiver, args, w, ctx, site, method=name)
-        if obj.role is roles.CTX:
-            return self._functions.noted(receiver, name, args, w, ctx, site)
-        if obj.role in (roles.LOADER, roles.GRAD_MODE, roles.PARAM_GROUPS):
-            return new_unknown("result of known")
-        if obj.role is roles.ARRAY:
-            if name in _ARRAY_IN_PLACE:
-                self._memory.array_changed(receiver, w, ctx, site)
-            is_array = name not in ("item", "tolist")
-            made = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY)) if is_array else Unknown(Figure(fresh()))
-            return self._graphs.reduced(self._breaks.inherit(made, [receiver], w), [receiver], w)
+        known = self._behaviours.method(receiver, obj, name, args, w, ctx, site)
+        if known is not None:
+            return known
         if name in EXPECTING_METHODS and obj.cls is not None and self._definitions.is_test(obj.cls):
             return w.new(Instance(name=name, role=roles.EXPECTING))
         if obj.cls is not None:

@@ -36,7 +36,6 @@ from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.layer_containers import LayerContainers, is_open
-from gradlint.static.torch.module_attributes import ModuleAttributes
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
@@ -77,7 +76,6 @@ class ModuleMethods:
     _passes: Passes
     _layers: LayerContainers
     _optimizers: Optimizers
-    _module_attributes: ModuleAttributes
     _module_calls: ModuleCalls
 
     def module(
@@ -153,7 +151,7 @@ class ModuleMethods:
             return self._containers.of_dict(receiver, self._layers.named(obj, w), name, args, w, ctx, site)
         if container and name == "pop":
             index = w.resolve(args.get(0, "key") or Const(-1))
-            popped = self._module_attributes.get_item(receiver, obj, index, w, ctx, site)
+            popped = self._effects.item(receiver, obj, index, w, ctx, site)
             self._layers.remove(receiver, index, w)
             return popped
         if name in ("forward", "__call__"):

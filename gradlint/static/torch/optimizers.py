@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 
 _STEPS = frozenset(["step", "first_step"])
 """Methods of an optimizer that apply gradients: sharpness-aware minimisation climbs by them, and then descends."""
+_METHODS = frozenset(
+    ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group", "register_step_post_hook"]
+)
+"""Methods that an optimizer has whose class is of the project."""
 
 
 class Optimizers:
@@ -110,12 +114,26 @@ class Optimizers:
         if w.varying and not w.periodic:
             self._stepping.refilled(groups, w, ctx, site)
 
-    def initialized(self, optimizer: Ref, args: Arguments, w: World) -> None:
+    def initialized(self, optimizer: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``Optimizer.__init__(params, …)`` ran."""
         given = args.get(0, "params") or (new_unknown("params", "params") if args.open else NONE)
         self._grouping.divided(given, w, ("initialized", optimizer.id))
-        obj: Instance = w.write(optimizer.id)
-        obj.groups, obj.args = obj.groups | self._modules.groups_in(given, w), (given,)
+        new: Instance = w.write(optimizer.id)
+        new.groups, new.args = obj.groups | self._modules.groups_in(given, w), (given,)
+
+    def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
+        """An attribute that optimizers have; None if they have none of that name."""
+        if name == "param_groups":
+            return w.new(Instance(role=roles.PARAM_GROUPS, groups=obj.groups))
+        if name == "base_optimizer":
+            return owner
+        return Bound(owner, name) if name in _METHODS else None
+
+    def setting(self, owner: Ref, obj: Instance, name: str, value: Value, w: World, ctx: Context, site: Site) -> bool:
+        """``optimizer.param_groups = …``: what is in it is stepped as well."""
+        if name == "param_groups":
+            obj.groups |= self._modules.groups_in(value, w)
+        return name == "param_groups"
 
     def optimizer(
         self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
@@ -242,12 +260,24 @@ class Optimizers:
         schedulers = (obj for _, obj in w.having(roles.SCHEDULER))
         return any(optimizer in map(w.resolve, obj.args) for obj in schedulers)
 
-    def scheduler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+    def attribute_of_scheduler(
+        self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site
+    ) -> Value | None:
+        """The optimizer of a scheduler."""
+        return w.resolve(obj.args[0]) if name == "optimizer" and obj.args else None
+
+    def scheduler(
+        self, owner: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
         """Call a method of a learning-rate scheduler."""
+        if name == "step" and not args.positional and not obj.name.endswith("ReduceLROnPlateau"):
+            self._schedule(obj, w, ctx, site)
+        return new_unknown("result of known")
+
+    def _schedule(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
+        """A scheduler steps."""
         optimizer = w.resolve(obj.args[0]) if obj.args else NONE
         target = w.get(optimizer, Instance)
-        if name != "step" or args.positional or obj.name.endswith("ReduceLROnPlateau"):
-            return
         if not isinstance(optimizer, Ref) or target is None or target.role is not roles.OPTIMIZER:
             return
         if target.stepped is False:
@@ -277,7 +307,9 @@ class Optimizers:
         optimizer = w.resolve(optimizer)
         return self.opaque_optimizer(optimizer, w, site) if isinstance(optimizer, Unknown) else optimizer
 
-    def handler(self, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+    def handler(
+        self, owner: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
         """Call a method of an object of a library that makes the backward passes of a loop that the user writes."""
         effect = handles(obj.name, name)
         if effect == "passes_all":
