@@ -176,7 +176,8 @@ CASES = {case.id: case for slug in sorted(RUNTIME.values()) for case in cases_of
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - OTHERWISE.keys()))
 def test_the_guard_sees_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    CASES[name].write(tmp_path)
+    case = CASES[name]
+    case.write(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
@@ -194,7 +195,7 @@ def test_the_guard_sees_the_same(name: str, tmp_path: Path, monkeypatch: pytest.
         if any(str(tmp_path) in str(place) for place in places):
             del sys.modules[name]
     found = {(Path(f.location.filename).name, f.location.row, f.code) for f in guard.findings}
-    expected = {(Path(name).name, row, code) for name, row, code in CASES[name].marks if code in RUNTIME}
+    expected = {(Path(name).name, row, code) for name, row, code in case.marks if code in RUNTIME}
     assert found <= expected
     assert found == expected or (raised and found), "all of them, or those before the first error"
     assert not guard._failed
