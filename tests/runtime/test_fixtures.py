@@ -45,7 +45,6 @@ OTHERWISE = {
     ),
     "loss_requires_grad-the loss is made anew on one branch only": "with these numbers the branch is not taken",
     "missing_zero_grad-in a function, cleared only where a tensor says so": "here they are cleared each time",
-    "missing_zero_grad-in a function, cleared only where the loss is a good one": "here they are cleared each time",
     "data_mutation-a buffer that a product has saved": "the guard compares what is saved in its exact mode only",
     "loss_keeps_graph-the loss itself, beside which other things come": "nothing calls the function",
     "missing_zero_grad-the step of a class that nothing builds, with an optimizer that its own methods hand on": (
@@ -116,7 +115,6 @@ OTHERWISE = {
     "unregistered_parameter-a plain tensor beside a buffer": "the guard does not know where numbers come from",
     "loss_under_no_grad-a leaf squared under no_grad": "the guard watches models and losses there, not every operation",
     "input_requires_grad-images and labels of a loader both": "the guard sees what modules are given, not functions",
-    "missing_zero_grad-by hand when the optimizer has done its work": "to the guard, the optimizer may step yet",
     "missing_zero_grad-by hand in a function whose optimizer has done its work": "the optimizer may step yet",
     "missing_zero_grad-an agent that others build": "nothing builds the agent",
     "data_mutation-an input that is moved along its gradient": "to the guard, a leaf with a gradient is trained by it",
