@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_cases import all_cases
 
 from gradlint.rule import all_rules
 from gradlint.static.drive.analysis import analyze
 from gradlint.static.text.project import Project
-
-FIXTURES = Path(__file__).parent / "fixtures"
 
 
 class Exchanged(ast.NodeTransformer):
@@ -44,31 +43,30 @@ def findings(texts: dict[str, str], folder: Path) -> Counter[tuple[str, str, str
     return found
 
 
+def _exchanged(text: str) -> str | None:
+    """A program written the other way round, or none of a notebook or of what has no conditions."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None
+    if not any(isinstance(node, ast.If) for node in ast.walk(tree)):
+        return None
+    return ast.unparse(ast.fix_missing_locations(Exchanged().visit(tree)))
+
+
 def with_branches() -> list[Any]:
-    """The fixtures that have conditions, one of each file's cases in a row."""
+    """The fixtures that have conditions: their files, and those of them that are exchanged."""
     out = []
-    for path in sorted(FIXTURES.glob("*.py")):
-        _, *cases = path.read_text(encoding="utf-8").split("\n# case: ")
-        trees = [
-            (case.partition("\n")[0], _parsed(case.partition("\n")[2])) for case in cases if "# file: " not in case
-        ]
-        out += [
-            pytest.param(tree, id=f"{path.stem}-{name}")
-            for name, tree in trees
-            if tree is not None and any(isinstance(node, ast.If) for node in ast.walk(tree))
-        ]
+    for case in all_cases():
+        exchanged = {name: text for name, given in case.files.items() if (text := _exchanged(given)) is not None}
+        if exchanged:
+            plain = {name: ast.unparse(ast.parse(case.files[name])) for name in exchanged}
+            out.append(pytest.param({**case.files, **plain}, {**case.files, **exchanged}, id=case.id))
     return out
 
 
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except SyntaxError:  # of notebooks
-        return None
-
-
-@pytest.mark.parametrize("tree", with_branches())
-def test_exchanging_branches_changes_no_finding(tree: ast.Module, tmp_path: Path) -> None:
-    plain = ast.unparse(tree)
-    exchanged = ast.unparse(ast.fix_missing_locations(Exchanged().visit(ast.parse(plain))))
-    assert findings({"main.py": plain}, tmp_path / "plain") == findings({"main.py": exchanged}, tmp_path / "exchanged")
+@pytest.mark.parametrize(("plain", "exchanged"), with_branches())
+def test_exchanging_branches_changes_no_finding(
+    plain: dict[str, str], exchanged: dict[str, str], tmp_path: Path
+) -> None:
+    assert findings(plain, tmp_path / "plain") == findings(exchanged, tmp_path / "exchanged")

@@ -5,7 +5,6 @@ The fixtures of the rules are the programs: every fix that a finding in them has
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import runpy
 import sys
@@ -15,10 +14,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from fixture_cases import RAISING, Case, cases_of, linted_slugs
 
 from gradlint.cli import main
 from gradlint.configuration import Configuration
@@ -31,24 +30,18 @@ from gradlint.source import Source, read_source, source_from_bytes
 from gradlint.static.drive import analysis
 from gradlint.static.text.project import Project
 
-
-def _fixtures() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fixture_cases", Path(__file__).with_name("test_fixtures.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up there
-    spec.loader.exec_module(module)
-    return module
-
-
-cases = _fixtures()
 #: told only of programs that run to their end: what has been detached is seen to be an evaluation
 REVEALED = {"GL406"}
 ENGINE = partial(Engine, Configuration(isolated=True), Choice("test", ("ALL",)))
 FIXABLE = {rule.name.replace("-", "_"): rule.code for rule in all_rules() if rule.fix}
-CASES = [case for case in cases.LINTED if case.slug in FIXABLE and any(FIXABLE[case.slug] == m[2] for m in case.marks)]
-ALONE = [case for case in CASES if list(case.files) == ["main.py"]]
+CASES = [
+    case
+    for slug in linted_slugs()
+    if slug in FIXABLE
+    for case in cases_of(slug)
+    if any(FIXABLE[slug] == code for *_, code in case.marks)
+]
+ALONE = [case for case in CASES if case.alone]
 
 
 def mended(folder: Path, paths: list[Path], *, unsafe: bool = True) -> tuple[Report, Mended]:
@@ -70,8 +63,8 @@ def as_notebook(text: str, **style: object) -> str:
     return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, **style) + "\n"  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{case.slug}-{case.name}" for case in CASES])
-def test_what_has_a_fix_is_gone_for_good(case: cases.Case, tmp_path: Path) -> None:  # type: ignore[name-defined]
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_what_has_a_fix_is_gone_for_good(case: Case, tmp_path: Path) -> None:
     before, result = mended(tmp_path, case.write(tmp_path))
     fixed = Counter(finding.code for finding in before.findings if finding.fix is not None)
     own = FIXABLE[case.slug]
@@ -92,8 +85,8 @@ def test_what_has_a_fix_is_gone_for_good(case: cases.Case, tmp_path: Path) -> No
 RUNNABLE = [case for case in CASES if not case.not_run]
 
 
-@pytest.mark.parametrize("case", RUNNABLE, ids=[f"{case.slug}-{case.name}" for case in RUNNABLE])
-def test_a_fixed_program_runs(case: cases.Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[name-defined]
+@pytest.mark.parametrize("case", RUNNABLE, ids=[case.id for case in RUNNABLE])
+def test_a_fixed_program_runs(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every fix applied, a program runs to its end, or raises what is left to mend."""
     pytest.importorskip("torch", reason="running the fixtures needs torch")
     paths = case.write(tmp_path)
@@ -104,7 +97,7 @@ def test_a_fixed_program_runs(case: cases.Case, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     known_modules = set(sys.modules)
-    raises = bool(left & cases.RAISING)
+    raises = bool(left & RAISING)
     try:
         with pytest.raises((AttributeError, RuntimeError, TypeError)) if raises else nullcontext():
             runpy.run_path("main.py", run_name="__main__")
@@ -115,8 +108,8 @@ def test_a_fixed_program_runs(case: cases.Case, tmp_path: Path, monkeypatch: pyt
                 del sys.modules[name]
 
 
-@pytest.mark.parametrize("case", ALONE, ids=[f"{case.slug}-{case.name}" for case in ALONE])
-def test_the_file_keeps_its_form(case: cases.Case, tmp_path: Path) -> None:  # type: ignore[name-defined]
+@pytest.mark.parametrize("case", ALONE, ids=[case.id for case in ALONE])
+def test_the_file_keeps_its_form(case: Case, tmp_path: Path) -> None:
     """With other line endings, a byte order mark, or in a notebook, the fixed text is the same."""
     for path in case.write(tmp_path):
         text = path.read_text(encoding="utf-8")

@@ -6,7 +6,6 @@ The cases of a fixture file lie in one folder, each in a folder of its own, and 
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -14,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_cases import cases_of, linted_slugs
 
 from gradlint.manual import witnesses
 from gradlint.rule import Rule, all_rules
 from gradlint.static.drive.analysis import analyze
 from gradlint.static.text.project import Project
 
-FIXTURES = Path(__file__).parent / "fixtures"
 RULES = [rule for rule in all_rules() if "static" in witnesses(rule)]
 BY_SLUG = {rule.name.replace("-", "_"): rule for rule in RULES}
-SLUGS = [path.stem for path in sorted(FIXTURES.glob("*.py")) if path.stem in BY_SLUG]
+SLUGS = linted_slugs()
 
 #: by slug, why findings still differ
 ALONE = {
@@ -44,14 +43,7 @@ def slugs(differing: Mapping[str, str]) -> list[Any]:
 
 def files_of(slug: str) -> dict[str, str]:
     """The files of all cases of a fixture file, each under the name of its case."""
-    _, *cases = re.split(r"^# case: (?=.)", (FIXTURES / f"{slug}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    files = {}
-    for case in cases:
-        name, _, text = case.partition("\n")
-        first, *others = re.split(r"^# file: (.+)\n", text, flags=re.MULTILINE)
-        for path, content in zip(others[::2], others[1::2], strict=True) if others else [("main.py", first)]:
-            files[f"{name.strip()}/{path}"] = content
-    return files
+    return {f"{case.name}/{path}": text for case in cases_of(slug) for path, text in case.files.items()}
 
 
 def write_text(path: Path, text: str) -> Path:

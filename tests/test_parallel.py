@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from pathlib import Path
 
 import pytest
+from fixture_cases import cases_of
 
 from gradlint import parallel
 from gradlint.cache import Cache
@@ -17,7 +17,6 @@ from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.static.drive import analysis
 
-FIXTURES = Path(__file__).parent / "fixtures"
 EXAMPLE = Path(__file__).parent / "example_project"
 
 
@@ -26,13 +25,12 @@ def tree(tmp_path: Path) -> Path:
     """Programs that have nothing to do with each other, in folders of their own, and a package."""
     number = 0
     for slug in ("missing_zero_grad", "softmax_before_cross_entropy", "numpy_on_grad", "unregistered_modules"):
-        _, *sections = re.split(r"^# case: ", (FIXTURES / f"{slug}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
-        for section in sections[::3]:
-            if "# file: " not in section:
+        for case in cases_of(slug)[::3]:
+            if case.alone:
                 number += 1
                 folder = tmp_path / "tree" / f"program_{number}"
                 folder.mkdir(parents=True)
-                (folder / f"program_{number}.py").write_text(section.partition("\n")[2], encoding="utf-8")
+                (folder / f"program_{number}.py").write_text(case.text, encoding="utf-8")
     shutil.copytree(EXAMPLE, tmp_path / "tree" / "package")
     assert number > parallel.MANY
     return tmp_path / "tree"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fixture_cases import cases_of, sources
 
 from gradlint.cache import NAME
 from gradlint.cachefolder import PART
@@ -237,12 +237,9 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "pyproject.toml").touch()
     for name in ("example_project", "example_project_fixed"):
         shutil.copytree(HERE / name, root / name)
-    for path in sorted((HERE / "fixtures").glob("*.py")):
-        _, *cases = re.split(r"^# case: ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        for number, case in enumerate(case for case in cases[:3] if "# file: " not in case):
-            folder = root / f"{path.stem}_{number}"
-            folder.mkdir()
-            (folder / "main.py").write_text(case.partition("\n")[2], encoding="utf-8")
+    for slug in sources():
+        for number, case in enumerate(case for case in cases_of(slug)[:3] if case.alone):
+            case.write(root / f"{slug}_{number}")
     return root
 
 

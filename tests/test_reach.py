@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
+from fixture_cases import cases_of
 
 from gradlint.rule import all_rules
 from gradlint.static import EVENTS
@@ -17,7 +17,6 @@ from gradlint.static.text.reach import Reach
 from gradlint.static.text.triggers import NEEDS, Feature, Triggers, walks_in
 
 RULES = [rule for rule in all_rules() if rule.listens()]
-FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def chains(text: str) -> set[str]:
@@ -127,11 +126,10 @@ def test_comments_and_strings_call_for_no_backward_pass(text: str, walks: bool) 
 
 @pytest.mark.parametrize("slug", ["unregistered_modules", "missing_super_init", "numpy_on_grad", "graph_freed"])
 def test_passing_over_costs_no_finding(slug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, *sections = re.split(r"^# case: ", (FIXTURES / f"{slug}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
     files = []
-    for number, section in enumerate(each for each in sections if "# file: " not in each):
+    for number, case in enumerate(case for case in cases_of(slug) if case.alone):
         files.append(tmp_path / f"case_{number}.py")
-        files[-1].write_text(section.partition("\n")[2], encoding="utf-8")
+        files[-1].write_text(case.text, encoding="utf-8")
     found = analyze(Project([tmp_path]), files, RULES).findings
     monkeypatch.setattr(Triggers, "any", lambda *_: True)
     monkeypatch.setattr(Triggers, "begin", lambda *_: True)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from fixture_cases import cases_of
 
 from gradlint.events import Event
 from gradlint.finding import Effect, Severity
@@ -121,9 +122,8 @@ def test_snippets_parse(rule: type[Rule]) -> None:
 
 @each_rule_over_events
 def test_the_rule_has_fixtures_of_both_kinds(rule: type[Rule]) -> None:
-    text = (TESTS / "fixtures" / (rule.name.replace("-", "_") + ".py")).read_text(encoding="utf-8")
-    cases = re.split(r"^# case: ", text, flags=re.MULTILINE)[1:]
-    flagged = [case for case in cases if re.search(rf"# .*\b{rule.code}\b", case)]
+    cases = cases_of(rule.name.replace("-", "_"))
+    flagged = [case for case in cases if any(rule.code == code for *_, code in case.marks)]
     assert flagged
     assert len(flagged) < len(cases)
 

@@ -186,7 +186,7 @@ def test_the_findings_are_those_of_trees_that_stay(monkeypatch: pytest.MonkeyPat
         let_go += 1
         plain(unit)
 
-    files = sorted((HERE / "fixtures").glob("*.py"))[::7]
+    files = sorted((HERE / "fixtures").rglob("*.py"))[::7]
     monkeypatch.setattr(trees, "MAX_CHARACTERS", 10**9)
     expected = check(*files)
     monkeypatch.setattr(trees, "MAX_CHARACTERS", 0)

@@ -102,10 +102,9 @@ def shown(ratio: tuple[int, int]) -> str:
 
 def pinned(rule: type[Rule]) -> tuple[int, int]:
     """How many places the fixtures of a rule report, and how many of their programs are to stay without a report."""
-    path = FIXTURES / f"{rule.name.replace('-', '_')}.py"
-    if not path.is_file():
-        return 0, 0
-    _, *cases = re.split(r"^# case: ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    own = FIXTURES / rule.name.replace("-", "_")
+    texts = [path.read_text(encoding="utf-8") for path in (own.with_suffix(".py"), *own.glob("*.py")) if path.is_file()]
+    cases = [case for text in texts for case in re.split(r"^# case: ", text, flags=re.MULTILINE)[1:]]
     marks = [len(re.findall(rf"#(?: GL\d{{3}})* {rule.code}(?: GL\d{{3}})*$", case, re.MULTILINE)) for case in cases]
     return sum(marks), marks.count(0)
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from fixture_cases import cases_of
 
 import gradlint
 from gradlint.manual import witnesses
 from gradlint.rule import all_rules
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-MARK = re.compile(r"#((?: GL\d{3})+)$", re.MULTILINE)
 RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "runtime" in witnesses(rule)}
 
 #: What running these programs does not show.
@@ -47,7 +45,6 @@ OTHERWISE = {
     ),
     "loss_requires_grad-the loss is made anew on one branch only": "with these numbers the branch is not taken",
     "missing_zero_grad-in a function, cleared only where a tensor says so": "here they are cleared each time",
-    "missing_zero_grad-in a function, cleared only where the loss is a good one": "here they are cleared each time",
     "data_mutation-a buffer that a product has saved": "the guard compares what is saved in its exact mode only",
     "loss_keeps_graph-the loss itself, beside which other things come": "nothing calls the function",
     "missing_zero_grad-the step of a class that nothing builds, with an optimizer that its own methods hand on": (
@@ -118,7 +115,6 @@ OTHERWISE = {
     "unregistered_parameter-a plain tensor beside a buffer": "the guard does not know where numbers come from",
     "loss_under_no_grad-a leaf squared under no_grad": "the guard watches models and losses there, not every operation",
     "input_requires_grad-images and labels of a loader both": "the guard sees what modules are given, not functions",
-    "missing_zero_grad-by hand when the optimizer has done its work": "to the guard, the optimizer may step yet",
     "missing_zero_grad-by hand in a function whose optimizer has done its work": "the optimizer may step yet",
     "missing_zero_grad-an agent that others build": "nothing builds the agent",
     "data_mutation-an input that is moved along its gradient": "to the guard, a leaf with a gradient is trained by it",
@@ -172,38 +168,14 @@ OTHERWISE = {
 }
 
 
-def cases() -> dict[str, str]:
-    """The executable cases of the rules that the guard can see."""
-    found = {}
-    for slug in set(RUNTIME.values()):
-        _, *sections = re.split(r"^# case: ", (FIXTURES / f"{slug}.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
-        for section in sections:
-            name, _, text = section.partition("\n")
-            if not text.startswith("# not run: "):
-                found[f"{slug}-{name.strip()}"] = text
-    return found
-
-
-CASES = cases()
-
-
-def write(text: str, folder: Path) -> set[tuple[str, int, str]]:
-    """Lay the files of a case out in ``folder``; the marks in them."""
-    first, *files = re.split(r"^# file: (.+)\n", text, flags=re.MULTILINE)
-    marks = set()
-    for name, content in zip(files[::2], files[1::2], strict=True) if files else [("main.py", first)]:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-        for row, line in enumerate(content.splitlines(), 1):
-            if mark := MARK.search(line):
-                marks |= {(name, row, code) for code in mark[1].split() if code in RUNTIME}
-    return marks
+#: the executable cases of the rules that the guard can see
+CASES = {case.id: case for slug in sorted(RUNTIME.values()) for case in cases_of(slug) if not case.not_run}
 
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - OTHERWISE.keys()))
 def test_the_guard_sees_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    marks = write(CASES[name], tmp_path)
+    case = CASES[name]
+    case.write(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
@@ -221,7 +193,7 @@ def test_the_guard_sees_the_same(name: str, tmp_path: Path, monkeypatch: pytest.
         if any(str(tmp_path) in str(place) for place in places):
             del sys.modules[name]
     found = {(Path(f.location.filename).name, f.location.row, f.code) for f in guard.findings}
-    expected = {(Path(name).name, row, code) for name, row, code in marks}
+    expected = {(Path(name).name, row, code) for name, row, code in case.marks if code in RUNTIME}
     assert found <= expected
     assert found == expected or (raised and found), "all of them, or those before the first error"
     assert not guard._failed

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+from fixture_cases import cases_of
 
 from gradlint.rule import all_rules
 
 HERE = Path(__file__).parent
-TEXT = (HERE.parent / "fixtures" / "ranks_diverge.py").read_text(encoding="utf-8")
 PREAMBLE = (HERE.parent / "preamble.py").read_text(encoding="utf-8")
 PAGE = next(rule for rule in all_rules() if rule.code == "GL706").page()
 MARK = re.compile(r"# (GL\d{3})$")
@@ -28,11 +28,8 @@ pytestmark = pytest.mark.skipif(not torch.distributed.is_gloo_available(), reaso
 
 def programs() -> dict[str, str]:
     """The cases of the rule that take two ranks, and the examples of its page."""
-    found = {}
-    for section in re.split(r"^# case: ", TEXT, flags=re.MULTILINE)[1:]:
-        name, _, text = section.partition("\n")
-        if text.startswith("# not run: it takes two ranks"):
-            found[name] = text
+    cases = cases_of("ranks_diverge")
+    found = {case.name: case.text for case in cases if case.text.startswith("# not run: it takes two ranks")}
     for heading in ("Example", "Use instead"):
         example = re.search(rf"^## {heading}\n```python\n(.*?)```$", PAGE, re.DOTALL | re.MULTILINE)
         assert example

@@ -61,7 +61,7 @@ class Case:
 def sources() -> list[str]:
     """The programs that are mutated: the cases of the fixtures, some at a time, and the example project."""
     programs = [path.read_text(encoding="utf-8") for path in sorted((TESTS / "example_project").glob("*.py"))]
-    for path in sorted((TESTS / "fixtures").glob("*.py")):
+    for path in sorted((TESTS / "fixtures").rglob("*.py")):
         program = ""
         for case in re.split(r"^(?=# case: )", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
             if program and len(program) + len(case) > CHARACTERS:
