@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ class Token:
 
 
 def _with(pairs: tuple[tuple[str, Site], ...], key: str, site: Site) -> tuple[tuple[str, Site], ...]:
-    return tuple(sorted((*(pair for pair in pairs if pair[0] != key), (key, site)), key=lambda pair: pair[0]))
+    for place, (name, known) in enumerate(pairs):
+        if name == key:
+            return pairs if known is site else (*pairs[:place], (key, site), *pairs[place + 1 :])
+    return tuple(sorted((*pairs, (key, site)), key=itemgetter(0)))
 
 
 class Protocol:

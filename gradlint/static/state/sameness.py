@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from gradlint.static.state.declaring import holding, signing
 from gradlint.static.state.liveness import Live
@@ -23,6 +24,10 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+    from gradlint.protocol import Token
 
 
 def signature(
@@ -133,11 +138,14 @@ class _Signature:
         names = variables if live is None else filter(live.matters, variables)
         return tuple([(name, self.value(variables[name])) for name in sorted(names)])
 
-    def states(self, tokens: dict[str, Any]) -> Hashable:
+    def states(self, tokens: dict[str, frozenset[Token]]) -> Hashable:
         """Where subjects stand in each protocol."""
-        return tuple(
-            [(key, frozenset([(t.state, t.lineage) for t in tokens[key]])) for key in sorted(tokens) if tokens[key]]
-        )
+        return tuple([(key, _standing(tokens[key])) for key in sorted(tokens) if tokens[key]])
+
+
+@lru_cache(4096)
+def _standing(tokens: frozenset[Token]) -> frozenset[tuple[str, Site | None]]:
+    return frozenset([(token.state, token.lineage) for token in tokens])
 
 
 def _pointers(values: Iterable[Value | None], w: World) -> Iterator[int]:
