@@ -11,18 +11,8 @@ import libcst as cst
 
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.roles import DECORATED, Role
-from gradlint.static.knowledge.torch_table import (
-    DATASET_BASES,
-    FUNCTION_BASES,
-    GRAD_MODES,
-    HOSTED_BASES,
-    LAYERS,
-    LOSSES,
-    MODULE_BASES,
-    OPTIMIZERS,
-    TEST_BASES,
-    is_module_class,
-)
+from gradlint.static.knowledge.torch_roles import SUBCLASSED
+from gradlint.static.knowledge.torch_table import GRAD_MODES, LAYERS, MODULE_BASES, TEST_BASES, is_module_class
 from gradlint.static.knowledge.torch_training import is_test
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.domain import Domain
@@ -328,24 +318,9 @@ class Definitions:
 
     def _role(self, cls: Class) -> Role:
         for base in self.external_bases(cls):
-            if base in HOSTED_BASES:
-                return roles.HOSTED
-            if base in MODULE_BASES or base in LAYERS or base in LOSSES:
-                return roles.MODULE
-            if base in OPTIMIZERS or base == "torch.optim.Optimizer":
-                return roles.OPTIMIZER
-            if base in FUNCTION_BASES:
-                return roles.FUNCTION
-            if base in DATASET_BASES:
-                return roles.DATASET
-            if base in ("builtins.dict", "typing.Dict"):
-                return roles.DICT
-            if base == "typing.NamedTuple":
-                return roles.NAMED_TUPLE
-            if base == "builtins.Exception":
-                return roles.EXCEPTION
-            if base.startswith("enum."):
-                return roles.ENUM
+            role = SUBCLASSED.get(base)
+            if role is not None:
+                return role
             if is_module_class(base) and any("forward" in here.unit.methods for here in self.mro(cls)):
                 return roles.MODULE
         return roles.PLAIN

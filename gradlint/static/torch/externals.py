@@ -10,18 +10,17 @@ from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Dropout, Op
+from gradlint.static.knowledge.torch_roles import BUILT
 from gradlint.static.knowledge.torch_table import (
     AUTOCASTS,
     CLIPS,
     DEPRECATED_INITS,
     DROPOUTS,
     ENGINES,
-    EXPECTING,
     FOREIGN_PATHS,
     FUNCTION_TRANSFORMS,
     FUNCTIONS,
     GRAD_MODES,
-    HANDLERS,
     INITS,
     KEYED,
     LAYERS,
@@ -37,7 +36,6 @@ from gradlint.static.knowledge.torch_table import (
     RUN_APART,
     SCALERS,
     SCHEDULERS,
-    TRAINERS,
     TRIED,
     UNPICKLES,
     builds_module,
@@ -192,13 +190,11 @@ class Externals:
             (SCALERS, lambda name, a, w, c, s: self._scalers.made(a, name, w, (s, c.key, name))),
             (SCHEDULERS, self._scheduler),
             (LOADERS, self._batches.loader),
-            (EXPECTING, lambda name, a, w, c, s: w.new(Instance(name=name, role=roles.EXPECTING))),
             (AUTOCASTS, lambda name, a, w, c, s: new_unknown("autocast")),
             ((*INITS, *DEPRECATED_INITS), self._initialized),
             (CLIPS, self._clipped),
             (ENGINES, self._engine),
-            (HANDLERS, lambda name, a, w, c, s: w.new(Instance(name=name, role=roles.HANDLER))),
-            (TRAINERS, lambda name, a, w, c, s: w.new(Instance(name=name, role=roles.TRAINER))),
+            (BUILT, lambda name, a, w, c, s: w.new(Instance(name=name, role=BUILT[name]))),
         )
         self._families = {name: handler for names, handler in reversed(families) for name in names}
         """Functions of which several are called alike; a name in several families is of the first."""
