@@ -189,7 +189,7 @@ def renamed(text: str, others: Iterable[str] = ()) -> str:
         return text
     lines = [line.encode() for line in text.splitlines(keepends=True)]
     functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    scopes = [(function, variables(function)) for function in functions]
+    scopes: list[tuple[ast.AST, set[str]]] = [(function, variables(function)) for function in functions]
     if not list(others):
         scopes.append((tree, variables_of_module(tree)))
     places = {
