@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,14 @@ class Exchanged(ast.NodeTransformer):
             return node
         return ast.If(ast.UnaryOp(ast.Not(), node.test), node.orelse or [ast.Pass()], node.body)
 
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """The same expression, written the other way round."""
+        self.generic_visit(node)
+        return ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.orelse, node.body)
+
 
 def findings(texts: dict[str, str], folder: Path) -> Counter[tuple[str, str, str]]:
-    """(file, code, text of the line) of each finding, but for those at conditions."""
+    """(file, code, words of the line) of each finding, but for those at conditions."""
     paths = []
     for name, text in texts.items():
         path = folder / name
@@ -39,7 +45,8 @@ def findings(texts: dict[str, str], folder: Path) -> Counter[tuple[str, str, str
         path = Path(finding.location.filename)
         line = path.read_text(encoding="utf-8").splitlines()[finding.location.row - 1].strip()
         if not line.startswith(("if ", "elif ", "else")):
-            found[path.relative_to(folder).as_posix(), finding.code, line] += 1
+            words = " ".join(sorted(set(re.findall(r"\w+", line)) - {"not"}))  # in whatever order they stand
+            found[path.relative_to(folder).as_posix(), finding.code, words] += 1
     return found
 
 
@@ -49,7 +56,7 @@ def _exchanged(text: str) -> str | None:
         tree = ast.parse(text)
     except SyntaxError:
         return None
-    if not any(isinstance(node, ast.If) for node in ast.walk(tree)):
+    if not any(isinstance(node, (ast.If, ast.IfExp)) for node in ast.walk(tree)):
         return None
     return ast.unparse(ast.fix_missing_locations(Exchanged().visit(tree)))
 

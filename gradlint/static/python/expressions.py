@@ -304,6 +304,7 @@ class Expressions:
 
     def _conditional(self, node: cst.IfExp, w: World, ctx: Context) -> Value:
         if self._domain.branches.asked_by(node.test):
+            node = _undenied(node)
             if _calls_either(node) and not self._domain.branches.settled_by(node.test, False):
                 return joined(self._in_its_mode(node, w, ctx), w)
             value = w.resolve(self._execution.evaluate(node.test, w, ctx))
@@ -423,6 +424,13 @@ class Expressions:
             result = self.operate(symbol, current, value, w, ctx, node)
             self._domain.mutations.totalled(current, result, w, ctx)
         self._execution.bind(node.target, result, w, ctx, node)
+
+
+def _undenied(node: cst.IfExp) -> cst.IfExp:
+    """``a if test else b`` for ``b if not test else a``."""
+    while isinstance(node.test, cst.UnaryOperation) and isinstance(node.test.operator, cst.Not):
+        node = node.with_changes(test=node.test.expression, body=node.orelse, orelse=node.body)
+    return node
 
 
 def _calls_either(node: cst.IfExp) -> bool:
