@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gradlint.consulted import Consulted
     from gradlint.rule import Rule
-    from gradlint.static.drive.agenda import Watch
+    from gradlint.static.drive.effort import Watch
     from gradlint.static.text.project import Project
 
 MANY = 24  #: files, below which a process of its own does not pay

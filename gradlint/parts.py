@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradlint.footprint import Footprint
     from gradlint.rule import Rule
     from gradlint.source import Source, SourceError
-    from gradlint.static.drive.agenda import Watch
+    from gradlint.static.drive.effort import Watch
     from gradlint.static.text.project import Project
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradlint.static.state.comparisons import follows, parts_of_sum
-from gradlint.static.state.computed import computed
+from gradlint.static.state.comparisons import computed, follows, parts_of_sum
 from gradlint.static.state.origins import Comparison, Operation, Parameter, Truth
 from gradlint.static.state.values import Const
 

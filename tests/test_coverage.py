@@ -9,7 +9,7 @@ import pytest
 
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
-from gradlint.static.python.coverage import Coverage
+from gradlint.static.python.progress import Coverage
 from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.project import Project
 

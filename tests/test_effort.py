@@ -288,7 +288,7 @@ def test_what_is_too_costly_in_another_package_is_tried_by_one_script_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: Steps
 ) -> None:
     monkeypatch.setattr(budget, "MAX_STEPS", 600)
-    monkeypatch.setattr("gradlint.static.python.patience.LONG", 300)
+    monkeypatch.setattr("gradlint.static.python.progress.WORTHWHILE", 300)
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/__init__.py").write_text("", encoding="utf-8")
     (tmp_path / "lib/wrapping.py").write_text(LIBRARY, encoding="utf-8")

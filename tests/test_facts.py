@@ -17,10 +17,10 @@ from gradlint.events import ConvertedToNumpy
 from gradlint.finding import Location
 from gradlint.protocol import Token
 from gradlint.static.knowledge import roles
+from gradlint.static.state.contents import contents, signature
 from gradlint.static.state.declaring import fact, facts, joining, signing
 from gradlint.static.state.joining import join
 from gradlint.static.state.origins import Setting
-from gradlint.static.state.sameness import contents, signature
 from gradlint.static.state.tensor import LostTerm, Regression, Spread
 from gradlint.static.state.values import (
     Const,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradlint.cli import main
-from gradlint.static.state.computed import computed
+from gradlint.static.state.comparisons import computed
 from gradlint.static.state.origins import AttributeOf, Combined, Comparison, New, Operation, Origin, Parameter, operands
 from gradlint.static.torch.module_calls import ModuleCalls
 

@@ -10,7 +10,7 @@ import pytest
 
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
-from gradlint.static.python import idleness
+from gradlint.static.python import progress
 
 STEPS = 60  #: statements in the body of ``pack``
 
@@ -34,7 +34,7 @@ TRAIN = (
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function is known to be idle after fewer statements than otherwise."""
-    monkeypatch.setattr(idleness, "LONG", 12 * STEPS)
+    monkeypatch.setattr(progress, "LONG", 12 * STEPS)
 
 
 def check(root: Path, text: str) -> list[str]:

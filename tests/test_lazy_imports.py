@@ -10,8 +10,8 @@ import pytest
 
 from gradlint.rule import all_rules
 from gradlint.static.drive.analysis import Analysis, analyze
+from gradlint.static.python.bodies import Images
 from gradlint.static.python.budget import UNORDERED, Budget, OrderMattersError
-from gradlint.static.python.images import Images
 from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.files import Module
 from gradlint.static.text.index import index_of

@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from gradlint.static.knowledge import torch_names
+from gradlint.static.knowledge import torch_table
 from gradlint.static.knowledge.library import FOLDERS, KEYS, LibraryError, load
 
 MADE_UP = """
@@ -197,7 +197,7 @@ def test_names_are_canonical() -> None:
     for key in lists:
         values = libraries.spaces(key).values()
         named = libraries.names(key) if all(isinstance(one, tuple) for one in values) else frozenset[str]()
-        assert {name for name in named if torch_names.canonical(name) not in named} == set(), key
+        assert {name for name in named if torch_table.canonical(name) not in named} == set(), key
 
 
 def test_each_key_says_what_it_means() -> None:

@@ -14,7 +14,7 @@ from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.source import source_from_text
 from gradlint.static.python.budget import Budget
-from gradlint.static.python.coverage import _statements
+from gradlint.static.python.progress import _statements
 from gradlint.static.state.context import Context
 from gradlint.static.state.liveness import Live, Liveness, _Walk
 from gradlint.static.text.definition_units import FunctionUnit

@@ -22,7 +22,7 @@ from gradlint.cache import NAME
 from gradlint.cachefolder import PART
 from gradlint.cli import main
 from gradlint.static.drive import analysis
-from gradlint.static.text.positions import Tree
+from gradlint.static.text.nodes import Tree
 from gradlint.static.text.units import Unit
 
 if TYPE_CHECKING:

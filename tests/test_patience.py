@@ -7,7 +7,7 @@ import pytest
 from gradlint.rule import all_rules
 from gradlint.static.drive.analysis import Analysis, analyze
 from gradlint.static.drive.interpreter import Interpreter
-from gradlint.static.python.patience import OFTEN, Patience
+from gradlint.static.python.progress import OFTEN, Patience
 from gradlint.static.report.witness import Witness
 from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach
@@ -31,7 +31,7 @@ for x in torch.randn(8, 4, 2):
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 800)
-    monkeypatch.setattr("gradlint.static.python.patience.LONG", 100)
+    monkeypatch.setattr("gradlint.static.python.progress.WORTHWHILE", 100)
 
 
 def written(root: Path, files: dict[str, str]) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradlint.static.knowledge.guesses import is_misspelt
-from gradlint.static.text.patterns import misspells, repeats
+from gradlint.static.text.index import misspells, repeats
 from gradlint.surroundings import is_chosen, says_shared
 
 TEXT = """\

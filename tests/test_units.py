@@ -14,7 +14,7 @@ from gradlint.finding import Location
 from gradlint.source import SourceError, read_source, source_from_text
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.files import Module
-from gradlint.static.text.positions import Tree
+from gradlint.static.text.nodes import Tree
 from gradlint.static.text.units import StatementUnit, Unit
 
 PATH = Path("/somewhere/file.py")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradlint.cli import main
-from gradlint.static.python.counting import counted
+from gradlint.static.python.streams import counted
 from gradlint.static.state.joining import join_results
 from gradlint.static.state.origins import Comparison, ElementOf, ItemOf, New, fresh
 from gradlint.static.state.provenance import is_later

@@ -17,12 +17,11 @@ import libcst as cst
 from gradlint.finding import Finding, Fix, Location
 from gradlint.rule import Rule, Violation
 from gradlint.source import SourceError
-from gradlint.static.drive.agenda import Agenda, Watch
-from gradlint.static.drive.effort import Effort
+from gradlint.static.drive.effort import Agenda, Effort, Watch
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
 from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError
-from gradlint.static.python.patience import TRIES, TRIES_AGAIN
+from gradlint.static.python.progress import TRIES, TRIES_AGAIN
 from gradlint.static.report.fixes import agreed, fix_of
 from gradlint.static.report.together import Together
 from gradlint.static.report.witness import Witness

@@ -1,8 +1,11 @@
-"""What is spent on definitions that nothing calls, where no order of events matters: in proportion to their code."""
+"""What is spent on definitions that nothing calls, in proportion to their code, and what is still to be followed."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradlint.static.python.budget import BudgetExceededError
@@ -11,7 +14,7 @@ from gradlint.static.text.triggers import Feature
 from gradlint.static.text.units import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
     from gradlint.static.python.budget import Budget
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from gradlint.static.text.definition_units import DefinitionUnit
     from gradlint.static.text.files import Module
     from gradlint.static.text.reach import Reach
+
 
 PER_LINE = 4  #: statements executed for a line of a file
 PER_FILE = 500  #: the same for a file, however short
@@ -146,3 +150,35 @@ class Shares:
 
 def _lines(text: str) -> int:
     return text.count("\n") + 1
+
+
+Watch = Callable[[Path, int, float], None]
+"""Told which file is followed, how many files there is still something to follow in, and which share is done."""
+
+
+class Agenda:
+    """Counts the entry points of each file.
+
+    Args:
+        watch: told of each that begins.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._left: Counter[Path] = Counter()
+        self._total = 0
+        self._done = 0
+
+    def plan(self, files: Iterable[Path]) -> None:
+        """Something is to be followed in each of these files, as often as it is named."""
+        before = self._left.total()
+        self._left.update(files)
+        self._total += self._left.total() - before
+
+    def begin(self, file: Path) -> None:
+        """Something that was planned in a file begins."""
+        self._watch(file, len(self._left), self._done / self._total if self._total else 0.0)
+        self._done += 1
+        self._left[file] -= 1
+        if self._left[file] <= 0:
+            del self._left[file]

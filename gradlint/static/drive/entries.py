@@ -15,12 +15,11 @@ from gradlint.static.knowledge.torch_table import (
     TRAINING_STEPS,
     is_called_without_grad,
 )
-from gradlint.static.python.bodies import Bodies
+from gradlint.static.python.attributes import LateAttributes
+from gradlint.static.python.bodies import Bodies, Images
 from gradlint.static.python.budget import CLOSE, Budget, BudgetExceededError
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
-from gradlint.static.python.images import Images
-from gradlint.static.python.late import LateAttributes
 from gradlint.static.python.nested import Nested
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
@@ -50,9 +49,9 @@ from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_retention import GraphRetention
+from gradlint.static.torch.library_models import Trainers
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
-from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:

@@ -6,48 +6,33 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.static.drive.entries import Entries
 from gradlint.static.drive.receivers import Receivers
-from gradlint.static.python.attributes import Attributes
-from gradlint.static.python.binding import Binding
-from gradlint.static.python.bodies import Bodies
+from gradlint.static.python.attributes import Attributes, LateAttributes
+from gradlint.static.python.binding import Binding, Imports, Names
+from gradlint.static.python.bodies import Bodies, Images
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
-from gradlint.static.python.choices import Choices
+from gradlint.static.python.choices import Choices, Decisions, Dispatch
 from gradlint.static.python.collections import Collections
-from gradlint.static.python.comprehensions import Comprehensions
 from gradlint.static.python.conditions import Conditions
-from gradlint.static.python.containers import Containers
-from gradlint.static.python.counting import Counting
-from gradlint.static.python.coverage import Coverage
-from gradlint.static.python.decisions import Decisions
+from gradlint.static.python.containers import Comprehensions, Containers, Filling
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
-from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.expressions import Expressions
-from gradlint.static.python.filling import Filling
 from gradlint.static.python.flow import Flow
-from gradlint.static.python.idleness import Idleness
-from gradlint.static.python.images import Images
-from gradlint.static.python.imports import Imports
-from gradlint.static.python.late import LateAttributes
 from gradlint.static.python.loops import Loops
 from gradlint.static.python.managers import Managers
-from gradlint.static.python.names import Names
 from gradlint.static.python.nested import Nested
-from gradlint.static.python.options import Options
-from gradlint.static.python.patience import Patience
 from gradlint.static.python.patterns import Patterns
-from gradlint.static.python.progress import Progress, Wholeness
-from gradlint.static.python.records import Records
-from gradlint.static.python.reflection import Reflection
-from gradlint.static.python.streams import Streams
+from gradlint.static.python.progress import Coverage, Idleness, Patience, Progress, Wholeness
+from gradlint.static.python.reflection import Options, Records, Reflection
+from gradlint.static.python.streams import Counting, Streams
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import forget_keys
-from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.context import Ledgers, forget_keys
 from gradlint.static.state.liveness import Liveness
-from gradlint.static.text.registrations import Registrations
+from gradlint.static.text.callers import Registrations
 from gradlint.static.torch.answers import (
     TorchAttributes,
     TorchBranches,
@@ -57,67 +42,50 @@ from gradlint.static.torch.answers import (
     TorchOperators,
     TorchValues,
 )
-from gradlint.static.torch.arrays import Arrays
-from gradlint.static.torch.autograd import Derivatives, GradModes
-from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.autograd import Derivatives, Functional, GradModes
+from gradlint.static.torch.batches import Batches, Loading
 from gradlint.static.torch.behaviours import Behaviours
-from gradlint.static.torch.broadcasts import Broadcasts
-from gradlint.static.torch.building import TorchBuilding
+from gradlint.static.torch.building import ModuleBuilding, TorchBuilding
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
-from gradlint.static.torch.conversions import Conversions
+from gradlint.static.torch.conversions import Arrays, Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
-from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.kinds import Kinds
-from gradlint.static.torch.layer_containers import LayerContainers
+from gradlint.static.torch.layer_containers import LayerContainers, Repetition
 from gradlint.static.torch.legacy import Legacy
-from gradlint.static.torch.library_models import LibraryModels
-from gradlint.static.torch.loading import Loading
+from gradlint.static.torch.library_models import LibraryModels, Trainers
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.modes import Modes
-from gradlint.static.torch.module_attributes import ModuleAttributes
-from gradlint.static.torch.module_building import ModuleBuilding
+from gradlint.static.torch.module_attributes import ModuleAttributes, ParameterLists, ParameterNames
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
-from gradlint.static.torch.norms import FrozenNorms
+from gradlint.static.torch.norms import FrozenNorms, LeftStatistics
 from gradlint.static.torch.operations import Operations
-from gradlint.static.torch.optimizers import Optimizers
-from gradlint.static.torch.overwriting import Overwriting
-from gradlint.static.torch.ownership import Ownership
-from gradlint.static.torch.pace import Pace
-from gradlint.static.torch.parameter_lists import ParameterLists
-from gradlint.static.torch.parameter_names import ParameterNames
+from gradlint.static.torch.optimizers import Optimizers, Scalers
+from gradlint.static.torch.overwriting import Discards, Overwriting
+from gradlint.static.torch.ownership import Grouping, Ownership, UnownedParameters
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Devices, Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
-from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.residuals import Residuals
-from gradlint.static.torch.saving import Saving
-from gradlint.static.torch.scalers import Scalers
-from gradlint.static.torch.shapes import Shapes
-from gradlint.static.torch.state_dicts import StateDicts
-from gradlint.static.torch.statistics import LeftStatistics
-from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.shapes import Broadcasts, Shapes
+from gradlint.static.torch.state_dicts import Saving, StateDicts
+from gradlint.static.torch.stepping import Pace, Stepping
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.trainers import Trainers
-from gradlint.static.torch.unknown_leaves import UnknownLeaves
-from gradlint.static.torch.unknown_methods import UnknownMethods
-from gradlint.static.torch.unowned import UnownedParameters
+from gradlint.static.torch.unknown_methods import UnknownLeaves, UnknownMethods
 from gradlint.static.torch.uses import Inputs, Uses
 
 if TYPE_CHECKING:

@@ -1,14 +1,18 @@
-"""What training is made of: optimizers, schedulers, grad modes, initialisers, base classes, frameworks."""
+"""What training is made of: optimizers, schedulers, grad modes, initialisers, base classes, and the roles these play."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, Literal
 
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import HANDLER_NAME
 from gradlint.static.knowledge.library import Handler, Hosted, known
 from gradlint.static.knowledge.ops import names
 from gradlint.static.knowledge.roles import HOSTED, Role
+from gradlint.static.knowledge.torch_layers import LAYERS, LOSSES
+from gradlint.static.knowledge.torch_libraries import HANDLERS
 
 _LIBRARIES: Final = known()
 
@@ -367,3 +371,44 @@ METHODS_OF_MODULES: Final = (
     )
 )
 """Methods that the tracer takes for those of a module, where nothing says otherwise."""
+
+
+PROPORTIONAL: Final = names("torch.optim", "ASGD SGD") | known().names("proportional")
+"""Optimizers that go as far as the gradients are large; the others divide by their size."""
+
+LENGTHS: Final = frozenset(
+    ["T_0", "T_max", "max_steps", "num_training_steps", "step_size_up", "steps_per_epoch", "total_iters", "total_steps"]
+)
+"""The arguments of schedulers that tell how many steps they have."""
+
+LENGTH_AT: Final[dict[str, int]] = {
+    "CosineAnnealingLR": 1,
+    "CosineAnnealingWarmRestarts": 1,
+    "CyclicLR": 3,
+    "OneCycleLR": 2,
+    "PolynomialLR": 1,
+    **{name.rpartition(".")[2]: place for name, place in known().table("schedule_lengths").items()},
+}
+"""Where the number of its steps stands among the arguments of a scheduler, if it is not told by name."""
+
+
+def _by_name(*rows: tuple[Role, Iterable[str]]) -> dict[str, Role]:
+    """The roles by name; a name in several rows is of the first."""
+    return {name: role for role, all_names in reversed(rows) for name in all_names}
+
+
+SUBCLASSED: Final = _by_name(
+    (roles.HOSTED, HOSTED_BASES),
+    (roles.MODULE, {*MODULE_BASES, *LAYERS, *LOSSES}),
+    (roles.OPTIMIZER, {*OPTIMIZERS, "torch.optim.Optimizer"}),
+    (roles.FUNCTION, FUNCTION_BASES),
+    (roles.DATASET, DATASET_BASES),
+    (roles.DICT, ["builtins.dict", "typing.Dict"]),
+    (roles.NAMED_TUPLE, ["typing.NamedTuple"]),
+    (roles.EXCEPTION, ["builtins.Exception"]),
+    (roles.ENUM, names("enum", "Enum EnumMeta EnumType Flag IntEnum IntFlag ReprEnum StrEnum")),
+)
+"""What an object of a class of the project is, by a base class."""
+
+BUILT: Final = _by_name((roles.EXPECTING, EXPECTING), (roles.HANDLER, HANDLERS), (roles.TRAINER, TRAINERS))
+"""What a call gives of which nothing else is known, by the name of what is called."""

@@ -1,22 +1,32 @@
-"""The bodies of files and classes: their statements and definitions, one after the other."""
+"""The bodies of files and classes, and the modules of a project as their bodies leave them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from gradlint.source import SourceError
+from gradlint.static.knowledge import roles
+from gradlint.static.python.binding import Names
+from gradlint.static.python.budget import Budget, BudgetExceededError
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.flow import Flow
-from gradlint.static.python.names import Names
-from gradlint.static.python.progress import Progress, Wholeness
-from gradlint.static.state.context import Context, Outcome
+from gradlint.static.python.progress import TRIES, Patience, Progress, Wholeness
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import forget
+from gradlint.static.state.context import Context, Ledgers, Outcome
 from gradlint.static.state.joining import join
-from gradlint.static.state.values import new_unknown
+from gradlint.static.state.values import Const, Frame, Object, new_unknown
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import assigned_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
+from gradlint.static.text.triggers import walks_in
 from gradlint.static.text.units import StatementUnit, Unit
+
+if TYPE_CHECKING:
+    from gradlint.static.text.files import Module
 
 
 class Bodies:
@@ -67,3 +77,119 @@ class Bodies:
         for name in names:
             self._names.assign(name, new_unknown("unreadable", name), w, ctx)
         return w
+
+
+MAX_UNIT_STEPS = 3_000  #: statements executed for one definition or import of a file that is too long, at most
+
+
+class Images:
+    """Executes the bodies of modules where they are imported."""
+
+    _budget: Budget
+    _ledgers: Ledgers
+    _progress: Progress
+    _whole: Wholeness
+    _witness: Witness
+    _bodies: Bodies
+    _patience: Patience
+
+    def __init__(self) -> None:
+        self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
+        self.optimizers: dict[Module, set[int]] = {}  #: those that modules have left behind
+        self.shared: dict[int, Object] = {}  #: the objects that imported modules made
+        self._images: dict[Module, World | None] = {}
+
+    def enter(self, module: Module, w: World) -> int | None:
+        """Import a module of the project; None while it is being imported already (a cycle)."""
+        frame = w.modules.get(module)
+        if frame is not None:
+            return frame
+        if module not in self._images:
+            self._images[module] = None
+            budget = self._budget
+            ordered, budget.ordered = budget.ordered, budget.ordered or walks_in(module.source.text)
+            whole, self._whole.holds = self._whole.holds, True
+            noted = self._ledgers.sizes()
+            try:
+                with self._progress.apart(), self._witness.apart():  # executed once, for all that import it
+                    self._images[module] = self._execute(module)
+            except BaseException:
+                del self._images[module]  # it may be reached again with less on the stack
+                raise
+            finally:
+                budget.ordered = ordered
+                self._whole.holds = whole
+                self._ledgers.keep(noted)
+        image = self._images[module]
+        if image is None:
+            return None
+        for other, key in image.modules.items():
+            w.modules.setdefault(other, key)
+        for name, value in image.bound.items():
+            w.bound.setdefault(name, value)
+        return w.modules[module]
+
+    def _execute(self, module: Module) -> World:
+        w = World(self.shared)
+        frame = w.new(Frame({"__name__": Const(module.name or module.path.stem)}))
+        w.modules[module] = frame.id
+        if not module.units:  # a folder without __init__.py, or an empty file
+            self._share(module, w)
+            return w
+        ctx = Context(module, module.units[0], frame.id)
+        ctx = ctx.at("module", module)
+        ends = self._ends(module, w, ctx)
+        if ends is None:
+            self.given_up.append(module)
+            w, ends = self._definitions_of(module, ctx), []
+        image = ends[0] if ends else w
+        for other in ends[1:]:
+            image = join(image, other)
+        image.token = object()
+        kept = [frame.id, *(key for key in image.heap if key in self.shared)]  # registries of other files, too
+        dropped = [key for key, _ in forget(image, kept, 0)]
+        # Inputs that are still at hand may yet be looked at, if the module ever looks at a gradient.
+        done = dropped if "grad" in module.words else list(image.heap)
+        self._witness.inputs_done(done, image, ctx)
+        for key in dropped:
+            del image.heap[key]
+        self._share(module, image)
+        return image
+
+    def _ends(self, module: Module, w: World, ctx: Context) -> list[World] | None:
+        """What the body of a module leaves behind; None if it takes too many steps, however little is followed."""
+        units = [unit for unit in module.units if not isinstance(unit, StatementUnit) or not unit.is_main]
+        for tries in range(TRIES + 1):
+            far = self._patience.far(module, near=tries > 0)
+            try:
+                elsewhere = self._patience.elsewhere(module)
+                with self._budget.apart(hurried=tries > 0, far=far, elsewhere=elsewhere):
+                    return self._bodies.units(units, [w.copy()], ctx).normal
+            except BudgetExceededError:
+                self._progress.give_up()
+            if not self._patience.is_worth_another(module, _is_own, all_followed=far is None) and tries:
+                break
+            self._progress.start_again()
+        return None
+
+    def _share(self, module: Module, image: World) -> None:
+        self.shared.update(image.heap)
+        self.optimizers[module] = {key for key, _ in image.having(roles.OPTIMIZER)}
+
+    def _definitions_of(self, module: Module, ctx: Context) -> World:
+        """A module of which only what it defines and imports is known: its body is too long to follow."""
+        w = World(self.shared)
+        w.new(Frame({"__name__": Const(module.name or module.path.stem)}), key=ctx.frame)
+        w.modules[module] = ctx.frame
+        for unit in module.units:
+            if isinstance(unit, (FunctionUnit, ClassUnit)) or unit.is_import:
+                trial = w.copy()
+                with self._budget.apart():
+                    if self._budget.affords(partial(self._bodies.unit, unit, trial, ctx), MAX_UNIT_STEPS):
+                        w.become(trial)
+        return w
+
+
+def _is_own(unit: Unit) -> bool:
+    """Whether a function is to be followed whatever it takes: the body of a module has none."""
+    return False

@@ -12,13 +12,11 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.conditions import Conditions
+from gradlint.static.python.containers import Filling
 from gradlint.static.python.domain import Domain
-from gradlint.static.python.filling import Filling
-from gradlint.static.python.options import PARSER, Options
-from gradlint.static.python.records import Records
-from gradlint.static.python.reflection import Handler, Reflection
+from gradlint.static.python.reflection import PARSER, Handler, Options, Records, Reflection
 from gradlint.static.python.streams import Streams
-from gradlint.static.state.cloning import clone
+from gradlint.static.state.contents import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.origins import CopyOf, Result, fresh

@@ -13,24 +13,20 @@ from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import CONFIGURING, MODULE_METHODS, TRAINING_STEPS
 from gradlint.static.python.binding import Binding
 from gradlint.static.python.budget import Budget
-from gradlint.static.python.choices import Choices
-from gradlint.static.python.coverage import Coverage
-from gradlint.static.python.decisions import Decisions
+from gradlint.static.python.choices import Choices, Decisions, Dispatch
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
-from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
-from gradlint.static.python.idleness import Idleness
 from gradlint.static.python.nested import Nested
-from gradlint.static.python.progress import Progress, Wholeness
+from gradlint.static.python.progress import Coverage, Idleness, Progress, Wholeness
 from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import forget
 from gradlint.static.state.context import MAX_EXITS, Arguments, Context, Results
 from gradlint.static.state.joining import join_results, joined
 from gradlint.static.state.origins import AnotherThan, Parameter, fresh
 from gradlint.static.state.reducing import reduce_results
-from gradlint.static.state.sameness import forget
 from gradlint.static.state.values import (
     NONE,
     OPEN,

@@ -12,14 +12,13 @@ from gradlint.static.knowledge.torch_table import STRINGS, any_of
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
-from gradlint.static.python.counting import Counting
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.domain import Domain, Index, Items
+from gradlint.static.python.streams import Counting
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.computed import computed
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.comparisons import computed
+from gradlint.static.state.context import Arguments, Context, Ledgers
 from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
-from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.origins import ElementOf, ItemOf, Length, New, fresh
 from gradlint.static.state.provenance import dict_of, each_optimizer, is_any, key_of, known_by
 from gradlint.static.state.values import (
@@ -44,7 +43,7 @@ from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.ledger import Ledger
+    from gradlint.static.state.context import Ledger
 
 MAX_UNROLLED = 12
 MAX_KNOWN = 64  #: items of a list or dict that are told apart, where they are added one by one

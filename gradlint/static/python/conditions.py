@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import libcst as cst
 
 from gradlint.static.knowledge.guesses import CLASS_NAME
+from gradlint.static.python.binding import Names
 from gradlint.static.python.budget import MAX_WORLDS
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
-from gradlint.static.python.names import Names
-from gradlint.static.state.comparisons import follows
-from gradlint.static.state.computed import computed
+from gradlint.static.state.comparisons import computed, follows
 from gradlint.static.state.context import Context
 from gradlint.static.state.origins import Asked, Comparison, Not, Operation, Truth
 from gradlint.static.state.provenance import is_later, key_of

@@ -11,9 +11,8 @@ import libcst as cst
 
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.roles import DECORATED, Role
-from gradlint.static.knowledge.torch_roles import SUBCLASSED
 from gradlint.static.knowledge.torch_table import GRAD_MODES, LAYERS, MODULE_BASES, TEST_BASES, is_module_class
-from gradlint.static.knowledge.torch_training import is_test
+from gradlint.static.knowledge.torch_training import SUBCLASSED, is_test
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
@@ -34,7 +33,7 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
-from gradlint.static.text.patterns import INIT_SUBCLASS
+from gradlint.static.text.index import INIT_SUBCLASS
 from gradlint.static.text.units import Unit
 
 if TYPE_CHECKING:

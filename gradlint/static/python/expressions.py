@@ -11,17 +11,16 @@ import libcst as cst
 
 from gradlint.static.knowledge import roles
 from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.binding import Names
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
 from gradlint.static.python.collections import Collections
-from gradlint.static.python.comprehensions import Comprehensions
 from gradlint.static.python.conditions import Conditions
+from gradlint.static.python.containers import Comprehensions, Filling
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
-from gradlint.static.python.filling import Filling
-from gradlint.static.python.names import Names
 from gradlint.static.python.progress import Wholeness
-from gradlint.static.state.computed import computed
+from gradlint.static.state.comparisons import computed
 from gradlint.static.state.context import Context, Results
 from gradlint.static.state.joining import joined
 from gradlint.static.state.origins import Not, Operation, Text, UnaryOperation, Written, fresh

@@ -8,22 +8,19 @@ from collections.abc import Sequence as AbstractSequence
 import libcst as cst
 
 from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.binding import Imports, Names
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Decisions
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.conditions import Conditions
-from gradlint.static.python.containers import Containers
-from gradlint.static.python.coverage import Coverage
-from gradlint.static.python.decisions import Decisions
+from gradlint.static.python.containers import Containers, Filling
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.expressions import Expressions
-from gradlint.static.python.filling import Filling
-from gradlint.static.python.imports import Imports
-from gradlint.static.python.names import Names
 from gradlint.static.python.patterns import Patterns
-from gradlint.static.python.progress import Progress, Wholeness
+from gradlint.static.python.progress import Coverage, Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Context, Outcome, Results
 from gradlint.static.state.liveness import Live, Liveness
@@ -38,8 +35,8 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import LAST, World
+from gradlint.static.text.counters import adds_to, running_total
 from gradlint.static.text.nodes import place_of
-from gradlint.static.text.totals import adds_to, running_total
 
 
 class Flow:

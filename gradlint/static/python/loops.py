@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
+from gradlint.static.python.binding import Names
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.conditions import Conditions
-from gradlint.static.python.counting import Counting, counted
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.flow import Flow
-from gradlint.static.python.names import Names
 from gradlint.static.python.progress import Wholeness
-from gradlint.static.python.streams import Streams
+from gradlint.static.python.streams import Counting, Streams, counted
 from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import forget, newest, signature
 from gradlint.static.state.context import MAX_EXITS, Context, Outcome
 from gradlint.static.state.liveness import Liveness
 from gradlint.static.state.origins import fresh
 from gradlint.static.state.reducing import reduce
-from gradlint.static.state.sameness import forget, newest, signature
 from gradlint.static.state.values import WALKED, Const, Frame, Group, Ref, Sequence, Value, new_unknown
 from gradlint.static.state.world import LAST, World
 from gradlint.static.text.nodes import children

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import libcst as cst
 
 from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.binding import Names
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
-from gradlint.static.python.names import Names
 from gradlint.static.python.reflection import Reflection
 from gradlint.static.state.context import Context
 from gradlint.static.state.values import (

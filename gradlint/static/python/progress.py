@@ -1,15 +1,31 @@
-"""What was executed so far, and whether all worlds have come there: only then what was reported stands."""
+"""What was executed, and whether all worlds have come there; what is left out, because it is idle or takes too long."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gradlint.static.state.contents import reachable
+from gradlint.static.state.values import Object, Unknown, Value
+from gradlint.static.state.world import World
+from gradlint.static.text.definition_units import FunctionUnit
+from gradlint.static.text.nodes import children
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.python.coverage import Coverage
+    from gradlint.static.python.budget import Budget
+    from gradlint.static.python.domain import Domain
     from gradlint.static.report.witness import Witness
+    from gradlint.static.state.context import Results
+    from gradlint.static.text.files import Module
+    from gradlint.static.text.project import Project
+    from gradlint.static.text.reach import Reach
     from gradlint.static.text.units import Unit
 
 
@@ -136,3 +152,197 @@ class _Partly:
 
     def __exit__(self, *_: object) -> None:
         self._wholeness.holds = self._before
+
+
+_DEFINITIONS = frozenset([cst.FunctionDef, cst.ClassDef])
+_STATEMENTS = _DEFINITIONS | {
+    cst.SimpleStatementLine,
+    cst.SimpleStatementSuite,
+    cst.If,
+    cst.For,
+    cst.While,
+    cst.With,
+    cst.Try,
+    cst.TryStar,
+    cst.Match,
+}
+_HOLDERS = frozenset(
+    [cst.IndentedBlock, cst.Else, cst.Finally, cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase]
+)
+
+
+class Coverage:
+    """Knows what was not executed of the functions that were."""
+
+    def __init__(self) -> None:
+        self._entered: dict[FunctionUnit, None] = {}  #: since the last entry point was done, in order
+        self._met: set[int] = set()  #: ids of nodes
+        self._missed: dict[FunctionUnit, frozenset[int]] = {}  #: by their places among the statements of the function
+        self.meets: Callable[[int], None] = self._met.add  #: a statement, by the id of its node, is executed
+
+    def enters(self, unit: FunctionUnit) -> None:
+        """The body of a function is executed, which is parsed for that."""
+        if not isinstance(unit.parent, FunctionUnit):
+            self._entered[unit] = None
+
+    def settle(self, *, whole: bool = True) -> None:
+        """An entry point is done, be it to its end (whole) or not; trees may be let go of after this."""
+        for unit in self._entered:
+            before = self._missed.get(unit)
+            if before or (before is None and whole):
+                missed = frozenset(place for place, node in _numbered(unit) if id(node) not in self._met)
+                self._missed[unit] = missed if before is None else before & missed
+        self._entered.clear()
+        self._met.clear()
+
+    def missed(self, unit: FunctionUnit) -> Iterator[cst.CSTNode]:
+        """The outermost statements of a function that were not executed; none if nothing of it was."""
+        places = self._missed.get(unit)
+        if places:
+            missed = {id(node) for place, node in _numbered(unit) if place in places}
+            yield from _statements(unit.node.body, missed.__contains__)
+
+    def functions(self) -> Iterator[FunctionUnit]:
+        """The functions, and methods, of which something was not executed."""
+        return (unit for unit, places in self._missed.items() if places)
+
+
+def _numbered(unit: FunctionUnit) -> Iterator[tuple[int, cst.CSTNode]]:
+    return enumerate(_statements(unit.node.body))
+
+
+def _statements(node: cst.CSTNode, ends: Callable[[int], bool] | None = None) -> Iterator[cst.CSTNode]:
+    """The statements below a node, but for those of functions and classes that are defined there.
+
+    Args:
+        node: where they stand.
+        ends: which of them are wanted, by their ids, without what stands in them; all if not given.
+    """
+    for child in children(node):
+        kind = type(child)
+        wanted = kind in _STATEMENTS and (ends is None or ends(id(child)))
+        if wanted:
+            yield child
+        if kind in _HOLDERS or (kind in _STATEMENTS and kind not in _DEFINITIONS and not (wanted and ends)):
+            yield from _statements(child, ends)
+
+
+COSTLY = 100  #: statements that a call has executed, those of other calls in it included, which is looked at
+ENOUGH = 8  #: such calls of a function that made and changed nothing of the domain's, until it is known to be idle
+LONG = 4_000  #: statements that they have executed together
+
+
+class Idleness:
+    """Learns which functions are idle: none of their calls has made or changed an object of the domain.
+
+    Containers of arrays that convert, stack and split what they hold are of this kind: hundreds of statements for each
+    call, and nothing in them that a rule is about.
+    """
+
+    _domain: Domain
+
+    def __init__(self) -> None:
+        self._costly: set[FunctionUnit] = set()
+        self._calls: Counter[FunctionUnit] = Counter()  #: costly ones that were given nothing of the domain's
+        self._steps: Counter[FunctionUnit] = Counter()  #: statements executed for these
+        self._busy: set[FunctionUnit] = set()  #: functions of which one of these has made or changed something
+
+    def carries_data(self, unit: FunctionUnit, given: Iterable[Value], w: World) -> bool:
+        """Whether a call of a function that has been costly is given nothing of the domain's."""
+        if unit not in self._costly or unit in self._busy:
+            return False
+        values = [w.resolve(value) for value in given]
+        if any(isinstance(value, Unknown) and value.deps for value in values):
+            return False
+        return not any(self._concerns(w.find(key)) for key in reachable(values, w))
+
+    def is_idle(self, unit: FunctionUnit) -> bool:
+        """Whether a function need not be followed where it is given nothing of the domain's."""
+        return self._calls[unit] >= ENOUGH and self._steps[unit] >= LONG and unit not in self._busy
+
+    def ended(self, unit: FunctionUnit, steps: int, since: int, results: Results, *, data: bool) -> None:
+        """A call has ended.
+
+        Args:
+            unit: the function.
+            steps: the statements that were executed for it.
+            since: the number at which it began.
+            results: the worlds it has left, with what it returned.
+            data: it was given nothing of the domain's.
+        """
+        if steps < COSTLY:
+            return
+        self._costly.add(unit)
+        if not data:
+            return
+        if any(obj.stamp > since and self._concerns(obj) for world, _ in results for obj in world.heap.values()):
+            self._busy.add(unit)
+            return
+        self._calls[unit] += 1
+        self._steps[unit] += steps
+
+    def _concerns(self, obj: Object | None) -> bool:
+        return obj is not None and self._domain.escapes.concerned(obj)
+
+
+TRIES = 3  #: how often something is followed once more because it took too many steps
+TRIES_AGAIN = 1  #: the same of what is followed only for what its callers did not come to
+OFTEN = 2  #: entry points of one package that took too long with others followed, until none of them are
+WORTHWHILE = 2_000  #: statements after which it is worth looking for what has taken most of them
+
+
+class Patience:
+    """Decides what is worth another try, and with how much less to follow."""
+
+    _project: Project
+    _reach: Reach
+    _budget: Budget
+
+    def __init__(self) -> None:
+        self._tops: dict[Path, Path] = {}
+        self._too_long: Counter[Path] = Counter()
+
+    def far(self, home: Module, *, near: bool) -> Callable[[Module], bool] | None:
+        """Which files are not followed from one; None if all are.
+
+        Args:
+            home: the file.
+            near: it took too long with all of them.
+        """
+        near = near or self._too_long[self._top(home)] >= OFTEN
+        return self.elsewhere(home) if near else None
+
+    def elsewhere(self, home: Module) -> Callable[[Module], bool]:
+        """Whether a file belongs to another package than one that is followed."""
+        return partial(self.apart, home)
+
+    def apart(self, one: Module, other: Module) -> bool:
+        """Whether two files belong to different packages."""
+        return self._top(one) != self._top(other)
+
+    def is_worth_another(self, home: Module, near: Callable[[Unit], bool], *, all_followed: bool) -> bool:
+        """Whether something that took too many steps is worth another try, with less to follow.
+
+        Args:
+            home: the file it stands in.
+            near: whether a function belongs to it, and is to be followed whatever it takes.
+            all_followed: other packages were followed, too.
+        """
+        long = self._budget.spent > WORTHWHILE
+        if all_followed and long:
+            self._too_long[self._top(home)] += 1
+            self._budget.shun(self.elsewhere(home))
+        blamed = long and self._budget.blame(self._reach.stands_aside, near)
+        return blamed or all_followed
+
+    def _top(self, module: Module) -> Path:
+        """The folder of the outermost package that a file is in; of a script, its own folder."""
+        folder = module.path.parent
+        known = self._tops.get(folder)
+        if known is None:
+            known = folder
+            is_package = self._project.is_package
+            while is_package(known) and is_package(known.parent):
+                known = known.parent
+            self._tops[folder] = known
+        return known

@@ -1,4 +1,4 @@
-"""What code asks of objects: attributes by name, and of what kind they are."""
+"""What code asks of objects: attributes by name, their kind, their fields; and options of a command line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import collections.abc
 import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gradlint.finding import Site
 from gradlint.static.knowledge.torch_functions import METHODS, TELLING_METHODS
@@ -14,14 +15,26 @@ from gradlint.static.knowledge.torch_layers import begins_parameter
 from gradlint.static.knowledge.torch_libraries import any_of
 from gradlint.static.knowledge.torch_operations import ATTRIBUTES, INTERFACES
 from gradlint.static.python.attributes import Attributes
+from gradlint.static.python.binding import Imports
+from gradlint.static.python.calls import Calls
+from gradlint.static.python.choices import Dispatch
+from gradlint.static.python.collections import Collections
 from gradlint.static.python.definitions import Definitions
-from gradlint.static.python.dispatch import Dispatch
 from gradlint.static.python.domain import Domain
-from gradlint.static.python.imports import Imports
-from gradlint.static.state.computed import computed
+from gradlint.static.state.comparisons import computed
+from gradlint.static.state.contents import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import Asked, AttributeOf, HasAttribute, IsInstance, Result, fresh
+from gradlint.static.state.origins import (
+    Among,
+    Asked,
+    AttributeOf,
+    HasAttribute,
+    IsInstance,
+    OptionAmong,
+    Result,
+    fresh,
+)
 from gradlint.static.state.provenance import beginning
 from gradlint.static.state.values import (
     NONE,
@@ -41,6 +54,10 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
 
 Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
 
@@ -221,3 +238,98 @@ def _standard(name: str) -> type | None:
     places = [one for one in _STANDARD if one.__name__ == module] or ([collections.abc] if module == "typing" else [])
     found = getattr(places[0], own, None) if places else None
     return found if isinstance(found, type) else None
+
+
+class Records:
+    """Knows what the functions and methods for records return; nothing where it is not known what they are given."""
+
+    _definitions: Definitions
+    _calls: Calls
+
+    def replaced(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
+        """``dataclasses.replace(record, **changes)``: a new one is built of what the other holds now."""
+        obj = w.get(w.resolve(args.get(0, "obj") or NONE), Instance)
+        if obj is None or obj.cls is None or not self._definitions.is_record(obj):
+            return None
+        fields = self._definitions.annotated_fields(obj.cls)
+        held = {} if args.open else {name: obj.attrs[name] for name in fields if name in obj.attrs}
+        given = Arguments([], {**held, **args.keywords}, args.open)
+        return joined(self._calls.instantiate(obj.cls, given, w, ctx, site), w)
+
+    def as_dict(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
+        """``dataclasses.asdict(record)``: copies of what it holds, and dicts in the place of records."""
+        obj = w.get(w.resolve(args.get(0, "obj") or NONE), Instance)
+        if obj is None or obj.cls is None or not self._definitions.is_record(obj):
+            return None
+        items: dict[Value, Value] = {}
+        for name in self._definitions.annotated_fields(obj.cls):
+            if name in obj.attrs:
+                inner = self.as_dict(Arguments([obj.attrs[name]]), w, ctx, site)
+                items[Const(name)] = clone(obj.attrs[name], w) if inner is None else inner
+        return w.new(Mapping(items))
+
+    def tuple_method(self, row: Sequence, name: str, args: Arguments, w: World) -> Ref | None:
+        """Call a method of a named tuple, of which all fields are known."""
+        if len(row.fields) != len(row.items) or row.tail is not None or args.open:
+            return None
+        if name == "_replace":
+            values = [args.keywords.get(*pair) for pair in zip(row.fields, row.items, strict=True)]
+            return w.new(Sequence(values, list(row.sites), None, None, False, row.fields))
+        if name == "_asdict":
+            return w.new(Mapping({Const(field): item for field, item in zip(row.fields, row.items, strict=True)}))
+        return None
+
+
+PARSER = "argparse.ArgumentParser"
+OPTIONS = "options"  #: the kind of what holds those that were given: its attributes come from the command line
+_UNLIKE = frozenset(["action", "nargs"])  #: arguments with which an option is something else than one of its choices
+
+
+class Options:
+    """Knows the choices that options have: in a world in which a parser was given them."""
+
+    _collections: Collections
+
+    def declared(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``parser.add_argument("--model", choices=["a", "b"], default="a")``."""
+        names = [str(name.value) for name in map(w.resolve, args.positional) if isinstance(name, Const)]
+        given = args.keywords.get("choices")
+        if given is None or not names or args.open or not _UNLIKE.isdisjoint(args.keywords):
+            return NONE
+        known = self._collections.iterate(given, w, ctx, site).known or []
+        choices = tuple(choice.value for choice in known if isinstance(choice, Const))
+        if choices and len(choices) == len(known) and self._is_one(names, choices, args, w):
+            w.assumed[OptionAmong(_attribute(names, args, w), choices)] = True
+        return NONE
+
+    def _is_one(self, names: list[str], choices: tuple[object, ...], args: Arguments, w: World) -> bool:
+        """Whether an option is sure to be one of its choices, also where it is not given."""
+        if not names[0].startswith("-") or w.resolve(args.keywords.get("required", NONE)) == Const(True):
+            return True
+        default = w.resolve(args.keywords.get("default", NONE))
+        return isinstance(default, Const) and default.value in choices
+
+    def parsed(self, _args: Arguments, w: World, _ctx: Context, _site: Site) -> Value:
+        """``parser.parse_args()``."""
+        options = new_unknown("options", "options")
+        for condition in list(w.assumed):
+            if isinstance(condition, OptionAmong):
+                w.assumed[Among(AttributeOf(options.key, condition.name), condition.values)] = True
+        return options
+
+    def parsed_some(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``parser.parse_known_args()``: the options, and what is left."""
+        rest = new_unknown("options", "rest")
+        return w.new(Sequence([self.parsed(args, w, ctx, site), rest], [None] * 2, None, None, False))
+
+
+def _attribute(names: list[str], args: Arguments, w: World) -> str:
+    """The attribute that holds an option: named as told, or as its first long name, or as its first."""
+    told = w.resolve(args.keywords.get("dest", NONE))
+    if isinstance(told, Const) and isinstance(told.value, str):
+        return told.value
+    first = next((name for name in names if name.startswith("--")), names[0])
+    return first.lstrip("-").replace("-", "_")
+
+
+__all__ = ["OPTIONS", "PARSER", "Handler", "Options", "Records", "Reflection"]

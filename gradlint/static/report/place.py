@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import libcst as cst
 
-from gradlint.static.text.positions import Span, Tree
-from gradlint.static.text.spelling import binds, imports
-from gradlint.static.text.totals import lookup_of
+from gradlint.static.text.chains import binds, imports
+from gradlint.static.text.counters import lookup_of
+from gradlint.static.text.nodes import Span, Tree
 from gradlint.static.text.units import NodeSite
 
 N = TypeVar("N", bound=cst.CSTNode)

@@ -22,8 +22,8 @@ from gradlint.static.knowledge import roles
 from gradlint.static.state.contents import divided, left_by
 from gradlint.static.state.context import Context
 from gradlint.static.state.origins import fresh
+from gradlint.static.state.provenance import chosen
 from gradlint.static.state.values import Group, Instance, Tokens
-from gradlint.static.state.variants import chosen
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gradlint.consulted import FOLDER
 from gradlint.disk import Disk
-from gradlint.static.text.layout import Layout, absolute
+from gradlint.static.text.files import Layout, absolute
 
 SKIPPED = frozenset(
     {"__pycache__", "build", "dist", "env", "lightning_logs", "node_modules", "site-packages", "venv", "wandb"}

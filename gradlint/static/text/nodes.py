@@ -1,8 +1,4 @@
-"""Nodes of libcst: parsed from texts that Python accepts, their children, and the values of literals and slices.
-
-Of children and of literals at a tenth of the price of what libcst has for it, which copies each child, and asks the
-parser of Python for each literal.
-"""
+"""Nodes of libcst: parsed from texts that Python accepts, where they stand, and which trees are kept."""
 
 from __future__ import annotations
 
@@ -10,9 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol
 
 import libcst as cst
+from libcst._nodes.internal import CodegenState  # libcst.metadata offers the same, at 0.4 s for the import
 
 _LAYOUT = ("whitespace", "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "leading_lines", "lines_after")
 _FIELDS: dict[type, tuple[str, ...]] = {}
@@ -168,3 +166,185 @@ def _number(node: cst.BaseExpression) -> int:
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         return -_number(node.expression)
     raise ValueError
+
+
+MAX_CHARACTERS = 120_000  #: of the texts whose trees are kept from one entry point to the next
+SHARE = 40  #: of a large project, one in so many
+
+
+class Parsed(Protocol):
+    """What has a tree of its own, and can have it again."""
+
+    used: int  #: when its tree was last asked for
+
+    @property
+    def text(self) -> str:
+        """What the tree is made of."""
+
+    def let_go(self) -> None:
+        """Forget the tree."""
+
+
+class Trees:
+    """The units whose trees are at hand."""
+
+    def __init__(self) -> None:
+        self.turn = 0  #: how often trees could have been let go of: the time, as far as units know it
+        self._kept: dict[Parsed, None] = {}
+        self._size = 0
+        self._all = 0  #: the characters of all files
+
+    def belongs(self, text: str) -> None:
+        """A file with this text is among those that trees may be kept of."""
+        self._all += len(text)
+
+    def keep(self, unit: Parsed) -> None:
+        """A unit was parsed."""
+        self._kept[unit] = None
+        self._size += len(unit.text)
+
+    def trim(self) -> bool:
+        """Let go of the trees that were not used for longest, if there are too many; whether there were.
+
+        Nothing that is at work may hold a node of a tree: it would be another one when it is met again.
+        """
+        self.turn += 1
+        limit = max(MAX_CHARACTERS, self._all // SHARE)
+        if self._size <= limit:
+            return False
+        for unit in sorted(self._kept, key=lambda unit: unit.used):
+            if self._size <= limit // 2:
+                break
+            del self._kept[unit]
+            self._size -= len(unit.text)
+            unit.let_go()
+        return True
+
+
+Span = tuple[int, int, int, int]  #: row, column, end row, end column; from 1, the end column exclusive
+
+
+class Tree:
+    """A piece of a file that libcst has parsed by itself.
+
+    Args:
+        root: what it was parsed to.
+        offset: what is to be added to the rows of ``root`` to have those of the file.
+    """
+
+    __slots__ = ("__weakref__", "_parents", "_spans", "offset", "root", "units")
+
+    def __init__(self, root: cst.Module, offset: int = 0) -> None:
+        self.root = root
+        self.offset = offset
+        self.units: dict[int, object] = {}  #: by the identity of the node that defines them
+        self._spans: dict[int, Span] | None = None
+        self._parents: dict[int, cst.CSTNode] = {}
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The node that ``node`` is a child of; None for the root, whitespace, and what does not stand in this tree."""
+        if not self._parents:
+            queue: list[cst.CSTNode] = [self.root]
+            while queue:
+                each = queue.pop()
+                for child in children(each):
+                    self._parents.setdefault(id(child), each)
+                    queue.append(child)
+        return self._parents.get(id(node))
+
+    def span(self, node: cst.CSTNode) -> Span | None:
+        """Where ``node`` stands in the file; None if it does not stand in this tree, or is nested too deeply."""
+        if self._spans is None:
+            recorder = _Recorder(self.root)
+            try:
+                self.root._codegen(recorder)  # noqa: SLF001 -- what libcst's own PositionProvider calls
+            except RecursionError:
+                recorder.spans = {}
+            self._spans = recorder.spans
+        span = self._spans.get(id(node))
+        if span is None:
+            return None
+        row, column, end_row, end_column = span
+        return row + self.offset, column + 1, end_row + self.offset, end_column + 1
+
+
+class _Recorder(CodegenState):
+    """Follows the position while libcst writes a tree, and keeps where each node begins and ends.
+
+    A node's syntactic position, which libcst announces where it differs, excludes the whitespace it owns.
+    """
+
+    def __init__(self, root: cst.Module) -> None:
+        super().__init__(root.default_indent, root.default_newline)
+        self.row = 1
+        self.column = 0
+        self.spans: dict[int, Span] = {}
+        self._begun: list[tuple[int, int]] = []
+
+    def add_token(self, value: str) -> None:
+        newlines = value.count("\n")
+        if newlines:
+            self.row += newlines
+            self.column = len(value) - value.rfind("\n") - 1
+        else:
+            self.column += len(value)
+
+    def add_indent_tokens(self) -> None:
+        for indent in self.indent_tokens:
+            self.column += len(indent)
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        self._begun.append((self.row, self.column))
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        begun = self._begun.pop()
+        if id(node) not in self.spans:
+            self.spans[id(node)] = (*begun, self.row, self.column)
+
+    def pop_trailing_newline(self) -> None:
+        """Nothing stands after the last newline, and no text is kept that it could be taken from."""
+
+    def record_syntactic_position(  # type: ignore[override]  # a context manager, if not one made of a generator
+        self, node: cst.CSTNode, *, start_node: cst.CSTNode | None = None, end_node: cst.CSTNode | None = None
+    ) -> _Syntactic:
+        return _Syntactic(self, node, start_node, end_node)
+
+
+class _Syntactic:
+    __slots__ = ("begun", "end_node", "node", "recorder", "start_node")
+
+    def __init__(
+        self, recorder: _Recorder, node: cst.CSTNode, start_node: cst.CSTNode | None, end_node: cst.CSTNode | None
+    ) -> None:
+        self.recorder, self.node, self.start_node, self.end_node = recorder, node, start_node, end_node
+
+    def __enter__(self) -> None:
+        self.begun = (self.recorder.row, self.recorder.column)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            return
+        recorder, spans = self.recorder, self.recorder.spans
+        begun = self.begun if self.start_node is None else spans[id(self.start_node)][:2]
+        ended = (recorder.row, recorder.column) if self.end_node is None else spans[id(self.end_node)][2:]
+        spans[id(self.node)] = (*begun, *ended)
+
+
+__all__ = [
+    "WHOLE",
+    "Bound",
+    "Literal",
+    "Place",
+    "Span",
+    "Tree",
+    "Trees",
+    "children",
+    "dotted",
+    "formatted",
+    "names_in",
+    "parse_module",
+    "place_of",
+    "value_of",
+]

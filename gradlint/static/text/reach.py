@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge.torch_table import TEST_SETUPS, TRAINING_STEPS, returns_new
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, reached_from
-from gradlint.static.text.many import Statements, together
-from gradlint.static.text.patterns import (
+from gradlint.static.text.index import (
     AMENDED,
     AUGMENTED,
     AUGMENTED_NAME,
@@ -35,7 +34,7 @@ from gradlint.static.text.patterns import (
     repeats,
 )
 from gradlint.static.text.triggers import ASIDE, Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
-from gradlint.static.text.units import StatementUnit, Unit
+from gradlint.static.text.units import Statements, StatementUnit, Unit, together
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module

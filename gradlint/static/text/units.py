@@ -1,8 +1,4 @@
-"""Units: the statements, functions and classes of a file, which are parsed when they are first needed.
-
-A unit knows the rows it stands on from a cheap index of the file.  Its libcst tree is built from those rows alone;
-an indented unit is parsed behind an ``if 1:``, so that columns stay what they are.
-"""
+"""Units: the statements, functions and classes of a file, which are parsed when they are first needed."""
 
 from __future__ import annotations
 
@@ -17,8 +13,7 @@ import libcst as cst
 from gradlint.finding import Location
 from gradlint.source import SourceError
 from gradlint.static.text.chains import words_in
-from gradlint.static.text.nodes import parse_module
-from gradlint.static.text.positions import Tree
+from gradlint.static.text.nodes import Tree, parse_module
 
 if TYPE_CHECKING:
     from gradlint.static.text.definition_units import ClassUnit
@@ -58,7 +53,7 @@ class Unit:
         self._former: weakref.ref[Tree] | None = None  #: the tree that was let go of
         if parsed is not None:
             self._tree, self._node = parsed
-        self.used = 0  #: when its node was last asked for; see :class:`~gradlint.static.text.trees.Trees`
+        self.used = 0  #: when its node was last asked for; see :class:`~gradlint.static.text.nodes.Trees`
         self._header: Tree | None = None  #: of decorators and bases, where they were parsed without the body
 
     @property
@@ -298,3 +293,18 @@ def _only(root: cst.Module, text: str) -> cst.CSTNode | None:
             return None
         body = cast("cst.If", root.body[0]).body.body
     return body[0] if len(body) == 1 else None
+
+
+class Statements(Unit):
+    """Stands for many statements of a file."""
+
+    def __init__(self, statements: tuple[Unit, ...]) -> None:
+        super().__init__(statements[0].module, None)
+        self.statements = statements
+
+
+def together(units: Sequence[Unit]) -> list[Unit]:
+    """Units, the statements among them as one."""
+    statements = tuple(unit for unit in units if isinstance(unit, StatementUnit))
+    others = [unit for unit in units if not isinstance(unit, StatementUnit)]
+    return [*others, Statements(statements)] if statements else others

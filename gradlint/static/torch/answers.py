@@ -36,35 +36,31 @@ from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
-from gradlint.static.torch.discards import Discards
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.externals import Externals
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.kinds import Kinds
-from gradlint.static.torch.layer_containers import LayerContainers
+from gradlint.static.torch.layer_containers import LayerContainers, Repetition
 from gradlint.static.torch.legacy import Legacy
-from gradlint.static.torch.library_models import LibraryModels
+from gradlint.static.torch.library_models import LibraryModels, Trainers
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.modes import Modes
+from gradlint.static.torch.module_attributes import ParameterNames
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
-from gradlint.static.torch.ownership import Ownership
-from gradlint.static.torch.pace import Pace
-from gradlint.static.torch.parameter_names import ParameterNames
+from gradlint.static.torch.overwriting import Discards
+from gradlint.static.torch.ownership import Grouping, Ownership
 from gradlint.static.torch.placement import asks_device
 from gradlint.static.torch.plain_tensors import PlainTensors
-from gradlint.static.torch.repetition import Repetition
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.state_dicts import StateDicts
-from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.stepping import Pace, Stepping
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.trainers import Trainers
-from gradlint.static.torch.unknown_leaves import UnknownLeaves
+from gradlint.static.torch.unknown_methods import UnknownLeaves
 from gradlint.static.torch.uses import Uses
 
 if TYPE_CHECKING:

@@ -16,21 +16,18 @@ from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import Bound, Const, External, Function, Instance, Ref, Unknown, Value, new_unknown
 from gradlint.static.state.world import World
-from gradlint.static.torch.arrays import Arrays
-from gradlint.static.torch.autograd import GradModes
+from gradlint.static.torch.autograd import Functional, GradModes
 from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.conversions import Arrays
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.effects import Effects
-from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.hooks import Hooks
-from gradlint.static.torch.module_attributes import ModuleAttributes
+from gradlint.static.torch.module_attributes import ModuleAttributes, ParameterLists
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.module_methods import ModuleMethods
-from gradlint.static.torch.optimizers import Optimizers
-from gradlint.static.torch.parameter_lists import ParameterLists
-from gradlint.static.torch.scalers import Scalers
-from gradlint.static.torch.statistics import LeftStatistics
+from gradlint.static.torch.norms import LeftStatistics
+from gradlint.static.torch.optimizers import Optimizers, Scalers
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -17,29 +17,26 @@ from gradlint.static.knowledge.torch_operations import RESHAPING
 from gradlint.static.knowledge.torch_table import ATTRIBUTES, OVERWRITING, SCALING, STORING
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.report.witness import MANUAL, Witness
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.ledger import Ledger, Ledgers
+from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.origins import Asked, AttributeOf
 from gradlint.static.state.provenance import from_module, is_any, is_loaded, looks_like_parameter, may_be_input
 from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
-from gradlint.static.torch.averages import average_of
 from gradlint.static.torch.escapes import Escapes
-from gradlint.static.torch.estimates import Estimates
+from gradlint.static.torch.estimates import Estimates, average_of
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory
+from gradlint.static.torch.norms import LeftStatistics
 from gradlint.static.torch.operations import Operations, operation_of
 from gradlint.static.torch.optimizers import Optimizers
-from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.ownership import Ownership, UnownedParameters
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.residuals import Residuals
-from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.unowned import UnownedParameters
 from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:

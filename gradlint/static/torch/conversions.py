@@ -1,9 +1,10 @@
-"""Conversions to numpy: of tensors, and of lists of them."""
+"""Conversions to numpy: of tensors, and of lists of them; and what arrays do."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from gradlint import events
 from gradlint.facts import Fact, known, unknown
@@ -14,8 +15,9 @@ from gradlint.static.knowledge.torch_table import METHODS
 from gradlint.static.python.domain import Index
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.origins import Figure, fresh
 from gradlint.static.state.provenance import is_numpys
-from gradlint.static.state.values import Instance, Sequence, Tensor, Value
+from gradlint.static.state.values import Const, Instance, Ref, Sequence, Tensor, Unknown, Value, new_unknown
 from gradlint.static.state.world import World
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
@@ -26,6 +28,10 @@ from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
 
 _COLUMNS = 8  #: looked at of a list in a list that is turned into an array
 
@@ -135,3 +141,30 @@ class Conversions:
         self._witness.send(event, w, ctx, alternative=which)
         if w.grad and not view.requires_grad.known:
             self._proofs.suspected(value, event, w)
+
+
+_IN_PLACE: Final = frozenset(["fill", "itemset", "partition", "put", "sort"])
+
+
+class Arrays:
+    """Follows arrays that were tensors, and the storage that they share."""
+
+    _breaks: GraphBreaks
+    _graphs: Graphs
+    _memory: Memory
+
+    def method(
+        self, owner: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """Call a method of an array."""
+        if name in _IN_PLACE:
+            self._memory.array_changed(owner, w, ctx, site)
+        is_array = name not in ("item", "tolist")
+        made = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY)) if is_array else Unknown(Figure(fresh()))
+        return self._graphs.reduced(self._breaks.inherit(made, [owner], w), [owner], w)
+
+    def item(self, owner: Value, obj: Instance, index: Index, w: World, ctx: Context, site: Site) -> Value:
+        """``array[0]``."""
+        if isinstance(index, Const) and self._memory.shares(owner):
+            return self._graphs.reduced(self._memory.part(owner, obj, w), [owner], w)
+        return self._graphs.reduced(new_unknown("item", "", obj.groups), [owner], w)

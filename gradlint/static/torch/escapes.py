@@ -47,9 +47,9 @@ from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import LeftStatistics
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.residuals import Residuals
-from gradlint.static.torch.statistics import LeftStatistics
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
 

@@ -1,13 +1,8 @@
-"""Estimates: what the outputs of modules are to a regression, and targets that come from what is to meet them.
-
-What those are, :mod:`gradlint.regressions` tells.  Where a loss compares a prediction with a target, and the same
-parameters give both, a backward pass moves the target as well, unless its graph was cut.
-Sums of outputs, differences of two outputs and what else is computed of them is no target: many losses want both sides
-to move.
-"""
+"""Estimates: what the outputs of modules are to a regression, targets that come from them, and averages of a loss."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence as SequenceABC
 from typing import TYPE_CHECKING
 
@@ -29,6 +24,24 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
+
+
+def average_of(op: Op, tensors: Iterable[Tensor | None], over_dim: bool = False) -> str:
+    """What the result of an operation is of an average, or of a product: see ``Tensor.average``.
+
+    Args:
+        op: the operation.
+        tensors: what it is given.
+        over_dim: it reduces a dimension, and not all of them.
+    """
+    given = [tensor.average for tensor in tensors if tensor is not None]
+    if op.activation == "averages":
+        return "mean" if given[:1] != ["product"] and not over_dim else ""
+    if op.activation == "keeps":
+        return given[0] if given else ""
+    if op.activation == "scales":
+        return "product"
+    return "mean" if op.activation == "combines" and op.size == "broadcast" and "mean" in given else ""
 
 
 class Estimates:
@@ -192,3 +205,6 @@ class Estimates:
                 owned=known(bool(regression.groups & held)),
             )
             self._witness.send(event, w, ctx, alternative=regression.at)
+
+
+__all__ = ["Estimates", "average_of"]

@@ -14,7 +14,7 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
-from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.context import Ledgers
 from gradlint.static.state.origins import AttributeOf, fresh
 from gradlint.static.state.provenance import looks_like_module
 from gradlint.static.state.values import (
@@ -43,8 +43,7 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Arguments, Context, Results
-    from gradlint.static.state.ledger import Ledger
+    from gradlint.static.state.context import Arguments, Context, Ledger, Results
     from gradlint.static.text.units import Unit
 
 _OWN_MODE = Chain(("self", "training"), called=False)

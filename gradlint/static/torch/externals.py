@@ -10,7 +10,6 @@ from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Dropout, Op
-from gradlint.static.knowledge.torch_roles import BUILT
 from gradlint.static.knowledge.torch_table import (
     AUTOCASTS,
     CLIPS,
@@ -45,6 +44,7 @@ from gradlint.static.knowledge.torch_table import (
     saves,
     shows,
 )
+from gradlint.static.knowledge.torch_training import BUILT
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.collections import Collections
@@ -70,8 +70,9 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
-from gradlint.static.torch.autograd import Derivatives, GradModes
-from gradlint.static.torch.batches import Batches
+from gradlint.static.torch.autograd import Derivatives, Functional, GradModes
+from gradlint.static.torch.batches import Batches, Loading
+from gradlint.static.torch.building import ModuleBuilding
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
@@ -79,29 +80,24 @@ from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
-from gradlint.static.torch.functional import Functional
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import made_by
-from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.memory import Memory
-from gradlint.static.torch.module_building import ModuleBuilding
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import LeftStatistics
 from gradlint.static.torch.operations import Operations
-from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.optimizers import Optimizers, Scalers
 from gradlint.static.torch.overwriting import Overwriting
-from gradlint.static.torch.pace import Pace
+from gradlint.static.torch.ownership import Grouping
 from gradlint.static.torch.placement import Placement
 from gradlint.static.torch.plain_tensors import PlainTensors
-from gradlint.static.torch.saving import Saving
-from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.shapes import Shapes
-from gradlint.static.torch.statistics import LeftStatistics
-from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.state_dicts import Saving
+from gradlint.static.torch.stepping import Pace, Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
 

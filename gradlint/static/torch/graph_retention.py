@@ -11,9 +11,8 @@ from gradlint import events
 from gradlint.facts import known
 from gradlint.intents import Append
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.contents import reachable
-from gradlint.static.state.ledger import Ledgers
-from gradlint.static.state.sameness import newest
+from gradlint.static.state.contents import newest, reachable
+from gradlint.static.state.context import Ledgers
 from gradlint.static.state.values import Const, Frame, Instance, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.units import NodeSite
@@ -23,8 +22,7 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Context
-    from gradlint.static.state.ledger import Ledger
+    from gradlint.static.state.context import Context, Ledger
 
 _GIVEN = 0  #: stands for the segments of a value of which none are known
 

@@ -14,7 +14,7 @@ from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import LOSS_NAME
 from gradlint.static.knowledge.torch_functions import SPECIAL_ATTRIBUTES
 from gradlint.static.state.contents import united
-from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.context import Ledgers
 from gradlint.static.state.origins import (
     AttributeOf,
     ElementOf,
@@ -47,7 +47,7 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
-    from gradlint.static.state.ledger import Ledger
+    from gradlint.static.state.context import Ledger
 
 
 @dataclass(frozen=True, slots=True)

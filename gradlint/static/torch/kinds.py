@@ -37,8 +37,7 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World
 from gradlint.static.text.nodes import value_of
 from gradlint.static.torch.modules import Modules
-from gradlint.static.torch.optimizers import Optimizers
-from gradlint.static.torch.scalers import Scalers
+from gradlint.static.torch.optimizers import Optimizers, Scalers
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge.guesses import EPSILON_NAME
 from gradlint.static.knowledge.torch_table import DEPRECATED_INITS, SOFTMAX_DIMS, SYMBOLS
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.ledger import Ledger, Ledgers
+from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.values import NONE, Const, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.evaluation import Evaluation

@@ -51,6 +51,7 @@ from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.legacy import Legacy
+from gradlint.static.torch.library_models import Trainers
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.operations import Operations
@@ -59,7 +60,6 @@ from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Devices, Placement, device_of
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.trainers import Trainers
 from gradlint.static.torch.unknown_methods import UnknownMethods
 from gradlint.static.torch.uses import Uses
 

@@ -10,7 +10,7 @@ import libcst as cst
 
 from gradlint.static.knowledge.guesses import MODE_WORDS
 from gradlint.static.knowledge.torch_table import DROPOUTS
-from gradlint.static.python.names import Names
+from gradlint.static.python.binding import Names
 from gradlint.static.state.origins import New, fresh
 from gradlint.static.state.values import (
     Const,

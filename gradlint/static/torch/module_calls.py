@@ -17,6 +17,7 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
+from gradlint.static.state.provenance import variant
 from gradlint.static.state.values import (
     CHOSEN,
     HOOKED,
@@ -32,9 +33,7 @@ from gradlint.static.state.values import (
     Value,
     new_unknown,
 )
-from gradlint.static.state.variants import variant
 from gradlint.static.state.world import World
-from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
@@ -44,12 +43,11 @@ from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
-from gradlint.static.torch.norms import FrozenNorms
+from gradlint.static.torch.norms import FrozenNorms, LeftStatistics
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.placement import Placement
-from gradlint.static.torch.shapes import Shapes, is_wide
-from gradlint.static.torch.statistics import LeftStatistics
+from gradlint.static.torch.shapes import Broadcasts, Shapes, is_wide
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Inputs, Uses
 

@@ -38,14 +38,13 @@ from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.layer_containers import LayerContainers, is_open
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.modules import Modules
+from gradlint.static.torch.norms import LeftStatistics
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers
-from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.ownership import Ownership, UnownedParameters
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import device_of
 from gradlint.static.torch.state_dicts import StateDicts
-from gradlint.static.torch.statistics import LeftStatistics
-from gradlint.static.torch.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_layers import WRAPPED
 from gradlint.static.python.definitions import Definitions
-from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.context import Arguments, Context, Ledgers
 from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf
 from gradlint.static.state.provenance import looks_like_module, ways_into
 from gradlint.static.state.values import (
@@ -32,13 +31,13 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
+from gradlint.static.torch.batches import Loading
 from gradlint.static.torch.library_objects import part_of
-from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.ledger import Ledger
+    from gradlint.static.state.context import Ledger
 
 _TAKEN = (AttributeOf, ItemOf, ElementOf)
 MOVED = "moved"

@@ -28,9 +28,7 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
-from gradlint.static.torch.averages import average_of
-from gradlint.static.torch.broadcasts import Broadcasts
-from gradlint.static.torch.estimates import Estimates
+from gradlint.static.torch.estimates import Estimates, average_of
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
@@ -39,7 +37,7 @@ from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.placement import Placement, device_of
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.residuals import Residuals
-from gradlint.static.torch.shapes import Shapes
+from gradlint.static.torch.shapes import Broadcasts, Shapes
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
 

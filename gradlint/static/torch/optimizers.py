@@ -1,23 +1,25 @@
-"""Optimizers, schedulers, scalers and what steps them."""
+"""Optimizers, schedulers, gradient scalers and what steps them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.static.knowledge import roles
+from gradlint.static.knowledge.guesses import SCALER_NAME
+from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_libraries import handles
 from gradlint.static.knowledge.torch_training import CONFIGURING
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Ledgers
 from gradlint.static.state.joining import joined
-from gradlint.static.state.ledger import Ledgers
 from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, Parameter
 from gradlint.static.state.values import (
+    ESCAPED,
     NONE,
     Bound,
     Const,
@@ -29,6 +31,7 @@ from gradlint.static.state.values import (
     Object,
     Ref,
     Sequence,
+    Tensor,
     Unknown,
     Value,
     new_unknown,
@@ -37,20 +40,18 @@ from gradlint.static.state.world import World
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
-from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import FrozenNorms
-from gradlint.static.torch.ownership import Ownership
-from gradlint.static.torch.pace import Pace
+from gradlint.static.torch.operations import Operations
+from gradlint.static.torch.ownership import Grouping, Ownership, UnownedParameters
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.state_dicts import StateDicts
-from gradlint.static.torch.stepping import Stepping
+from gradlint.static.torch.stepping import Pace, Stepping
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.unowned import UnownedParameters
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.ledger import Ledger
+    from gradlint.static.state.context import Ledger
 
 
 _STEPS = frozenset(["step", "first_step"])
@@ -410,3 +411,61 @@ def _ways_to(key: Hashable) -> Iterator[tuple[Hashable, bool]]:
             case _:
                 return
         yield key, may_be_any
+
+
+_SCALE = Op(saves="other", size="keeps", activation="keeps")
+_SCALER_METHODS = frozenset(["scale", "unscale_", "step", "update"])
+
+
+class Scalers:
+    """Calls methods of gradient scalers, and tells the rules."""
+
+    _witness: Witness
+    _tensors: Tensors
+    _operations: Operations
+    _optimizers: Optimizers
+
+    def looks_like_one(self, value: Value, name: str) -> bool:
+        """Whether a method is called on something that has the name of a gradient scaler."""
+        return isinstance(value, Unknown) and name in _SCALER_METHODS and bool(SCALER_NAME.search(value.hint.lower()))
+
+    def made(self, args: Arguments, name: str, w: World, place: Hashable) -> Ref:
+        """A new ``GradScaler``, or something that has the name of one."""
+        enabled = w.resolve(args.keywords.get("enabled", Const(True)))
+        return w.new(Instance(name=name, role=roles.SCALER, attrs={"enabled": enabled}), place)
+
+    def method(
+        self, receiver: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
+    ) -> Value:
+        """``scaler.scale(loss)``, ``unscale_(optimizer)``, ``step(optimizer)``, ``update()``."""
+        first = w.resolve(args.get(0, "optimizer") or NONE)
+        on = obj.attrs.get("enabled") not in (Const(False), Const(None))
+        if name == "scale":
+            return self._scaled(w.resolve(args.get(0, "outputs") or NONE), on, w, ctx, site)
+        if name in ("unscale_", "step"):
+            groups = self._optimizers.groups_of(first, w, site)
+            touches = self._witness.presumed(groups, w)
+            # Whether the parameters of a model are those of an optimizer is not always known.
+            others = [key for key, other in w.all(Group) if other.tokens]
+            touches = {**dict.fromkeys(others, None), **touches}
+            self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
+            if name == "step":
+                w.write(receiver.id).groups |= groups
+                if on and ESCAPED not in obj.attrs:
+                    self._witness.send(events.ScalerStepped(site=site, touches=_all(groups)), w, ctx)
+                self._optimizers.stepped(first, w, ctx, site)
+        elif name == "update":
+            self._witness.send(events.ScalerUpdated(site=site, touches=_all(obj.groups)), w, ctx)
+        return NONE
+
+    def _scaled(self, value: Value, on: bool, w: World, ctx: Context, site: Site) -> Value:
+        if isinstance(value, Unknown):
+            value = self._tensors.from_unknown(value, w)
+        result = self._operations.apply(_SCALE, Arguments([value]), w, ctx, site)
+        if on and isinstance(result, Ref) and w.get(result, Tensor) is not None:
+            w.write(result.id).scaled = True
+        return result
+
+
+def _all(keys: Iterable[int]) -> events.Touches:
+    return dict.fromkeys(sorted(keys), True)

@@ -1,18 +1,26 @@
-"""Operations that overwrite what they are given, and return it: ``F.relu_(x)``, a layer built with ``inplace=True``."""
+"""Operations that overwrite what they are given, and statements that drop what they compute."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
+from gradlint import events
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_table import DROPOUTS, OVERWRITES
+from gradlint.static.knowledge.torch_table import DROPOUTS, MOVES, OVERWRITES, returns_new
+from gradlint.static.python.execution import Execution
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.values import Const, Ref, Tensor, Value
+from gradlint.static.state.values import Const, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
+from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.memory import Memory, overwriting
+from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.residuals import Residuals
+from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
@@ -81,3 +89,65 @@ class Overwriting:
     def _sign(self, target: Value, unsigned: bool, w: World) -> None:
         if isinstance(target, Ref) and w.get(target, Tensor) is not None:
             w.write(target.id).unsigned = unsigned
+
+
+_PLACES = (cst.Name, cst.Integer, cst.SimpleString, cst.Ellipsis)
+
+
+class Discards:
+    """Notices calls whose result is all they do, made for nothing."""
+
+    _execution: Execution
+    _witness: Witness
+    _modules: Modules
+    _tensors: Tensors
+    _batches: Batches
+
+    def statement(self, node: cst.Expr, w: World, ctx: Context) -> None:
+        """An expression is a statement of its own, and about to be executed."""
+        call = node.value
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            return
+        name = call.func.attr.value
+        if not returns_new(name) or not _is_plain(call.func.value) or self._is_shown(node, ctx):
+            return
+        receiver = w.resolve(self._execution.evaluate(call.func.value, w, ctx))
+        tensor = w.get(receiver, Tensor)
+        if tensor is None and not isinstance(receiver, Unknown):
+            return
+        if isinstance(receiver, Ref) and name in MOVES and self._modules.may_be_one(receiver, w):
+            return
+        certain = not tensor.structured if tensor is not None else self._batches.is_tensor(receiver, w, ctx)
+        if not certain and (name in MOVES or not self._tensors.presumed(receiver, w)):
+            return
+        view = self._tensors.presumed_view(receiver, w)
+        self._witness.send(events.ResultDiscarded(site=ctx.site(node), tensor=view, method=name), w, ctx)
+
+    def _is_shown(self, node: cst.Expr, ctx: Context) -> bool:
+        """A notebook shows the value of the last statement of a cell, and of the others where it is told to."""
+        source, unit = ctx.module.source, ctx.unit
+        if ctx.function is not None or not source.is_notebook:
+            return False
+        if "ast_node_interactivity" in source.text:
+            return True
+        if not isinstance(unit.node, cst.SimpleStatementLine) or unit.node.body[-1] is not node:
+            return False
+        cell = source.cell_at(unit.row)
+        return not any(other.row > unit.end_row and source.cell_at(other.row) is cell for other in ctx.module.units)
+
+
+def _is_plain(node: cst.BaseExpression) -> bool:
+    """Whether an expression names something, or a part of it: it may be evaluated once more."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        if isinstance(node, cst.Subscript) and not all(_is_place(part.slice) for part in node.slice):
+            return False
+        node = node.value
+    return isinstance(node, cst.Name)
+
+
+def _is_place(index: cst.BaseSlice) -> bool:
+    """Whether an index is made of names and numbers."""
+    parts = [index.value] if isinstance(index, cst.Index) else []
+    if isinstance(index, cst.Slice):
+        parts = [part for part in (index.lower, index.upper, index.step) if part is not None]
+    return all(isinstance(part.expression if isinstance(part, cst.UnaryOperation) else part, _PLACES) for part in parts)

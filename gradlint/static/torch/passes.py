@@ -28,17 +28,16 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
-from gradlint.static.torch.broadcasts import Broadcasts
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.grouping import Grouping
 from gradlint.static.torch.memory import Memory
-from gradlint.static.torch.ownership import Ownership
+from gradlint.static.torch.ownership import Grouping, Ownership
 from gradlint.static.torch.proofs import Proofs
+from gradlint.static.torch.shapes import Broadcasts
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
 

@@ -15,15 +15,14 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import UNMOVED
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import united
-from gradlint.static.state.context import Context
-from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.context import Context, Ledgers
 from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import Const, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.ledger import Ledger
+    from gradlint.static.state.context import Ledger
 
 OVERWRITTEN = "overwritten"
 """With a number: what a world is bound to once a value was overwritten, whose result is known by another name."""

@@ -1,4 +1,4 @@
-"""State dicts: the tensors in one share the memory of the parameters, and change with them."""
+"""State dicts: their tensors share the memory of the parameters; and what is saved."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint import events
-from gradlint.facts import known
+from gradlint.facts import known, unknown
 from gradlint.static.knowledge import roles
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.values import NONE, Instance, Mapping, Object, Ref, Sequence, Tensor, Value, each_of
+from gradlint.static.state.provenance import key_of
+from gradlint.static.state.values import NONE, Choice, Instance, Mapping, Object, Ref, Sequence, Tensor, Value, each_of
 from gradlint.static.state.world import World
 from gradlint.static.text.units import NodeSite
+from gradlint.static.torch.batches import OWN, SAVED
 from gradlint.static.torch.layer_containers import stands_for_others
 from gradlint.static.torch.modules import Modules
-from gradlint.static.torch.statistics import LeftStatistics
+from gradlint.static.torch.norms import LeftStatistics
 from gradlint.surroundings import is_chosen
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
+
 
 _DEEP = 3  #: dicts and lists in one another, in which a state dict is looked for
 
@@ -133,3 +136,35 @@ def _is_chosen(site: Site) -> bool:
         return False
     place = site.locate()
     return is_chosen(site.unit.module.source.lines(place.cell), place.row)
+
+
+class Saving:
+    """Watches ``torch.save``."""
+
+    _witness: Witness
+    _state_dicts: StateDicts
+
+    def called(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+        """``name(...)``, by canonical name."""
+        if name != "torch.save":
+            return
+        saved, path = args.get(0, "obj") or NONE, key_of(w.resolve(args.get(1, "f") or NONE))
+        self._state_dicts.saved(saved, w, ctx, site)
+        module = self._holds_module(saved, w)
+        w.assumed[OWN, path] = True
+        w.bound[SAVED, path] = w.resolve(saved) if module else NONE
+        self._witness.send(events.Saved(site=site, module=known(True) if module else unknown()), w, ctx)
+
+    def _holds_module(self, value: Value, w: World) -> bool:
+        value = w.resolve(value)
+        if isinstance(value, Choice):
+            return all(self._holds_module(alternative, w) for alternative in value.alternatives)
+        obj = w.get(value, Object)
+        if isinstance(obj, Instance):
+            return obj.role.is_model
+        parts: list[Value] = []
+        if isinstance(obj, Mapping):
+            parts = list(obj.items.values())
+        elif isinstance(obj, Sequence):
+            parts = list(obj.items)
+        return any((i := w.get(w.resolve(p), Instance)) is not None and i.role.is_model for p in parts)

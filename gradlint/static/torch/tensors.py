@@ -11,7 +11,7 @@ from gradlint.facts import FALSE, TRUE, Fact, known, unknown
 from gradlint.static.knowledge.torch_table import names_integers, names_predictions
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
-from gradlint.static.state.computed import computed
+from gradlint.static.state.comparisons import computed
 from gradlint.static.state.origins import Figure, Origin, Text, fresh
 from gradlint.static.state.provenance import (
     carries_graph,

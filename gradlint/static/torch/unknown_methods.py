@@ -1,9 +1,13 @@
-"""Methods of objects that are unknown: their names may tell what they are."""
+"""Methods and leaves of which nothing is known: what their names, and their own gradients, tell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from gradlint import events
+from gradlint.facts import TRUE
 from gradlint.finding import Site
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import MODULE_NAME
@@ -13,15 +17,16 @@ from gradlint.static.knowledge.torch_training import CONVERTING, MODULE_METHODS,
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.progress import Progress
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.report.witness import Witness
+from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.joining import joined
-from gradlint.static.state.ledger import Ledger, Ledgers
-from gradlint.static.state.origins import AttributeOf, Figure, ItemOf, New, Number, Yielded, fresh
+from gradlint.static.state.origins import AttributeOf, ElementOf, Figure, ItemOf, New, Number, Origin, Yielded, fresh
 from gradlint.static.state.provenance import (
     NUMPYS,
     carries_graph,
     dict_of,
     from_module,
+    is_made_of,
     is_numpys,
     looks_like_optimizer,
     looks_like_parameter,
@@ -45,6 +50,7 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
+from gradlint.static.torch.batches import Loading
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
@@ -53,16 +59,17 @@ from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.library_models import LibraryModels
 from gradlint.static.torch.library_objects import class_of, is_itself
-from gradlint.static.torch.loading import Loading
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
-from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.optimizers import Optimizers, Scalers
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import Placement
-from gradlint.static.torch.scalers import Scalers
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.unknown_leaves import UnknownLeaves
+
+if TYPE_CHECKING:
+    from gradlint.finding import Site
+
 
 _RECOGNISED = MODULE_METHODS | {"requires_grad_", "half", "double", "bfloat16"}
 """Methods that say of an unknown value that it is a module."""
@@ -304,3 +311,30 @@ class UnknownMethods:
                 self._modules.moved(receiver, value, w)
                 new.open = new.open and (new.requires_grad is not None or carries_graph(receiver))
         return value
+
+
+class UnknownLeaves:
+    """``for p in params: p.data -= rate * p.grad``: each of them is trained by hand."""
+
+    _witness: Witness
+    _tensors: Tensors
+
+    def changed(self, data: Origin, how: str, values: Iterable[Value], w: World, ctx: Context, site: Site) -> None:
+        """What the key ``data`` stands for changes, using ``values``: the ``.data`` of an item of a loop, perhaps."""
+        owner = data.owner if isinstance(data, AttributeOf) and data.name == "data" else None
+        if not isinstance(owner, ElementOf):
+            return  # what has a name of its own may be an input, which is attacked
+        gradient = AttributeOf(owner, "grad")
+        if not any(is_made_of(gradient, value) for value in values):
+            return
+        view = self._tensors.view_of(Unknown(owner), w)
+        event = events.DataWritten(
+            site=site,
+            tensor=replace(view, is_parameter=TRUE),
+            how=how,
+            taken_at=None,
+            grad_enabled=self._tensors.mode(w),
+            trained=TRUE,
+            as_parameter=True,
+        )
+        self._witness.send(event, w, ctx)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from gradlint.intents import Omit
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.ledger import Ledgers
+from gradlint.static.state.context import Ledgers
 from gradlint.static.state.values import NONE, Ref, Tensor, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.ledger import Ledger
+    from gradlint.static.state.context import Ledger
 
 #: the losses that apply an activation themselves
 _APPLIED = {
