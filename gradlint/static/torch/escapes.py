@@ -202,9 +202,8 @@ class Escapes:
         elif isinstance(obj, Instance) and isinstance(value, Ref):
             if (held := self._dicts.held(value, w)) is not None:
                 self._escape(held, w, deps, touched, inputs, depth)
-            if (
-                obj.role is roles.SCALER or (obj.cls is not None and obj.role is roles.PLAIN)
-            ) and ESCAPED not in obj.attrs:
+            own = obj.role is roles.PLAIN and obj.cls is not None
+            if (own or obj.role is roles.SCALER) and ESCAPED not in obj.attrs:
                 w.write(value.id).attrs[ESCAPED] = Const(True)
             if obj.role is roles.HOOK:
                 self._hooks.removed(obj, w)
