@@ -38,9 +38,7 @@ ALONE = {
 _REFLECTIVE = {"locals", "vars", "eval", "exec"}
 
 #: by slug and code, why findings still differ
-ALONE_ELSEWHERE = {
-    "numpy_on_grad GL205": "that a leaf requires grad is not among what lets the rule follow a text at all",
-}
+ALONE_ELSEWHERE: dict[str, str] = {}
 #: by case, why findings still differ
 REGISTERED = "what only a registry leads to is not found where a file is checked without those that ask for it"
 APART = {

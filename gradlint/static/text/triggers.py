@@ -97,6 +97,7 @@ class Feature(IntFlag):
     SAVING = auto()  #: an operation whose backward needs its output
     OVERWRITES = auto()  #: an activation or a dropout that may overwrite what it is given
     AMENDED = auto()  #: a name that is multiplied or divided in place
+    KEEPS = auto()  #: something is put into a container
 
 
 ASIDE: Final = (
@@ -110,10 +111,12 @@ ASIDE: Final = (
     | Feature.PICKLE
     | Feature.DISCARDED
     | Feature.REPEATED
+    | Feature.KEEPS
 )
 """What code mentions that has to do neither with modules nor with gradients."""
 
 _WALKED: Final = Feature.BACKWARD | Feature.DERIVATIVE
+_GRAPHS: Final = _WALKED | Feature.LOSS | Feature.MODE
 
 NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.Backward: (_WALKED,),
@@ -124,7 +127,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
         _WALKED | Feature.SAVING,
     ),
     events.ValueKept: (_WALKED,),
-    events.GraphKept: (_WALKED | Feature.LOSS | Feature.MODE,),
+    events.GraphKept: (_GRAPHS | Feature.TRAINABLE, _GRAPHS | Feature.KEEPS | Feature.AUGMENTED),
     events.GradientsAccumulated: (Feature.BACKWARD,),
     events.GraphRetained: (_WALKED, Feature.RETAINS),
     events.GradientsScaled: (_WALKED, Feature.SCALER),
@@ -293,6 +296,7 @@ def _resolves(feature: Feature, table: Iterable[str], test: Callable[[str], bool
         _FUNCTIONS.setdefault(last, []).append((feature, test or known.__contains__))
 
 
+_mentions(Feature.KEEPS, ["append", "appendleft", "extend", "insert", "setdefault"], BEHIND_A_DOT)
 _mentions(Feature.BACKWARD, WALKS)
 _mentions(Feature.RETAINS, ["retain_graph", "create_graph"])
 _mentions(Feature.STEP, ["step"], BEHIND_A_DOT)
