@@ -168,7 +168,7 @@ def _number(node: cst.BaseExpression) -> int:
     raise ValueError
 
 
-MAX_CHARACTERS = 120_000  #: of the texts whose trees are kept from one entry point to the next
+MAX_CHARACTERS = 1_000_000  #: of the texts whose trees are kept from one entry point to the next
 SHARE = 40  #: of a large project, one in so many
 
 
