@@ -56,7 +56,7 @@ from .gradients.history import GradientHistory
 from .judging import Judge
 from .recording import Recording
 from .records.ages import Ages
-from .records.cuts import Cuts
+from .records.graph_breaks import GraphBreaks
 from .records.modules import KnownModules
 from .records.walks import Walks
 from .records.writes import Writes
@@ -66,7 +66,6 @@ from .witnesses.attributes import PlainAttributes
 from .witnesses.by_hand import UpdatesByHand
 from .witnesses.compiled import CompiledLosses
 from .witnesses.compiled_dropouts import CompiledDropouts
-from .witnesses.cuts import LostGraphs
 from .witnesses.datawrites import DataWrites
 from .witnesses.dead_units import DeadUnits
 from .witnesses.drawing import DrawnParameters
@@ -77,6 +76,7 @@ from .witnesses.flags import ModuleFlags
 from .witnesses.frozen_norms import FrozenNorms
 from .witnesses.functions import Follower, WatchedFunctions
 from .witnesses.gradreads import GradientReads
+from .witnesses.graph_breaks import LostGraphs
 from .witnesses.hooking import PiledHooks
 from .witnesses.inputs import EVENTS as INPUT_EVENTS
 from .witnesses.inputs import InputGradients
@@ -132,8 +132,8 @@ def needed(
         failed: told what has failed, and how.
         unwatched: what runs in it is told to no guard.
     """
-    writes, cuts, ages, walks = Writes(), Cuts(), Ages(), Walks()
-    lost = LostGraphs(judge, cuts)
+    writes, breaks, ages, walks = Writes(), GraphBreaks(), Ages(), Walks()
+    lost = LostGraphs(judge, breaks)
     witnesses: list[object] = [recording, ages]
     recording.graphs_alive = ages.alive
     optimizers = [thing for thing in things if isinstance(thing, Optimizer)]
@@ -146,7 +146,7 @@ def needed(
         if judge.follows(Step):
             by_hand.append(UpdatesByHand(history, writes))
             witnesses += by_hand  # before the history: what was applied, and then cleared, is told in this order
-        witnesses += [BackwardPasses(judge, writes, cuts, ages), history, Modes(judge)]
+        witnesses += [BackwardPasses(judge, writes, breaks, ages), history, Modes(judge)]
         if judge.listens(*SCALING_EVENTS):
             witnesses.append(Scaling(history))
     witnesses.append(walks)

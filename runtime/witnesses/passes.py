@@ -26,7 +26,7 @@ from ..calls import BackwardCall
 from ..frames import FrameSite
 from ..judging import Judge
 from ..records.ages import Ages, Update
-from ..records.cuts import Cuts
+from ..records.graph_breaks import GraphBreaks
 from ..records.walks import nodes_below
 from ..records.writes import Writes
 
@@ -50,11 +50,11 @@ _AccumulateGrad: type = type(torch.autograd.graph.get_gradient_edge(torch.zeros(
 class BackwardPasses:
     """Sends a :class:`~gradlint.events.Backward` for each run of the engine; remembers what each one freed."""
 
-    def __init__(self, judge: Judge, writes: Writes, cuts: Cuts, ages: Ages) -> None:
+    def __init__(self, judge: Judge, writes: Writes, breaks: GraphBreaks, ages: Ages) -> None:
         self._judge = judge
         self._ages = ages
         self._stale: list[Update] = []
-        self._cuts = cuts
+        self._breaks = breaks
         self._writes = writes
         self._key = f"gradlint.{next(_guards)}"
         self._looks: Counter[FrameSite] = Counter()
@@ -85,7 +85,7 @@ class BackwardPasses:
             self._alike = None if kind is None else self._accepted.get(kind)
         call.event = self._alike or self._event(call, stale_at=silent[-1].site if silent else None)
         if described is not None and described[0] and described[1]:
-            view = self._cuts.described(root, call.event.root)
+            view = self._breaks.described(root, call.event.root)
             self._judge.send(BackwardAsked(site=call.site, root=view))
 
     def _find_written(self, call: BackwardCall) -> None:
@@ -145,7 +145,7 @@ class BackwardPasses:
             return self._judge.send(call.event)
         assert call.event is not None
         if NO_GRAPH in error:
-            view = self._cuts.described(call.roots[0], call.event.root)
+            view = self._breaks.described(call.roots[0], call.event.root)
             return self._judge.send(BackwardAsked(site=call.site, root=view, noticed=TRUE))
         if changed := CHANGED.search(error):
             shape = tuple(int(size) for size in changed["shape"].split(", ") if size)

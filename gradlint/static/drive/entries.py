@@ -15,7 +15,7 @@ from gradlint.static.knowledge.torch_table import (
     TRAINING_STEPS,
     is_called_without_grad,
 )
-from gradlint.static.python.attributes import LateAttributes
+from gradlint.static.python.attributes import DeferredAttributes
 from gradlint.static.python.bodies import Bodies, Images
 from gradlint.static.python.budget import CLOSE, Budget, BudgetExceededError
 from gradlint.static.python.calls import Calls
@@ -71,7 +71,7 @@ class Entries:
     _nested: Nested
     _definitions: Definitions
     _calls: Calls
-    _late: LateAttributes
+    _late: DeferredAttributes
     _bodies: Bodies
     _images: Images
     _modules: Modules

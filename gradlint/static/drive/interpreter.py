@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gradlint.static.drive.entries import Entries
 from gradlint.static.drive.receivers import Receivers
-from gradlint.static.python.attributes import Attributes, LateAttributes
+from gradlint.static.python.attributes import Attributes, DeferredAttributes
 from gradlint.static.python.binding import Binding, Imports, Names
 from gradlint.static.python.bodies import Bodies, Images
 from gradlint.static.python.budget import Budget
@@ -77,7 +77,7 @@ from gradlint.static.torch.optimizers import Optimizers, Scalers
 from gradlint.static.torch.overwriting import Discards, Overwriting
 from gradlint.static.torch.ownership import Grouping, Ownership, UnownedParameters
 from gradlint.static.torch.passes import Passes
-from gradlint.static.torch.placement import Devices, Placement
+from gradlint.static.torch.placement import DevicePlacement, Devices
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.residuals import Residuals
@@ -138,7 +138,7 @@ class Interpreter:
         self.binding = self._make(Binding)
         self.idleness = self._make(Idleness)
         self.calls = self._make(Calls)
-        self.late = self._make(LateAttributes)
+        self.late = self._make(DeferredAttributes)
         self.attributes = self._make(Attributes)
         self.collections = self._make(Collections)
         self.filling = self._make(Filling)
@@ -181,7 +181,7 @@ class Interpreter:
         self.shapes = self._make(Shapes)
         self.state_dicts = self._make(StateDicts)
         self.saving = self._make(Saving)
-        self.placement = self._make(Placement)
+        self.placement = self._make(DevicePlacement)
         self.estimates = self._make(Estimates)
         self.broadcasts = self._make(Broadcasts)
         self.residuals = self._make(Residuals)

@@ -99,7 +99,7 @@ class Attributes:
     _imports: Imports
     _choices: Choices
     _calls: Calls
-    _late: LateAttributes
+    _late: DeferredAttributes
 
     def get(self, owner: Value, name: str, w: World, ctx: Context, site: Site) -> Value:
         """The value of ``owner.name``."""
@@ -296,7 +296,7 @@ _READ = attrgetter("read_attributes")
 _MAX_FILLING = 6  #: methods that fill what another one reads
 
 
-class LateAttributes:
+class DeferredAttributes:
     """Runs methods aside, to learn what they would set."""
 
     _domain: Domain

@@ -196,7 +196,7 @@ class BuiltinCalls:
         several = [any(self._domain.items.several(value, w) for value in column) for column in columns]
         if all(several) or not any(several):
             return columns
-        return [[self._domain.items.picked(value, w) for value in column] for column in columns]
+        return [[self._domain.items.selection(value, w) for value in column] for column in columns]
 
     def _transposed(self, rows: list[Value], w: World) -> Value | None:
         """``zip(*rows)`` of any number of tuples that are as long as one another: a list for each of their places."""
@@ -272,7 +272,7 @@ class BuiltinCalls:
         known_items, element = self._items(args.get(0) or NONE, w, ctx, site)
         if known_items is None:
             return element
-        return self._domain.items.picked(known_items[0], w) if known_items else new_unknown("next")
+        return self._domain.items.selection(known_items[0], w) if known_items else new_unknown("next")
 
     def _filter(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         value = w.resolve(args.get(1) or NONE)

@@ -424,9 +424,9 @@ class Calls:
         if role is roles.MODULE and self._budget.hurries(cls.unit) and cls.unit in self._trainable:
             return [(w, self._domain.building.opaque(cls, w, (site, ctx.key, cls.unit)))]
         ref = w.new(Instance(cls=cls, name=cls.unit.name, role=role, made_at=site), (site, ctx.key, cls.unit))
-        self._domain.building.begun(ref, cls, args, w, ctx, site)
+        self._domain.building.started(ref, cls, args, w, ctx, site)
         if role is roles.DICT:
-            self._dicts.begun(ref, cls, (site, ctx.key, cls.unit), w)
+            self._dicts.started(ref, cls, (site, ctx.key, cls.unit), w)
         if role is roles.MODULE:
             self._decisions.built(cls.unit, site)
         results = self._initialize(ref, cls, args, w, ctx, site)

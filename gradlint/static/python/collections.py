@@ -123,7 +123,7 @@ class Collections:
         items = [item for value in choice.alternatives for item in self.iterate(value, w, ctx, site).known or ()]
         if len(items) < len(held):
             return None
-        return self._domain.items.picked(reduce(partial(self._choices.either, w=w), items), w)
+        return self._domain.items.selection(reduce(partial(self._choices.either, w=w), items), w)
 
     def never(self, w: World, ctx: Context) -> Value:
         """Stands for the element of what is known item by item."""
@@ -279,7 +279,7 @@ class Collections:
                 except (TypeError, ValueError):
                     return new_unknown("slice")
                 return w.new(Sequence(items, sites, None, None, obj.mutable))
-            some = self._domain.items.picked(obj.tail, w)
+            some = self._domain.items.selection(obj.tail, w)
             return w.new(Sequence(list(obj.items), list(obj.sites), some, obj.tail_site, obj.mutable, own=obj.own))
         if isinstance(index, Const) and isinstance(index.value, int) and obj.tail is None:
             if -len(obj.items) <= index.value < len(obj.items):
@@ -322,7 +322,7 @@ class Collections:
         joined = parts[0]
         for part in parts[1:]:
             joined = self._choices.either(joined, part, w)
-        return self._domain.items.picked(joined, w)
+        return self._domain.items.selection(joined, w)
 
     def _made(self, owner: Value, obj: Mapping, index: Index, w: World, ctx: Context, site: Site) -> Value | None:
         """What a ``defaultdict`` makes for a key that is not there; one value stands for all unknown keys."""
@@ -360,7 +360,7 @@ class Collections:
         if not parts:
             return new_unknown("item")
         if named and len(parts) == 1:
-            return self._domain.items.picked(parts[0], w)
+            return self._domain.items.selection(parts[0], w)
         self._domain.items.read_out(obj, w, ctx)
         value = self._at(index, parts, w)
         if type(index) is not Unknown or obj.tail is not None:

@@ -26,7 +26,7 @@ class DictObjects:
     _execution: Execution
     _definitions: Definitions
 
-    def begun(self, ref: Ref, cls: Class, place: Hashable, w: World) -> None:
+    def started(self, ref: Ref, cls: Class, place: Hashable, w: World) -> None:
         """An object of a class derived from dict is about to be built: nothing is in it yet."""
         if not any(self._definitions.attribute(cls, name, w) for name in _STORING):
             w.write(ref.id).attrs[_ITEMS] = w.new(Mapping(), (place, _ITEMS))

@@ -168,7 +168,7 @@ class DomainItems(Protocol):
         """The objects that a value stands for, where it stands for more than one in turn."""
         ...
 
-    def picked(self, value: Value, w: World) -> Value:
+    def selection(self, value: Value, w: World) -> Value:
         """One or some of what a value stands for, it is not known which."""
         ...
 
@@ -252,7 +252,7 @@ class DomainBuilding(Protocol):
         """An object of a class of modules that need not be looked into."""
         ...
 
-    def begun(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+    def started(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """An object is about to be initialised."""
         ...
 

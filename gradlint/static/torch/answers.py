@@ -129,7 +129,7 @@ class TorchValues:
         self._evaluation.shown([value], w, ctx)
 
     def some_part(self, obj: Instance, w: World) -> Value:
-        return self._tensors.picked(self._tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)
+        return self._tensors.selection(self._tensors.parameter(obj.groups, w, obj.made_at, obj.device), w)
 
 
 class TorchAttributes:
@@ -199,7 +199,7 @@ class TorchItems:
         self.read_out = self._construction.read_out
         self.collected = self._retention.collected
         self.several = self._tensors.several
-        self.picked = self._tensors.picked
+        self.selection = self._tensors.selection
         self.another = self._batches.another
         self.paired = self._state_dicts.paired
         self.made_since = self._graphs.made_since
@@ -254,7 +254,7 @@ class TorchItems:
         if isinstance(part, Unknown):
             self._memory.sliced(part, owner, node, w)
         elif isinstance(part, Ref) and w.get(owner, Tensor) is not None:
-            self._plain.picked(owner, parts, part, w)
+            self._plain.indexed(owner, parts, part, w)
             if len(parts) > 1:
                 self._tensors.taken_from(owner, part, w)
             if not all(map(_is_basic, parts)):

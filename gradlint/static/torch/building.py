@@ -74,7 +74,7 @@ class TorchBuilding:
         site = place[0] if isinstance(place, tuple) else None
         return self._modules.opaque(w, cls.unit.name, site, True, place=place)
 
-    def begun(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
+    def started(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         self._module_building.prepare(ref, cls, args, w, ctx, site)
         obj = w.get(ref, Instance)
         if obj is not None and obj.role is roles.MODULE:

@@ -24,7 +24,7 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.operations import Operations
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import DevicePlacement
 from gradlint.static.torch.proofs import Proofs
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
@@ -41,7 +41,7 @@ class Conversions:
 
     _witness: Witness
     _proofs: Proofs
-    _placement: Placement
+    _placement: DevicePlacement
     _tensors: Tensors
     _breaks: GraphBreaks
     _evaluation: Evaluation

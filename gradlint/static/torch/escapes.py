@@ -48,7 +48,7 @@ from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import LeftStatistics
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import DevicePlacement
 from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
@@ -77,7 +77,7 @@ class Escapes:
     _retention: GraphRetention
     _memory: Memory
     _uses: Uses
-    _placement: Placement
+    _placement: DevicePlacement
     _residuals: Residuals
     _hooks: Hooks
     _left_statistics: LeftStatistics

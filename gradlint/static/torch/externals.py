@@ -93,7 +93,7 @@ from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers, Scalers
 from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.ownership import Grouping
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import DevicePlacement
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.state_dicts import Saving
@@ -133,7 +133,7 @@ class Externals:
     _saving: Saving
     _estimates: Estimates
     _pace: Pace
-    _placement: Placement
+    _placement: DevicePlacement
     _operations: Operations
     _grouping: Grouping
     _stepping: Stepping

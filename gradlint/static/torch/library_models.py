@@ -46,7 +46,7 @@ from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.ownership import inside
 from gradlint.static.torch.passes import Passes
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import DevicePlacement
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Uses
 
@@ -69,7 +69,7 @@ class LibraryModels:
     _tensors: Tensors
     _modules: Modules
     _graphs: Graphs
-    _placement: Placement
+    _placement: DevicePlacement
     _operations: Operations
 
     def built(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Ref:

@@ -57,7 +57,7 @@ from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.overwriting import Overwriting
 from gradlint.static.torch.passes import Passes
-from gradlint.static.torch.placement import Devices, Placement, device_of
+from gradlint.static.torch.placement import DevicePlacement, Devices, device_of
 from gradlint.static.torch.shapes import Shapes
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.unknown_methods import UnknownMethods
@@ -97,7 +97,7 @@ class Methods:
     _uses: Uses
     _shapes: Shapes
     _estimates: Estimates
-    _placement: Placement
+    _placement: DevicePlacement
     _operations: Operations
     _escapes: Escapes
     _passes: Passes

@@ -137,7 +137,7 @@ class ParameterLists:
             return Items([], never)
         parameter: Value = self._tensors.parameter(obj.groups, w, obj.made_at, obj.device)
         if any(isinstance(whole, Ref) and whole.id in self._modules.parts for whole in obj.args):
-            parameter = self._tensors.picked(parameter, w)  # the whole model may have others
+            parameter = self._tensors.selection(parameter, w)  # the whole model may have others
         if obj.attrs.get("named"):
             name = new_unknown("name", "name")
             parameter = w.new(Sequence([name, parameter], [None, None], None, None, False))
@@ -148,7 +148,7 @@ class ParameterLists:
         items = self.iterate(owner, obj, w, ctx, site)
         if not items.known:
             return NONE
-        some = self._tensors.picked(items.known[0], w)
+        some = self._tensors.selection(items.known[0], w)
         single = isinstance(index, (Const, Unknown))
         return some if single else w.new(Sequence([], [], some))
 

@@ -46,7 +46,7 @@ from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import FrozenNorms, LeftStatistics
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.overwriting import Overwriting
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import DevicePlacement
 from gradlint.static.torch.shapes import Broadcasts, Shapes, is_wide
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.uses import Inputs, Uses
@@ -70,7 +70,7 @@ class ModuleCalls:
     _memory: Memory
     _uses: Uses
     _shapes: Shapes
-    _placement: Placement
+    _placement: DevicePlacement
     _operations: Operations
     _hooks: Hooks
     _construction: Construction

@@ -34,7 +34,7 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.memory import Memory
-from gradlint.static.torch.placement import Placement, device_of
+from gradlint.static.torch.placement import DevicePlacement, device_of
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.shapes import Broadcasts, Shapes
@@ -82,7 +82,7 @@ class Operations:
     _plain: PlainTensors
     _uses: Uses
     _shapes: Shapes
-    _placement: Placement
+    _placement: DevicePlacement
     _estimates: Estimates
     _broadcasts: Broadcasts
     _residuals: Residuals

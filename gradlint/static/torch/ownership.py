@@ -10,7 +10,7 @@ from gradlint import events
 from gradlint.facts import known, unknown
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_table import holds_parameters, names_parameter
-from gradlint.static.python.attributes import LateAttributes
+from gradlint.static.python.attributes import DeferredAttributes
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.liveness import Liveness
@@ -45,7 +45,7 @@ class Ownership:
 
     _liveness: Liveness
     _witness: Witness
-    _late: LateAttributes
+    _late: DeferredAttributes
     _modules: Modules
 
     def __init__(self) -> None:

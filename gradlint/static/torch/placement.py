@@ -27,7 +27,7 @@ from gradlint.static.state.values import CHOSEN, Choice, Const, Ref, Sequence, T
 from gradlint.static.torch.tensors import Tensors
 
 
-class Placement:
+class DevicePlacement:
     """Takes what such a model, a part or a method of it gives for a tensor on CUDA, if it is one."""
 
     _tensors: Tensors

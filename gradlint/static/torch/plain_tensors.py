@@ -152,7 +152,7 @@ class PlainTensors:
         new.random, new.constant, new.placed = tensor.random, tensor.constant, tensor.placed
         handed_on(new, tensor, new.made_at)
 
-    def picked(self, owner: Value, parts: list[Index], part: Ref, w: World) -> None:
+    def indexed(self, owner: Value, parts: list[Index], part: Ref, w: World) -> None:
         """``owner[i, j]`` is ``part``: a single element may stay where it is, so far as is known that is one."""
         tensor = w.get(owner, Tensor)
         if tensor is None or tensor.kept_at is None or not all(map(_is_place, parts)):

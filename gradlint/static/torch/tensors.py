@@ -133,12 +133,12 @@ class Tensors:
             return frozenset()
         return parameter.groups
 
-    def picked(self, value: Value, w: World) -> Value:
+    def selection(self, value: Value, w: World) -> Value:
         """One or some of the parameters that a value stands for, also where they come with their names."""
         value = w.resolve(value)
         sequence, tensor = w.get(value, Sequence), w.get(value, Tensor)
         if sequence is not None and self.several(value, w):
-            items = [self.picked(item, w) for item in sequence.items]
+            items = [self.selection(item, w) for item in sequence.items]
             return w.new(Sequence(items, list(sequence.sites), None, None, sequence.mutable))
         if tensor is None or not self.several(value, w):
             return value

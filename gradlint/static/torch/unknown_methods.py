@@ -64,7 +64,7 @@ from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.optimizers import Optimizers, Scalers
 from gradlint.static.torch.passes import Passes
-from gradlint.static.torch.placement import Placement
+from gradlint.static.torch.placement import DevicePlacement
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class UnknownMethods:
     _breaks: GraphBreaks
     _evaluation: Evaluation
     _graphs: Graphs
-    _placement: Placement
+    _placement: DevicePlacement
     _operations: Operations
     _hooks: Hooks
     _escapes: Escapes

@@ -14,7 +14,7 @@ from gradlint.facts import known
 from ..calls import ForwardCall
 from ..frames import FrameSite, calling_frame, site_of
 from ..judging import Judge
-from ..records.cuts import Cuts
+from ..records.graph_breaks import GraphBreaks
 from ..torch_functions import LOSSES, OTHER_LOSSES
 
 if TYPE_CHECKING:
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 class LostGraphs:
     """Notes where values lose their graphs, and reports what is told to require grad."""
 
-    def __init__(self, judge: Judge, cuts: Cuts) -> None:
+    def __init__(self, judge: Judge, breaks: GraphBreaks) -> None:
         self._judge = judge
-        self._cuts = cuts
+        self._breaks = breaks
 
     def evaluated(self, call: ForwardCall) -> None:
         """A model was called; its outputs have no graph where gradients were disabled."""
         if not torch.is_grad_enabled() and any(one.requires_grad for one in call.module.parameters()):
             for tensor in call.tensors:
-                self._cuts.made_without_grad(tensor, call.site)
+                self._breaks.made_without_grad(tensor, call.site)
 
     def tensors_swapped(self, call: SwapCall) -> None:
         """Forget tensors that become others."""
         for tensor in call.tensors:
-            self._cuts.forget(tensor)
+            self._breaks.forget(tensor)
 
     def before(self) -> dict[Any, Callable[..., None]]:
         """What to do before a function that may raise."""
@@ -60,21 +60,21 @@ class LostGraphs:
             view = Tensor(requires_grad=known(tensor.requires_grad), is_leaf=known(tensor.is_leaf))
             self._judge.send(RequiresGradSet(site=site, tensor=view, value=known(value), assigned=assigned))
             if value and tensor.is_leaf:
-                self._cuts.asked_for_grad(tensor, site)
+                self._breaks.asked_for_grad(tensor, site)
 
         return handle
 
     def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         site = _here() if kwargs.get("requires_grad") else None
         if site is not None:
-            self._cuts.asked_for_grad(result, site)
+            self._breaks.asked_for_grad(result, site)
 
     def _lost(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         given = args[0] if args else kwargs.get("input")
         if isinstance(result, torch.Tensor) and not result.requires_grad:
-            site = self._cuts.without_grad(given) if torch.is_grad_enabled() else _here()
+            site = self._breaks.without_grad(given) if torch.is_grad_enabled() else _here()
             if site is not None:
-                self._cuts.made_without_grad(result, site)
+                self._breaks.made_without_grad(result, site)
 
 
 def _here() -> FrameSite | None:

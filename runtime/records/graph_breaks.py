@@ -19,7 +19,7 @@ _Places = dict[int, tuple[weakref.ref[torch.Tensor], "FrameSite"]]  # by the ids
 MANY = 256  #: tensors, above which those that are gone are forgotten
 
 
-class Cuts:
+class GraphBreaks:
     """Remembers where a root of a backward pass lost its graph."""
 
     def __init__(self) -> None:
