@@ -30,8 +30,12 @@ class Package:
     """By a prefix of names inside the package: the prefixes of what the modules of that name may not import."""
 
 
+TABLES = sorted((ROOT / "gradlint" / "static" / "knowledge").glob("torch_*.py"))
 ROOMS = ("knowledge", "text", "state", "report", "python", "torch", "drive")
 """Of the tracer, in the order in which they build on one another."""
+
+BEYOND = {"python": tuple(f"knowledge.{path.stem}" for path in TABLES)}
+"""What a room may not import either: the execution of Python asks what names mean, and knows nothing of torch."""
 
 PACKAGES = [
     Package(
@@ -55,7 +59,7 @@ PACKAGES = [
         ROOT / "gradlint" / "static",
         circle=4,  # a file knows its index and units, and these know their file
         flat=12,
-        layers={room: ROOMS[number + 1 :] for number, room in enumerate(ROOMS)},
+        layers={room: (*ROOMS[number + 1 :], *BEYOND.get(room, ())) for number, room in enumerate(ROOMS)},
     ),
 ]
 

@@ -60,7 +60,7 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
-from gradlint.static.torch.kinds import Kinds
+from gradlint.static.torch.kinds import Kinds, TorchNames
 from gradlint.static.torch.layer_containers import LayerContainers, Repetition
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels, Trainers
@@ -236,6 +236,7 @@ class Interpreter:
         self.domain.attributes = self._make(TorchAttributes)
         self.domain.operators = self._make(TorchOperators)
         self.domain.branches = self._make(TorchBranches)
+        self.domain.names = self._make(TorchNames)
         self.domain.values = self._make(TorchValues)
         self.domain.items = self._make(TorchItems)
         self.domain.mutations = self._make(TorchMutations)

@@ -6,7 +6,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
-from gradlint.static.knowledge.torch_table import canonical, is_called_without_grad
 from gradlint.static.python.binding import Imports
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
@@ -111,7 +110,7 @@ class Attributes:
         if isinstance(owner, External):
             if owner.name.startswith("builtins.") and name.startswith("__"):
                 return Unknown(AttributeOf(owner, name), name)
-            return External(canonical(f"{owner.name}.{name}"))
+            return External(self._domain.names.canonical(f"{owner.name}.{name}"))
         if isinstance(owner, Namespace):
             return self._imports.member(owner.module, name, w, ctx)
         if isinstance(owner, Class):
@@ -413,7 +412,7 @@ class DeferredAttributes:
     def _mode(self, method: FunctionUnit, owner: Ref, w: World) -> bool | None:
         """Whether gradients are enabled where a method is called that fills attributes."""
         obj = w.get(owner, Instance)
-        if obj is not None and is_called_without_grad(obj.role, method.name):
+        if obj is not None and self._domain.calls.without_grad(obj, method.name):
             return False
         return None if method in self._progress.unrecorded or method.name in ("forward", "__call__") else True
 

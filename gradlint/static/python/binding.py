@@ -8,16 +8,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gradlint.static.knowledge.torch_table import (
-    DROPOUTS,
-    FUNCTIONS,
-    GRAD_MODES,
-    LAYERS,
-    LOSSES,
-    MODULE_BASES,
-    OPTIMIZERS,
-    canonical,
-)
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
@@ -33,7 +23,6 @@ from gradlint.static.state.values import (
     Frame,
     Function,
     Imported,
-    Instance,
     Mapping,
     Namespace,
     Sequence,
@@ -112,19 +101,10 @@ class Names:
         frame.vars[name] = value
 
 
-_SUBMODULES = ("torch.nn", "torch.optim", "torch.nn.functional", "torch.autograd", "torch.cuda", "torch.utils")
-
-
-def exports(module: str, name: str) -> bool:
-    """Whether ``from module import *`` would bring ``name``, for the modules of torch."""
-    full = canonical(f"{module}.{name}")
-    tables = (FUNCTIONS, LAYERS, LOSSES, OPTIMIZERS, MODULE_BASES, GRAD_MODES, DROPOUTS, _SUBMODULES)
-    return any(full in table for table in tables)
-
-
 class Imports:
     """Executes import statements: into the project's files where they are there, otherwise by name."""
 
+    _domain: Domain
     _execution: Execution
     _project: Project
     _registrations: Registrations
@@ -146,11 +126,11 @@ class Imports:
         root = name.partition(".")[0]
         if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
             module = self._project.resolve(name, ctx.module)
-            value: Value = Namespace(module, name) if module else External(canonical(name))
+            value: Value = Namespace(module, name) if module else External(self._domain.names.canonical(name))
             self._execution.assign(alias.asname.name.value, value, w, ctx)
         else:
             module = self._project.resolve(root, ctx.module)
-            value = Namespace(module, root) if module else External(canonical(root))
+            value = Namespace(module, root) if module else External(self._domain.names.canonical(root))
             self._execution.assign(root, value, w, ctx)
         self._register(0, name, w, ctx)
 
@@ -179,7 +159,7 @@ class Imports:
             elif level:
                 value = Unknown(Named(ctx.module.path, f"{name}.{item}", is_imported=True), item)
             else:
-                value = External(canonical(f"{name}.{item}"))
+                value = External(self._domain.names.canonical(f"{name}.{item}"))
             self._execution.assign(target, value, w, ctx)
 
     def _brought(self, module: Module, name: str, w: World, ctx: Context) -> Value:
@@ -206,14 +186,14 @@ class Imports:
         frame = w.write(ctx.frame)
         before = frame.vars.get(_STAR)
         known = before.sources if isinstance(before, Stars) else ()
-        frame.vars[_STAR] = Stars((module or canonical(name), *known))
+        frame.vars[_STAR] = Stars((module or self._domain.names.canonical(name), *known))
 
     def behind(self, stars: Stars, name: str, w: World, ctx: Context) -> Value | None:
         """A name that ``import *`` brought; None if it did not."""
         for source in stars.sources:
             if isinstance(source, str):
-                if exports(source, name):
-                    return External(canonical(f"{source}.{name}"))
+                if self._domain.names.exports(source, name):
+                    return External(self._domain.names.canonical(f"{source}.{name}"))
             elif self._project.offers(source, name):
                 return self.member(source, name, w, ctx)
         return None
@@ -337,19 +317,13 @@ class Binding:
         return [] if any(isinstance(value, Unknown) and not from_module(value) for value in values) else values
 
     def _default(self, fn: Function, param: cst.Param, open_: bool, w: World, here: Context) -> Value:
-        """What a parameter is that is given nothing; where that is not known, a loss of torch is taken as it is."""
+        """What a parameter is that is given nothing; where that is not known, some are taken as they are."""
         name = param.name.value
         if param.default is not None and (not open_ or type(param.default) in (cst.Call, cst.Attribute)):
             default = self._execution.evaluate(param.default, w, self.around(fn, here))
-            if not open_ or self._is_loss(default, w):
+            if not open_ or self._domain.values.is_default(default, w):
                 return default
         return Unknown(Parameter(fn.unit, name, here.key), name)
-
-    def _is_loss(self, value: Value, w: World) -> bool:
-        if isinstance(value, External):
-            return value.name in LOSSES
-        obj = w.get(value, Instance)
-        return obj is not None and obj.loss is not None
 
     def around(self, fn: Function, here: Context) -> Context:
         """Where the header of a function is evaluated: around its body."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint.static.knowledge import roles
-from gradlint.static.knowledge.torch_table import CONFIGURING, MODULE_METHODS, TRAINING_STEPS
 from gradlint.static.python.binding import Binding
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.choices import Choices, Decisions, Dispatch
@@ -57,12 +56,9 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 MAX_DEPTH = 28
-_RECOGNISED = MODULE_METHODS | {"zero_grad", "train", "eval"}
-"""Methods that say of an object that it is a module."""
 _MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
 MAX_RECURSION = 2
 
-_NO_FORWARD = TRAINING_STEPS | CONFIGURING | {"__init__", "reset_parameters", "fit", "train_step", "step"}
 """Methods of modules that do something else than to compute their output."""
 
 
@@ -129,8 +125,8 @@ class Calls:
             self._domain.calls.named(named, here.receiver, owner, w, ctx, ctx.site(node))
             if isinstance(named, Class):
                 owner = named
-            elif named == External("torch.nn.Module"):
-                return new_unknown("super")  # what comes after Module: not its __init__
+            elif isinstance(named, External) and self._domain.names.ends_lineage(named.name):
+                return new_unknown("super")  # what comes after that: not its __init__
         return Super(owner, here.receiver)
 
     # --- by value
@@ -148,8 +144,8 @@ class Calls:
             return self.call(attribute, args, w, ctx, site)
         if isinstance(receiver, Super) and name == "__init__":
             return self._domain.building.super_called(receiver, args, w, ctx, site)
-        if name in _RECOGNISED and isinstance(receiver, Ref):
-            self._domain.calls.recognised(receiver, w, site)
+        if isinstance(receiver, Ref):
+            self._domain.calls.recognised(receiver, name, w, site)
         attribute = w.resolve(self._execution.get_attribute(receiver, name, w, ctx, site))
         attribute = self._domain.calls.prepared(attribute, w, site)
         if isinstance(attribute, Unknown) and isinstance(receiver, (Ref, Super)):
@@ -383,8 +379,7 @@ class Calls:
         return [(world, self._streams.opened(yields, world))]
 
     def _is_forward(self, fn: Function, receiver: Value | None, w: World) -> bool:
-        obj = w.get(receiver, Instance) if receiver is not None else None
-        return obj is not None and obj.role.is_model and fn.unit.name not in _NO_FORWARD
+        return receiver is not None and self._domain.calls.is_forward(receiver, fn.unit.name, w)
 
     def _lambda(self, fn: Lambda, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         self._progress.applied.add(fn.site)

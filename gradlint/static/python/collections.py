@@ -7,8 +7,6 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
-from gradlint.static.knowledge.torch_layers import PARTS_OF_MODULES
-from gradlint.static.knowledge.torch_table import STRINGS, any_of
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
@@ -246,7 +244,7 @@ class Collections:
         if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
             return self._attributes.get(owner, index.value, w, ctx, site)
         if isinstance(index, Const) and isinstance(index.value, str):
-            holder = dict_of(owner, "__dict__", *PARTS_OF_MODULES)
+            holder = dict_of(owner, "__dict__", *self._domain.names.parts)
             if holder is not None:
                 return self._attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
@@ -259,14 +257,14 @@ class Collections:
 
     def _member(self, owner: External, index: Index, w: World, ctx: Context, site: Site) -> Value:
         """A subscripted type, which is the type; or ``namespace.__dict__[name]``, what bears the name."""
-        if owner.name in STRINGS:
+        if self._domain.names.holds_strings(owner.name):
             return Unknown(ItemOf(owner.name, key_of(index) if isinstance(index, (Const, Unknown)) else fresh()))
         namespace, _, last = owner.name.rpartition(".")
         if last != "__dict__":
             return owner
         if isinstance(index, Const) and isinstance(index.value, str):
             return self._attributes.get(External(namespace), index.value, w, ctx, site)
-        some = any_of(namespace)
+        some = self._domain.names.any_of(namespace)
         return External(some) if some else new_unknown("member")
 
     def _sequence_item(self, obj: Sequence, index: Index, w: World, ctx: Context) -> Value:

@@ -9,7 +9,6 @@ import libcst as cst
 
 from gradlint.finding import Site
 from gradlint.static.knowledge import roles
-from gradlint.static.knowledge.torch_layers import PARTS_OF_MODULES
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.calls import Calls
@@ -255,7 +254,7 @@ class Filling:
         if (updated := dict_of(owner)) is not None:
             given = w.new(Mapping({index: value})) if isinstance(index, Const) else None
             self._attributes.updated(updated, given, w, ctx, site)
-        if isinstance(index, Const) and (holder := dict_of(owner, *PARTS_OF_MODULES)) is not None:
+        if isinstance(index, Const) and (holder := dict_of(owner, *self._domain.names.parts)) is not None:
             self._attributes.set(holder, str(index.value), value, w, ctx, site)
         if self._domain.items.set(owner, obj, index, value, w, ctx, site, place=place):
             return

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.roles import DECORATED, Role
-from gradlint.static.knowledge.torch_table import GRAD_MODES, LAYERS, MODULE_BASES, TEST_BASES, is_module_class
-from gradlint.static.knowledge.torch_training import SUBCLASSED, is_test
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
@@ -159,8 +158,9 @@ class Definitions:
                 kind = DECORATED.get(decorator.name)
                 if kind is not None:
                     return replace(value, kind=kind)
-                if GRAD_MODES.get(decorator.name) in ("off", "on"):
-                    return replace(value, grad=GRAD_MODES[decorator.name] == "on")
+                mode = self._domain.names.grad_mode(decorator.name)
+                if mode is not None:
+                    return replace(value, grad=mode)
             return value
         instance = w.get(decorator, Instance)
         if instance is not None and instance.role is roles.GRAD_MODE and isinstance(value, Function):
@@ -266,7 +266,7 @@ class Definitions:
                 found = frame.vars.get("__init__") if isinstance(frame, Frame) else None
                 if isinstance(found, Function):
                     return found, foreign
-            elif isinstance(base, External) and (base.name in MODULE_BASES or base.name in LAYERS):
+            elif isinstance(base, External) and self._domain.names.ends_lineage(base.name):
                 return None, True
             elif not isinstance(base, External) or base.name not in _WITHOUT_INIT:
                 foreign = True
@@ -317,19 +317,18 @@ class Definitions:
 
     def _role(self, cls: Class) -> Role:
         for base in self.external_bases(cls):
-            role = SUBCLASSED.get(base)
+            role = self._domain.names.role(base, partial(self.methods, cls))
             if role is not None:
                 return role
-            if is_module_class(base) and any("forward" in here.unit.methods for here in self.mro(cls)):
-                return roles.MODULE
         return roles.PLAIN
 
     def is_test(self, cls: Class) -> bool:
         """Whether the class holds tests: as a base class says, or as its name and theirs say to pytest."""
-        if not TEST_BASES.isdisjoint(self.external_bases(cls)):
+        if any(map(self._domain.names.begins_tests, self.external_bases(cls))):
             return True
         methods = self.methods(cls)
-        return cls.unit.name.startswith("Test") and "__init__" not in methods and any(map(is_test, methods))
+        named = cls.unit.name.startswith("Test") and "__init__" not in methods
+        return named and any(map(self._domain.names.is_test, methods))
 
     def is_dataclass(self, cls: Class) -> bool:
         """Whether the class gets its ``__init__`` from its annotated fields."""

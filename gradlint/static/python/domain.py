@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gradlint.static.knowledge.roles import Role
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.values import (
     Bound,
@@ -42,6 +43,34 @@ class Items:
 
     known: list[Value] | None
     element: Callable[[World, Context], Value]
+
+
+class DomainNames(Protocol):
+    """What names stand for outside the project."""
+
+    canonical: Callable[[str], str]  #: the one name of a thing that is reached by several
+    any_of: Callable[[str], str | None]  #: what stands for any one of the things in a namespace, if these are alike
+    holds_strings: Callable[[str], bool]  #: whether what bears a name holds strings from outside of the program
+    begins_tests: Callable[[str], bool]  #: whether classes that derive from this one hold tests
+    is_test: Callable[[str], bool]  #: whether a method of a class that holds tests is one
+    begins_part: Callable[[str], bool]  #: whether a name that begins so is one that parts of objects have
+    parts: tuple[str, ...]  #: attributes that are dicts of what an object is made of, as ``__dict__`` is
+
+    def exports(self, module: str, name: str) -> bool:
+        """Whether ``from module import *`` brings a name."""
+        ...
+
+    def grad_mode(self, decorator: str) -> bool | None:
+        """The grad mode that a decorator sets."""
+        ...
+
+    def role(self, base: str, methods: Callable[[], Iterable[str]]) -> Role | None:
+        """What the objects of a class are that derives from another one and has these methods; None if nothing."""
+        ...
+
+    def ends_lineage(self, base: str) -> bool:
+        """Whether the initializer of a class calls none of those behind it."""
+        ...
 
 
 class DomainValues(Protocol):
@@ -83,6 +112,22 @@ class DomainValues(Protocol):
 
     def shown(self, value: Value, w: World, ctx: Context) -> None:
         """A value is made part of a text."""
+        ...
+
+    def is_a(self, obj: Object, name: str, standard: type | None) -> bool | None:
+        """Whether an object is one of a class outside the project (standard: of the standard library), if known."""
+        ...
+
+    def type_of(self, obj: Object) -> Value | None:
+        """The class of an object of the domain, if that is known."""
+        ...
+
+    def has(self, obj: Object, name: str) -> bool:
+        """Whether an object of the domain is sure to have an attribute."""
+        ...
+
+    def is_default(self, value: Value, w: World) -> bool:
+        """Whether a parameter is taken to be what its default says, where what is given for it is not known."""
         ...
 
     def some_part(self, obj: Instance, w: World) -> Value:
@@ -200,8 +245,16 @@ class DomainCalls(Protocol):
         """What is about to be called, or asked for a method, and turns out to be an object by that."""
         ...
 
-    def recognised(self, receiver: Ref, w: World, site: Site) -> None:
-        """A method is called that only some objects have."""
+    def recognised(self, receiver: Ref, method: str, w: World, site: Site) -> None:
+        """A method is called, which only some objects have perhaps."""
+        ...
+
+    def is_forward(self, receiver: Value, method: str, w: World) -> bool:
+        """Whether a method is one of those that make a forward pass."""
+        ...
+
+    def without_grad(self, obj: Instance, method: str) -> bool:
+        """Whether a library calls a method of an object while gradients are disabled."""
         ...
 
     def forward(self, receiver: Value, by: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
@@ -427,9 +480,11 @@ class Domain:
         "escapes",
         "items",
         "mutations",
+        "names",
         "operators",
         "values",
     )
+    names: DomainNames
     values: DomainValues
     attributes: DomainAttributes
     items: DomainItems

@@ -10,10 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradlint.finding import Site
-from gradlint.static.knowledge.torch_functions import METHODS, TELLING_METHODS
-from gradlint.static.knowledge.torch_layers import begins_parameter
-from gradlint.static.knowledge.torch_libraries import any_of
-from gradlint.static.knowledge.torch_operations import ATTRIBUTES, INTERFACES
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.binding import Imports
 from gradlint.static.python.calls import Calls
@@ -63,7 +59,6 @@ Handler = Callable[[Arguments, World, Context, "Site"], Value | None]
 
 
 _STANDARD = (builtins, collections, collections.abc, numbers)  #: modules of classes that say what a value is like
-_OF_TENSORS = (object, *(getattr(collections.abc, name) for name in INTERFACES))
 
 
 class Reflection:
@@ -83,7 +78,6 @@ class Reflection:
             "builtins.hasattr": self._hasattr,
             "builtins.isinstance": self._isinstance,
             "builtins.type": self._type,
-            "torch.is_tensor": self._is_tensor,
         }
 
     def _vars(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -106,12 +100,12 @@ class Reflection:
             # What a wrapper holds, if it is one, is what it wraps.
             usual = w.resolve(default) == owner or self._attributes.lacks(owner, name.value, w)
             return w.resolve(default) if usual else value
-        if isinstance(name, Unknown) and begins_parameter(beginning(name)):
+        if isinstance(name, Unknown) and self._domain.names.begins_part(beginning(name)):
             parameter = self._some_parameter(owner, name, w)
             if parameter is not None:
                 return parameter
         if isinstance(owner, External):
-            some = any_of(owner.name)
+            some = self._domain.names.any_of(owner.name)
             return External(some) if some else new_unknown("getattr")
         if isinstance(owner, Namespace):
             return self._imports.any_member(owner, w, ctx)
@@ -157,11 +151,9 @@ class Reflection:
                 return Const(True)
             if self._attributes.lacks(owner, str(name.value), w):
                 return Const(False)
-        tensor = w.get(owner, Tensor)
-        if tensor is not None and isinstance(name, Const):
-            certain = not (tensor.structured or tensor.supposed) and (name.value in METHODS or name.value in ATTRIBUTES)
-            if certain or name.value in TELLING_METHODS:  # what has none of these is no tensor
-                return Const(True)
+        held = w.get(owner, Object)
+        if held is not None and isinstance(name, Const) and self._domain.values.has(held, str(name.value)):
+            return Const(True)
         return Unknown(HasAttribute(owner, name))
 
     def _isinstance(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
@@ -178,39 +170,32 @@ class Reflection:
             return Unknown(IsInstance(subject, tuple(kinds)))
         return Const(False)
 
-    def _is_tensor(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """``torch.is_tensor(value)``, which asks for the class."""
-        subject = args.get(0, "obj") or NONE
-        return self._isinstance(Arguments([subject, External("torch.Tensor")]), w, ctx, site)
-
     def _is_a(self, subject: Value, kind: Value, w: World) -> bool | None:
         obj = w.get(subject, Object)
         name = kind.name if isinstance(kind, External) else ""
         standard = _standard(name)
         if isinstance(subject, Const) and standard is not None:
             return isinstance(subject.value, standard)
+        known = self._domain.values.is_a(obj, name, standard) if obj is not None and name else None
+        if known is not None:
+            return known
         if isinstance(obj, Instance):
             if isinstance(kind, Class):
                 return obj.cls is not None and kind in self._definitions.mro(obj.cls)
-            if name == "torch.nn.Module":
-                return obj.role.is_module
             if obj.layer is not None and name:
                 return obj.name == name
             if obj.cls is not None and name:
                 return name in self._definitions.external_bases(obj.cls)
             return None
         if isinstance(obj, Tensor):
-            if name == "torch.Tensor":
-                return True
-            if isinstance(kind, Class):
-                return False if self._is_plain(kind) and not (obj.structured or obj.supposed) else None
-            return standard in _OF_TENSORS if standard is not None and not obj.structured else None
+            plain = isinstance(kind, Class) and self._is_plain(kind)
+            return False if plain and not (obj.structured or obj.supposed) else None
         if isinstance(obj, Sequence):
             if standard is Iterable:
                 return True
             if name in ("builtins.list", "builtins.tuple"):
                 return (name == "builtins.list") is obj.mutable
-            return False if name in ("torch.Tensor", "builtins.dict", "builtins.str") else None
+            return False if name in ("builtins.dict", "builtins.str") else None
         if isinstance(obj, Mapping):
             return standard is collections.OrderedDict or (standard is not None and issubclass(dict, standard))
         return None
@@ -225,8 +210,8 @@ class Reflection:
         obj = w.get(value, Object)
         if isinstance(obj, Instance):
             return obj.cls or External(obj.name)
-        if isinstance(obj, Tensor) and obj.is_parameter is False and not obj.structured and not obj.supposed:
-            return External("torch.Tensor")
+        if obj is not None and (known := self._domain.values.type_of(obj)) is not None:
+            return known
         if isinstance(obj, Sequence) and not obj.fields:
             return External("builtins.list" if obj.mutable else "builtins.tuple")
         return Unknown(Asked("type", value))

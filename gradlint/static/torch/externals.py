@@ -48,6 +48,7 @@ from gradlint.static.knowledge.torch_training import BUILT
 from gradlint.static.python.builtins import BuiltinCalls
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.collections import Collections
+from gradlint.static.python.reflection import Reflection
 from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
@@ -113,6 +114,7 @@ NamedHandler = Callable[[str, Arguments, World, Context, "Site"], Value]
 class Externals:
     """Knows what is outside the project."""
 
+    _reflection: Reflection
     _witness: Witness
     _calls: Calls
     _collections: Collections
@@ -156,6 +158,9 @@ class Externals:
     def __init__(self) -> None:
         self._torch: dict[str, Handler] = {
             "torch.device": lambda a, w, c, s: w.resolve(a.get(0, "type") or NONE),
+            "torch.is_tensor": lambda a, w, c, s: self._reflection.is_instance(
+                w.resolve(a.get(0, "obj") or NONE), [External("torch.Tensor")], w
+            ),
             "torch.autograd.Variable": self._variable,
             "torch.nn.Parameter": self._parameter,
             "torch.nn.parameter.Buffer": lambda a, w, c, s: w.resolve(a.get(0) or NONE),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from gradlint.static.knowledge import roles
+from gradlint.static.knowledge.roles import Role
+from gradlint.static.knowledge.torch_functions import FUNCTIONS
+from gradlint.static.knowledge.torch_layers import PARTS_OF_MODULES, begins_parameter
 from gradlint.static.knowledge.torch_table import (
+    DROPOUTS,
+    GRAD_MODES,
     HANDLERS,
     LAYERS,
     LOSSES,
@@ -15,7 +21,13 @@ from gradlint.static.knowledge.torch_table import (
     OPTIMIZERS,
     SCALERS,
     SCHEDULERS,
+    STRINGS,
+    TEST_BASES,
+    any_of,
+    canonical,
+    is_module_class,
 )
+from gradlint.static.knowledge.torch_training import SUBCLASSED, is_test
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.execution import Execution
@@ -42,6 +54,41 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
+
+
+_SUBMODULES = ("torch.nn", "torch.optim", "torch.nn.functional", "torch.autograd", "torch.cuda", "torch.utils")
+
+
+class TorchNames:
+    """What names of torch, and of the libraries that are known, stand for."""
+
+    def __init__(self) -> None:
+        self.parts: tuple[str, ...] = PARTS_OF_MODULES
+        self.canonical: Callable[[str], str] = canonical
+        self.any_of: Callable[[str], str | None] = any_of
+        self.holds_strings: Callable[[str], bool] = STRINGS.__contains__
+        self.begins_tests: Callable[[str], bool] = TEST_BASES.__contains__
+        self.is_test: Callable[[str], bool] = is_test
+        self.begins_part: Callable[[str], bool] = begins_parameter
+
+    def exports(self, module: str, name: str) -> bool:
+        """Whether ``from module import *`` brings a name, for the modules of torch."""
+        full = canonical(f"{module}.{name}")
+        tables = (FUNCTIONS, LAYERS, LOSSES, OPTIMIZERS, MODULE_BASES, GRAD_MODES, DROPOUTS, _SUBMODULES)
+        return any(full in table for table in tables)
+
+    def grad_mode(self, decorator: str) -> bool | None:
+        """The grad mode that a decorator sets: ``torch.no_grad``."""
+        return {"on": True, "off": False}.get(GRAD_MODES.get(decorator, ""))
+
+    def role(self, base: str, methods: Callable[[], Iterable[str]]) -> Role | None:
+        """What the objects of a class are that derives from another; a module has ``forward``."""
+        role = SUBCLASSED.get(base)
+        return roles.MODULE if role is None and is_module_class(base) and "forward" in methods() else role
+
+    def ends_lineage(self, base: str) -> bool:
+        """Whether the initializer of a class calls none of those behind it, as that of ``Module`` does not."""
+        return base in MODULE_BASES or base in LAYERS
 
 
 class Kinds:
