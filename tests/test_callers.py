@@ -11,8 +11,8 @@ from gradlint.disk import Disk
 from gradlint.engine import Engine
 from gradlint.static.text.callers import Callers
 from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
-from gradlint.static.text.files import Layout, Module
-from gradlint.static.text.importers import Importers
+from gradlint.static.text.files import Module
+from gradlint.static.text.importers import Importers, Layout
 from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach
 

@@ -14,7 +14,7 @@ from gradlint.finding import Finding
 from gradlint.selection import Choice
 from gradlint.source import source_from_text
 from gradlint.static.state.context import Ledgers
-from gradlint.static.text import nodes as trees
+from gradlint.static.text import trees
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.files import Module
 from gradlint.static.text.units import StatementUnit, Unit

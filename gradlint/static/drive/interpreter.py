@@ -80,13 +80,12 @@ from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import DevicePlacement, Devices
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
-from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.shapes import Broadcasts, Shapes
 from gradlint.static.torch.state_dicts import Saving, StateDicts
 from gradlint.static.torch.stepping import Pace, Stepping
 from gradlint.static.torch.tensors import Tensors
 from gradlint.static.torch.unknown_methods import UnknownLeaves, UnknownMethods
-from gradlint.static.torch.uses import Inputs, Uses
+from gradlint.static.torch.uses import Inputs, Residuals, Uses
 
 if TYPE_CHECKING:
     from gradlint.static.text.project import Project

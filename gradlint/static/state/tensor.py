@@ -239,7 +239,7 @@ class Tensor(Recorded):
     """Those of the terms whose sum it is, multiplied by constants at most, that carry no graph any more."""
     unsigned: bool = fact(False, join=BOTH, same=SETTLED)  #: nothing in it is below zero
     passed: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)
-    """The changes in place from whose results it was computed: see :mod:`gradlint.static.torch.residuals`."""
+    """The changes in place from whose results it was computed: see :mod:`gradlint.static.torch.uses`."""
     outdated: frozenset[int] = fact(frozenset(), join=COMMON, same=SETTLED)
     """Those of them that have overwritten what a layer was given, under its old name, that gave it."""
     calls: frozenset[int] = fact(frozenset(), join=UNION, same=SETTLED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
-from gradlint.static.text.files import absolute
+from gradlint.static.text.importers import absolute
 from gradlint.static.text.index import may_store_argument
 from gradlint.static.text.triggers import Feature
 from gradlint.static.text.units import Unit

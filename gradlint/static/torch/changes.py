@@ -34,10 +34,9 @@ from gradlint.static.torch.optimizers import Optimizers
 from gradlint.static.torch.ownership import Ownership, UnownedParameters
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.proofs import Proofs
-from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.stepping import Stepping
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.uses import Inputs
+from gradlint.static.torch.uses import Inputs, Residuals
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -49,9 +49,8 @@ from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import LeftStatistics
 from gradlint.static.torch.placement import DevicePlacement
-from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.uses import Uses
+from gradlint.static.torch.uses import Residuals, Uses
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

@@ -36,10 +36,9 @@ from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.placement import DevicePlacement, device_of
 from gradlint.static.torch.plain_tensors import PlainTensors
-from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.shapes import Broadcasts, Shapes
 from gradlint.static.torch.tensors import Tensors
-from gradlint.static.torch.uses import Uses
+from gradlint.static.torch.uses import Residuals, Uses
 
 if TYPE_CHECKING:
     from gradlint.finding import Site

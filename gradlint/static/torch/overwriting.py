@@ -19,8 +19,8 @@ from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.memory import Memory, overwriting
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
-from gradlint.static.torch.residuals import Residuals
 from gradlint.static.torch.tensors import Tensors
+from gradlint.static.torch.uses import Residuals
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
