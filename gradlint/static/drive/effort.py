@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradlint.static.python.budget import BudgetExceededError
-from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
+from gradlint.static.python.budget import Budget, BudgetExceededError
+from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
 from gradlint.static.text.triggers import Feature
 from gradlint.static.text.units import Unit
 
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from gradlint.static.python.budget import Budget
     from gradlint.static.python.progress import Progress
     from gradlint.static.report.witness import Witness
-    from gradlint.static.text.definition_units import DefinitionUnit
     from gradlint.static.text.files import Module
     from gradlint.static.text.reach import Reach
 

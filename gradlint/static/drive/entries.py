@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from gradlint.events import ConvertedToNumpy, DataWritten
 from gradlint.static.drive.effort import Shares
@@ -20,7 +19,7 @@ from gradlint.static.python.bodies import Bodies, Images
 from gradlint.static.python.budget import CLOSE, Budget, BudgetExceededError
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
-from gradlint.static.python.nested import Nested
+from gradlint.static.python.nested import Nested, Waiting
 from gradlint.static.python.progress import Progress, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
@@ -53,9 +52,6 @@ from gradlint.static.torch.library_models import Trainers
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.uses import Uses
-
-if TYPE_CHECKING:
-    from gradlint.static.python.nested import Waiting
 
 
 class Entries:

@@ -13,7 +13,7 @@ from gradlint.static.knowledge import roles
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.streams import Counting
-from gradlint.static.state.context import Arguments
+from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import alternatives_of
 from gradlint.static.state.origins import Comparison, OneOf, Operation, SomeMethodOf, Text, fresh
 from gradlint.static.state.values import (
@@ -35,14 +35,12 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
-from gradlint.static.text.definition_units import FunctionUnit, leaves
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, leaves
 from gradlint.static.text.files import Module
 from gradlint.static.text.nodes import children
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Context
-    from gradlint.static.text.definition_units import ClassUnit
 
 
 class Choices:

@@ -15,7 +15,7 @@ from gradlint.static.python.domain import Domain, Index, Items
 from gradlint.static.python.streams import Counting
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.comparisons import computed
-from gradlint.static.state.context import Arguments, Context, Ledgers
+from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.joining import MAX_ALTERNATIVES, acts, joined
 from gradlint.static.state.origins import ElementOf, ItemOf, Length, New, fresh
 from gradlint.static.state.provenance import dict_of, each_optimizer, is_any, key_of, known_by
@@ -41,7 +41,6 @@ from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Ledger
 
 MAX_UNROLLED = 12
 MAX_KNOWN = 64  #: items of a list or dict that are told apart, where they are added one by one

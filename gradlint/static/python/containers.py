@@ -44,7 +44,6 @@ from gradlint.static.text.nodes import Place, formatted
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.python.domain import Index
 
 
 _KEEPING = frozenset(["append", "add", "appendleft", "extend", "insert", "copy", "__iter__", "count", "index"])

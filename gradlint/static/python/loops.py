@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -21,15 +21,12 @@ from gradlint.static.python.streams import Counting, Streams, counted
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import forget, newest, signature
 from gradlint.static.state.context import MAX_EXITS, Context, Outcome
-from gradlint.static.state.liveness import Liveness
+from gradlint.static.state.liveness import Live, Liveness
 from gradlint.static.state.origins import fresh
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.values import WALKED, Const, Frame, Group, Ref, Sequence, Value, new_unknown
 from gradlint.static.state.world import LAST, World
 from gradlint.static.text.nodes import children
-
-if TYPE_CHECKING:
-    from gradlint.static.state.liveness import Live
 
 
 class Loops:

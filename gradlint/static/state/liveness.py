@@ -11,12 +11,11 @@ import libcst as cst
 
 from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.nodes import children
-from gradlint.static.text.units import StatementUnit
+from gradlint.static.text.units import StatementUnit, Unit
 
 if TYPE_CHECKING:
     from gradlint.static.state.context import Context
     from gradlint.static.text.files import Module
-    from gradlint.static.text.units import Unit
 
 Names = frozenset[str]
 

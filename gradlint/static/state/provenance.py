@@ -378,9 +378,6 @@ def known_by(value: Value, name: str) -> Value:
     return replace(value, hint=name) if given and MODULE_NAME.search(name) is not None else value
 
 
-"""What the conditions begin with that an unknown value is a constant, or one of some."""
-
-
 def variant(w: World, ctx: Context) -> Hashable:
     """The models of the project's classes at hand, by the names they bear here.
 

@@ -16,7 +16,7 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.progress import Progress
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.values import (
     NONE,
     Class,
@@ -38,7 +38,6 @@ from gradlint.static.torch.operations import Operations
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Results
     from gradlint.static.text.definition_units import ClassUnit
 
 _APPLIED = Op(activation="unknown", saves="other")

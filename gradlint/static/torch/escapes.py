@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 _FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
 _KEPT = "kept by"
 """With the key of something unknown: what a world is bound to once that was given an object of the project."""
-"""Kinds of objects that hold data."""
 
 
 class Escapes:

@@ -14,7 +14,7 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
-from gradlint.static.state.context import Ledgers
+from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers, Results
 from gradlint.static.state.origins import AttributeOf, fresh
 from gradlint.static.state.provenance import looks_like_module
 from gradlint.static.state.values import (
@@ -36,15 +36,13 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import Chain, chains_in
 from gradlint.static.text.definition_units import reached_from
-from gradlint.static.text.units import NodeSite
+from gradlint.static.text.units import NodeSite, Unit
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Arguments, Context, Ledger, Results
-    from gradlint.static.text.units import Unit
 
 _OWN_MODE = Chain(("self", "training"), called=False)
 

@@ -14,7 +14,7 @@ from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import DATA_NAME, LOSS_NAME, MODULE_NAME
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import NUMBER_KEEPING, SYMBOLS
-from gradlint.static.state.context import Arguments, Ledgers
+from gradlint.static.state.context import Arguments, Ledger, Ledgers
 from gradlint.static.state.origins import (
     Asked,
     Batch,
@@ -47,7 +47,6 @@ from gradlint.static.torch.uses import Inputs
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Ledger
 
 _FREE = (Asked, Batch, Comparison, CutFrom, Figure, Length, Not, Number, Text, Truth, Written)
 _FREE_OF_NEW = frozenset(["counter", "index", "range", "key", "name", "not", "comparison", "counted", "counted on"])

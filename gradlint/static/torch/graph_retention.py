@@ -12,7 +12,7 @@ from gradlint.facts import known
 from gradlint.intents import Append
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import newest, reachable
-from gradlint.static.state.context import Ledgers
+from gradlint.static.state.context import Context, Ledger, Ledgers
 from gradlint.static.state.values import Const, Frame, Instance, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.units import NodeSite
@@ -22,7 +22,6 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Context, Ledger
 
 _GIVEN = 0  #: stands for the segments of a value of which none are known
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import LOSS_NAME
 from gradlint.static.knowledge.torch_functions import SPECIAL_ATTRIBUTES
 from gradlint.static.state.contents import united
-from gradlint.static.state.context import Ledgers
+from gradlint.static.state.context import Ledger, Ledgers
 from gradlint.static.state.origins import (
     AttributeOf,
     ElementOf,
@@ -45,9 +44,6 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.tensors import Tensors
-
-if TYPE_CHECKING:
-    from gradlint.static.state.context import Ledger
 
 
 @dataclass(frozen=True, slots=True)

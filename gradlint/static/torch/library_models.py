@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gradlint.finding import Site
-    from gradlint.static.state.context import Context
-    from gradlint.static.state.world import World
 
 
 _OPAQUE = Op(activation="clears", saves="other")

@@ -13,7 +13,7 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import METHODS
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import united
-from gradlint.static.state.context import Ledgers
+from gradlint.static.state.context import Context, Ledger, Ledgers, Results
 from gradlint.static.state.origins import Asked
 from gradlint.static.state.provenance import is_numpys
 from gradlint.static.state.values import (
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from gradlint.finding import Site
-    from gradlint.static.state.context import Context, Ledger, Results
 
 _NOTICED = {"numpy": unknown(), "data": FALSE}  #: whether autograd sees what was changed so; else it does
 _UNCHECKED = frozenset(["share_memory_", "requires_grad_", "set_", "resize_", "resize_as_", "apply_"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_layers import WRAPPED
 from gradlint.static.python.definitions import Definitions
-from gradlint.static.state.context import Arguments, Context, Ledgers
+from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf
 from gradlint.static.state.provenance import looks_like_module, ways_into
 from gradlint.static.state.values import (
@@ -37,7 +37,6 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Ledger
 
 _TAKEN = (AttributeOf, ItemOf, ElementOf)
 MOVED = "moved"

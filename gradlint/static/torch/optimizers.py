@@ -15,7 +15,7 @@ from gradlint.static.knowledge.torch_training import CONFIGURING
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context, Ledgers
+from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.joining import joined
 from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, Parameter
 from gradlint.static.state.values import (
@@ -51,7 +51,6 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Ledger
 
 
 _STEPS = frozenset(["step", "first_step"])

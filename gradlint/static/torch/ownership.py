@@ -37,7 +37,6 @@ from gradlint.static.torch.tensors import Tensors
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.state.context import Context
-    from gradlint.static.state.world import World
 
 
 class Ownership:

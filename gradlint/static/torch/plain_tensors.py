@@ -13,7 +13,7 @@ from gradlint.static.knowledge.torch_table import BATCH_STEPS, RANDOM, RANDOM_FI
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import held
-from gradlint.static.state.context import Context
+from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.origins import AttributeOf, Batch, ItemOf, New, Parameter, Result
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
@@ -23,7 +23,6 @@ from gradlint.static.torch.tensors import Tensors, handed_on
 if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.python.domain import Index
-    from gradlint.static.state.context import Arguments
 
 _MOVERS = ("to", "cuda", "_apply")
 _ACROSS_DEVICES = frozenset(["copy_", "[]=", "[:]=", "out="])  #: changes by which values may come from another device

@@ -12,7 +12,7 @@ from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_training import LENGTH_AT, LENGTHS, PROPORTIONAL
 from gradlint.static.python.execution import Execution
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context, Ledgers
+from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.origins import Operation, fresh, is_origin
 from gradlint.static.state.provenance import has_length, is_quotient, origin_of
 from gradlint.static.state.values import (
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from gradlint.finding import Site
-    from gradlint.static.state.context import Ledger
     from gradlint.static.text.units import Unit
 
 

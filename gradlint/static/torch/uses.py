@@ -11,7 +11,7 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import UNMOVED
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import united
-from gradlint.static.state.context import Context, Ledgers
+from gradlint.static.state.context import Context, Ledger, Ledgers
 from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import NONE, Const, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
@@ -19,7 +19,6 @@ from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
     from gradlint.finding import Site
-    from gradlint.static.state.context import Ledger
 
 
 #: the losses that apply an activation themselves
