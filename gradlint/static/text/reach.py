@@ -465,13 +465,12 @@ class _Scope:
             own = methods[name].text
             if any(self._gives_tensor(chain) for chain in chains_in(WRAPPED.sub("", own))):
                 found |= Feature.PLAIN
-        if any(is_layer(chain, self.foreign) for chain in chains) and any(
-            is_layer(chain, self.foreign)
-            for name in reached_from(methods, ["forward"] if "forward" in methods else methods.keys() - builders)
-            if name not in builders
-            for chain in chains_in(methods[name].text)
-        ):
-            found |= Feature.BUILT
+        if any(is_layer(chain, self.foreign) for chain in chains):
+            forward = ["forward"] if "forward" in methods else methods.keys() - builders
+            later = [name for name in builders if "lambda" in methods[name].text]  # which the forward pass may call
+            texts = [methods[name].text for name in (*(reached_from(methods, forward) - builders), *later)]
+            if any(is_layer(chain, self.foreign) for text in texts for chain in chains_in(text)):
+                found |= Feature.BUILT
         return found
 
     def _is_given(self, method: FunctionUnit) -> bool:
