@@ -125,7 +125,7 @@ class Calls:
             self._domain.calls.named(named, here.receiver, owner, w, ctx, ctx.site(node))
             if isinstance(named, Class):
                 owner = named
-            elif isinstance(named, External) and self._domain.names.ends_lineage(named.name):
+            elif isinstance(named, External) and named.name in self._domain.names.roots:
                 return new_unknown("super")  # what comes after that: not its __init__
         return Super(owner, here.receiver)
 

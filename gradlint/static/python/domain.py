@@ -54,6 +54,7 @@ class DomainNames(Protocol):
     begins_tests: Callable[[str], bool]  #: whether classes that derive from this one hold tests
     is_test: Callable[[str], bool]  #: whether a method of a class that holds tests is one
     begins_part: Callable[[str], bool]  #: whether a name that begins so is one that parts of objects have
+    roots: frozenset[str]  #: classes behind which nothing is reached that is known
     parts: tuple[str, ...]  #: attributes that are dicts of what an object is made of, as ``__dict__`` is
 
     def exports(self, module: str, name: str) -> bool:

@@ -63,6 +63,7 @@ class TorchNames:
     """What names of torch, and of the libraries that are known, stand for."""
 
     def __init__(self) -> None:
+        self.roots = frozenset(["torch.nn.Module"])
         self.parts: tuple[str, ...] = PARTS_OF_MODULES
         self.canonical: Callable[[str], str] = canonical
         self.any_of: Callable[[str], str | None] = any_of
