@@ -256,3 +256,37 @@ def test_parts_are_given_what_they_name() -> None:
     ]
     assert len(named) > 5 * len(parts)
     assert [one for one in named if names.get(one[1].removeprefix("_")) != one[2]] == []
+
+
+def test_what_docstrings_refer_to_is_there() -> None:
+    """A reference to a part of the tracer names it where it is defined, not where it is imported."""
+    tracer = next(one for one in PACKAGES if one.name == "gradlint.static")
+    modules = modules_of(tracer)
+    reference = re.compile(rf":\w+:`~?({tracer.name}\.[\w.]+)`")
+    found = [
+        (name, target)
+        for name, path in modules.items()
+        for target in reference.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert len(found) > 10
+    assert [f"{name}: {target}" for name, target in found if not _leads_somewhere(target, modules)] == []
+
+
+def _leads_somewhere(target: str, modules: Mapping[str, Path]) -> bool:
+    parts = target.split(".")
+    module = next(name for count in range(len(parts), 0, -1) if (name := ".".join(parts[:count])) in modules)
+    rest = target[len(module) + 1 :].split(".")
+    return rest == [""] or rest[0] in _defined_in(modules[module])
+
+
+def _defined_in(path: Path) -> set[str]:
+    """The names that a module binds at its top, other than by importing them."""
+    found = set[str]()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found

@@ -10,7 +10,7 @@ from gradlint.static.python.attributes import Attributes, DeferredAttributes
 from gradlint.static.python.binding import Binding, Imports, Names
 from gradlint.static.python.bodies import Bodies, Images
 from gradlint.static.python.budget import Budget
-from gradlint.static.python.builtins import BuiltinCalls
+from gradlint.static.python.builtins import BuiltinCalls, Options
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices, Decisions, Dispatch
 from gradlint.static.python.collections import Collections
@@ -27,7 +27,7 @@ from gradlint.static.python.managers import Managers
 from gradlint.static.python.nested import Nested
 from gradlint.static.python.patterns import Patterns
 from gradlint.static.python.progress import Coverage, Idleness, Patience, Progress, Wholeness
-from gradlint.static.python.reflection import Options, Records, Reflection
+from gradlint.static.python.reflection import Records, Reflection
 from gradlint.static.python.streams import Counting, Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Ledgers, forget_keys

@@ -195,6 +195,15 @@ ALIASES: Final[dict[str, str]] = {
 """Names, and prefixes of names, to the spelling the table uses."""
 
 
+MODULE: Final = "torch.nn.Module"
+TENSOR: Final = "torch.Tensor"
+
+SUBMODULES: Final = frozenset(
+    ["torch.nn", "torch.optim", "torch.nn.functional", "torch.autograd", "torch.cuda", "torch.utils"]
+)
+"""What ``from torch import *`` brings besides functions and classes."""
+
+
 @lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
     """The spelling of a dotted name that the table uses; a name it does not know is returned unchanged."""
@@ -274,6 +283,7 @@ __all__ = [
     "MASKING",
     "METHODS",
     "METHODS_OF_MODULES",
+    "MODULE",
     "MODULE_BASES",
     "MODULE_CHANGES",
     "MODULE_METHODS",
@@ -308,8 +318,10 @@ __all__ = [
     "STATISTICS",
     "STORING",
     "STRINGS",
+    "SUBMODULES",
     "SYMBOLS",
     "TELLING_METHODS",
+    "TENSOR",
     "TENSOR_DATASET",
     "TENSOR_TRANSFORMS",
     "TEST_BASES",

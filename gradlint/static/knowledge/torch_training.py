@@ -216,6 +216,9 @@ MODULE_METHODS: Final = names(
 )
 """Methods that modules have, and tensors do not."""
 
+TELLING_MODULES: Final = MODULE_METHODS | {"zero_grad", "train", "eval"}
+"""Methods that say of an object that it is a module."""
+
 MODULE_CHANGES: Final = frozenset(["to", "cuda", "cpu", "float", "double", "half", "bfloat16", "train", "eval"])
 """Methods of modules that change them, and return them."""
 
@@ -283,6 +286,9 @@ BATCH_STEPS: Final = TRAINING_STEPS.union(*(hosted.evaluation for hosted in _HOS
 
 CONFIGURING: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.configures)
 """Those that return the optimizers."""
+
+NO_FORWARD: Final = TRAINING_STEPS | CONFIGURING | {"__init__", "reset_parameters", "fit", "train_step", "step"}
+"""Methods of modules that do something else than to compute their output."""
 
 CONFIGURED: Final = frozenset(name for hosted in _HOSTED.values() for name in hosted.optimizers)
 """The methods of the library that give these."""

@@ -59,8 +59,6 @@ MAX_DEPTH = 28
 _MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
 MAX_RECURSION = 2
 
-"""Methods of modules that do something else than to compute their output."""
-
 
 class Calls:
     """Binds arguments and executes bodies."""

@@ -254,7 +254,7 @@ class Loops:
         Args:
             body: the ends of the first iteration.
             walked: the backward passes made before.
-            since: a number of :func:`~gradlint.static.state.world.fresh`, taken before it.
+            since: a number of :func:`~gradlint.static.state.origins.fresh`, taken before it.
         """
         ends = [*body.normal, *body.continues]
         trained = [_settled(world, since) for world in ends if not _walks(world) <= walked]
@@ -307,7 +307,7 @@ def _ended(world: World, turns: set[Hashable]) -> None:
 class _Outer(NamedTuple):
     """The outermost loop that runs."""
 
-    since: int  #: a number of :func:`~gradlint.static.state.world.fresh`, taken before it
+    since: int  #: a number of :func:`~gradlint.static.state.origins.fresh`, taken before it
     different: set[int]  #: the objects that were not the same in all worlds that came to it
     met: dict[Hashable, set[Hashable]]
     """For each loop in it, by the calls that lead there: the states in which iterations of it have ended."""

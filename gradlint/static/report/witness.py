@@ -20,9 +20,8 @@ from gradlint.protocol import Protocol, Token
 from gradlint.rule import Rule, Violation
 from gradlint.static.knowledge import roles
 from gradlint.static.state.contents import divided, left_by
-from gradlint.static.state.context import Context
+from gradlint.static.state.context import Context, chosen
 from gradlint.static.state.origins import fresh
-from gradlint.static.state.provenance import chosen
 from gradlint.static.state.values import Group, Instance, Tokens
 from gradlint.static.state.world import World
 
@@ -348,10 +347,9 @@ class Witness:
     def presumed(self, groups: Iterable[int], w: World) -> events.Touches:
         """The groups of an optimizer and, if it is the only one and opaque, those of the opaque modules."""
         touched = set(groups)
-        instances = [obj for _, obj in w.all(Instance)]
-        optimizers = [obj for obj in instances if obj.role is roles.OPTIMIZER]
+        optimizers = [obj for _, obj in w.having(roles.OPTIMIZER)]
         if len(optimizers) == 1 and optimizers[0].opaque and touched <= optimizers[0].groups:
-            touched.update(*(obj.groups for obj in instances if obj.opaque and obj.role is roles.MODULE))
+            touched.update(*(obj.groups for _, obj in w.having(roles.MODULE) if obj.opaque))
         return _certain(dict.fromkeys(sorted(touched), True))
 
     def cleared(

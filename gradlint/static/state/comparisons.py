@@ -119,7 +119,8 @@ def _values(asked: _Fact, assumed: Mapping[Hashable, bool]) -> tuple[Number | st
     for condition, holds in assumed.items():
         if holds and isinstance(condition, Among) and condition.subject == asked.subject:
             kind = str if isinstance(asked.constant, str) else (int, float)
-            return condition.values if all(isinstance(value, kind) for value in condition.values) else ()  # type: ignore[return-value]
+            alike = tuple(value for value in condition.values if isinstance(value, kind))
+            return alike if len(alike) == len(condition.values) else ()
     return ()
 
 

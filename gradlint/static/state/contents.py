@@ -182,7 +182,7 @@ def signature(
 
     Args:
         world: the world.
-        since: a number of :func:`~gradlint.static.state.world.fresh`.
+        since: a number of :func:`~gradlint.static.state.origins.fresh`.
         different: older objects that were not the same in all worlds that are compared.
         live: the variables of a frame that may still be read, if not all may.
         stack: frames on the call stack that were made since.

@@ -85,21 +85,10 @@ What = Literal[
 ]
 """What something is of which nothing else is known."""
 
-Question = Literal[
-    "data_ptr",
-    "device",
-    "dim",
-    "element_size",
-    "engine",
-    "get_device",
-    "is_contiguous",
-    "numel",
-    "requires_grad",
-    "size",
-    "stride",
-    "training",
-    "type",
-]
+Measure = Literal["data_ptr", "dim", "element_size", "get_device", "is_contiguous", "numel", "size", "stride"]
+"""A method of tensors that tells something of one that has no graph."""
+
+Question = Measure | Literal["device", "engine", "requires_grad", "training", "type"]
 """What is asked of a value, and has the same answer as long as that is the same."""
 
 _counter = itertools.count(1)

@@ -1,21 +1,17 @@
-"""Where unknown values come from, as their keys tell, and which of several models a program has chosen."""
+"""Where unknown values come from, as their keys tell: data, parameters, results that may carry a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import MODULE_NAME, NO_MODULE_NAME, OPTIMIZER_NAME, OPTIMIZERS_NAME
 from gradlint.static.knowledge.torch_table import names_parameter
 from gradlint.static.state.origins import (
     EACH,
-    Among,
     Asked,
     AttributeOf,
     Batch,
-    Comparison,
     CopyOf,
     ElementOf,
     Figure,
@@ -25,7 +21,6 @@ from gradlint.static.state.origins import (
     Number,
     OneOf,
     Operation,
-    OptionAmong,
     Parameter,
     Result,
     StandsFor,
@@ -40,7 +35,6 @@ from gradlint.static.state.origins import (
 from gradlint.static.state.values import (
     Choice,
     Const,
-    Frame,
     Instance,
     Ref,
     Sequence,
@@ -50,10 +44,6 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
-
-if TYPE_CHECKING:
-    from gradlint.static.state.context import Context
-
 
 NUMPYS = "numpy"  #: what has made the result of a function of numpy
 
@@ -376,92 +366,3 @@ def known_by(value: Value, name: str) -> Value:
     if OPTIMIZER_NAME.search(name) is not None:
         return replace(value, hint=name) if given or not value.hint else value
     return replace(value, hint=name) if given and MODULE_NAME.search(name) is not None else value
-
-
-def variant(w: World, ctx: Context) -> Hashable:
-    """The models of the project's classes at hand, by the names they bear here.
-
-    Where worlds were joined, models that go with different losses may have got mixed: those are left out.
-    """
-    return _at_hand({value for key, value in w.bound.items() if isinstance(key, int)}, w, ctx)
-
-
-def chosen(w: World, ctx: Context) -> Hashable | None:
-    """The same, with the models that are one of several of a table, as long as nothing else was assumed.
-
-    What happens under a condition of which nothing is known may be meant for some of the models only.
-    """
-    return _at_hand((), w, ctx) or None if all(_settles(key, w) for key in w.assumed) else None
-
-
-def _settles(condition: Hashable, w: World) -> bool:
-    """Whether a condition that was assumed tells by which key something was looked up, or which keys there are."""
-    match condition:
-        case OptionAmong():
-            return True
-        case Comparison("==", subject) | Among(subject):
-            return type(w.bound.get(subject)) is Const
-    return False
-
-
-def _at_hand(mixed: Container[Value], w: World, ctx: Context) -> frozenset[Hashable]:
-    found: set[Hashable] = set()
-    for key in dict.fromkeys((ctx.frame, w.modules.get(ctx.module, ctx.frame))):
-        frame = w.get(Ref(key), Frame)
-        for name, value in frame.vars.items() if frame is not None else ():
-            value = w.resolve(value) if type(value) is Choice else value
-            obj = w.get(value, Instance) if isinstance(value, Ref) else None
-            if obj is not None and obj.cls is not None and obj.role is roles.PLAIN:
-                held = [(f"{name}.{attribute}", each) for attribute, each in obj.attrs.items()]
-            else:
-                held = [(name, value)]
-            found.update(_models(held, mixed, w))
-    return frozenset(found)
-
-
-def _models(named: list[tuple[str, Value]], mixed: Container[Value], w: World) -> Iterator[Hashable]:
-    for name, value in named:
-        value = w.resolve(value) if type(value) is Choice else value
-        obj = w.get(value, Instance) if isinstance(value, Ref) and value not in mixed else None
-        if obj is not None and obj.cls is not None and obj.role is roles.MODULE:
-            yield name, obj.cls.unit
-
-
-__all__ = [
-    "NUMPYS",
-    "beginning",
-    "built_from",
-    "carries_graph",
-    "chosen",
-    "dict_of",
-    "each_optimizer",
-    "figured_from",
-    "figures_in",
-    "from_module",
-    "has_length",
-    "is_any",
-    "is_computed",
-    "is_data",
-    "is_figure",
-    "is_later",
-    "is_loaded",
-    "is_made_of",
-    "is_number",
-    "is_numpys",
-    "is_quotient",
-    "key_of",
-    "known_by",
-    "looks_like_module",
-    "looks_like_optimizer",
-    "looks_like_parameter",
-    "made_of_none",
-    "may_be_input",
-    "mode_of",
-    "operands_of",
-    "origin_of",
-    "owner_of",
-    "unknown_of",
-    "variant",
-    "ways_into",
-    "ways_of",
-]

@@ -65,7 +65,7 @@ class Object:
 
     __slots__ = ("owner", "stamp")
     owner: object  #: the token of the world that may change it in place
-    stamp: int  #: when it was last written to: a number of :func:`~gradlint.static.state.world.fresh`
+    stamp: int  #: when it was last written to: a number of :func:`~gradlint.static.state.origins.fresh`
 
     def copy(self) -> Any:
         """A copy that shares no mutable state."""

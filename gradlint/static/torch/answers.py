@@ -13,12 +13,12 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_functions import METHODS, TELLING_METHODS
 from gradlint.static.knowledge.torch_operations import ATTRIBUTES, INTERFACES
 from gradlint.static.knowledge.torch_table import (
-    CONFIGURING,
     LOSSES,
-    MODULE_METHODS,
-    TRAINING_STEPS,
+    MODULE,
+    TENSOR,
     is_called_without_grad,
 )
+from gradlint.static.knowledge.torch_training import NO_FORWARD, TELLING_MODULES
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.domain import Index
 from gradlint.static.state.context import Arguments, Context, Results
@@ -77,11 +77,7 @@ from gradlint.static.torch.uses import Uses
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
-_MODULE, _TENSOR = "torch.nn.Module", "torch.Tensor"
 _OF_TENSORS = (object, *(getattr(collections.abc, name) for name in INTERFACES))
-_OF_MODULES = MODULE_METHODS | {"zero_grad", "train", "eval"}
-"""Methods that say of an object that it is a module."""
-_NO_FORWARD = TRAINING_STEPS | CONFIGURING | {"__init__", "reset_parameters", "fit", "train_step", "step"}
 
 
 class TorchValues:
@@ -145,16 +141,16 @@ class TorchValues:
 
     def is_a(self, obj: Object, name: str, standard: type | None) -> bool | None:
         if isinstance(obj, Instance):
-            return obj.role.is_module if name == _MODULE else None
+            return obj.role.is_module if name == MODULE else None
         if not isinstance(obj, Tensor):
-            return False if name == _TENSOR and isinstance(obj, Sequence) else None
-        if name == _TENSOR:
+            return False if name == TENSOR and isinstance(obj, Sequence) else None
+        if name == TENSOR:
             return True
         return standard in _OF_TENSORS if standard is not None and not obj.structured else None
 
     def type_of(self, obj: Object) -> Value | None:
         plain = isinstance(obj, Tensor) and obj.is_parameter is False and not obj.structured and not obj.supposed
-        return External(_TENSOR) if plain else None
+        return External(TENSOR) if plain else None
 
     def has(self, obj: Object, name: str) -> bool:
         if not isinstance(obj, Tensor):
@@ -324,20 +320,22 @@ class TorchCalls:
 
     def __init__(self) -> None:
         self.prepared = self._modules.called_for
-        self.without_grad = lambda obj, method: is_called_without_grad(obj.role, method)
         self.named = self._construction.named
         self.method = self._methods.call
         self.external = self._externals.call
         self.instance = self._behaviours.called
         self.returned = self._trainers.returned
 
+    def without_grad(self, obj: Instance, method: str) -> bool:
+        return is_called_without_grad(obj.role, method)
+
     def recognised(self, receiver: Ref, method: str, w: World, site: Site) -> None:
-        if method in _OF_MODULES:
+        if method in TELLING_MODULES:
             self._modules.recognised(receiver, w, site)
 
     def is_forward(self, receiver: Value, method: str, w: World) -> bool:
         obj = w.get(receiver, Instance)
-        return obj is not None and obj.role.is_model and method not in _NO_FORWARD
+        return obj is not None and obj.role.is_model and method not in NO_FORWARD
 
     def forward(self, receiver: Value, by: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         self._construction.forward_called(receiver, by, w, ctx, site)

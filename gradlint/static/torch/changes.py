@@ -20,7 +20,7 @@ from gradlint.static.report.witness import MANUAL, Witness
 from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.origins import Asked, AttributeOf
 from gradlint.static.state.provenance import from_module, is_any, is_loaded, looks_like_parameter, may_be_input
-from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates, average_of
@@ -128,7 +128,7 @@ class Changes:
 
         In one that was given to a function there are none of a copy that the function made.
         """
-        opaque = [k for k, o in w.all(Instance) if o.opaque and o.role is roles.OPTIMIZER]
+        opaque = [key for key, obj in w.having(roles.OPTIMIZER) if obj.opaque]
         if not opaque:
             return frozenset()
         given = all(map(self._optimizers.is_given, opaque))

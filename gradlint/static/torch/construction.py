@@ -10,7 +10,7 @@ import libcst as cst
 
 from gradlint import events
 from gradlint.facts import known
-from gradlint.static.knowledge.torch_table import MODULE_CHANGES
+from gradlint.static.knowledge.torch_table import MODULE, MODULE_CHANGES
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.expressions import Expressions
@@ -111,7 +111,7 @@ class Construction:
             touches={ref.id: True},
             module=obj.cls.unit.name,
             attribute=name,
-            direct=known(obj.cls.bases == (External("torch.nn.Module"),)),
+            direct=known(obj.cls.bases == (External(MODULE),)),
         )
         self._witness.send(event, w, ctx)
 

@@ -35,6 +35,7 @@ from gradlint.static.knowledge.torch_table import (
     RUN_APART,
     SCALERS,
     SCHEDULERS,
+    TENSOR,
     TRIED,
     UNPICKLES,
     builds_module,
@@ -159,7 +160,7 @@ class Externals:
         self._torch: dict[str, Handler] = {
             "torch.device": lambda a, w, c, s: w.resolve(a.get(0, "type") or NONE),
             "torch.is_tensor": lambda a, w, c, s: self._reflection.is_instance(
-                w.resolve(a.get(0, "obj") or NONE), [External("torch.Tensor")], w
+                w.resolve(a.get(0, "obj") or NONE), [External(TENSOR)], w
             ),
             "torch.autograd.Variable": self._variable,
             "torch.nn.Parameter": self._parameter,

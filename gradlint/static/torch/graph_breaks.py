@@ -1,6 +1,6 @@
 """Where values lose their graph: detached, copied, counted, turned into numbers, or made without grad mode.
 
-A tensor that carries no graph remembers the first such place (:class:`~gradlint.static.state.values.Cut`) among what it
+A tensor that carries no graph remembers the first such place (:class:`~gradlint.static.state.tensor.Cut`) among what it
 was computed from, and so do numbers and arrays.  Whatever may still carry a graph makes it forget.
 """
 

@@ -190,8 +190,7 @@ class GraphRetention:
         """Whether a variable of the function at hand holds a list, and no object."""
         frame = w.find(ctx.frame)
         named = isinstance(frame, Frame) and any(w.resolve(value) == ref for value in frame.vars.values())
-        objects = (obj for _, obj in w.all(Instance))
-        return named and not any(ref in obj.attrs.values() for obj in objects)
+        return named and not any(ref in obj.attrs.values() for _, obj in w.all(Instance))
 
     def _kept(
         self,

@@ -1,4 +1,4 @@
-"""What annotations, and ``isinstance``, tell of values of which nothing else is known."""
+"""What names stand for, and what annotations and ``isinstance`` tell of values of which nothing else is known."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from gradlint.static.knowledge.torch_table import (
     HANDLERS,
     LAYERS,
     LOSSES,
+    MODULE,
     MODULE_BASES,
     OPTIMIZERS,
     SCALERS,
     SCHEDULERS,
     STRINGS,
+    SUBMODULES,
+    TENSOR,
     TEST_BASES,
     any_of,
     canonical,
@@ -56,14 +59,11 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 
-_SUBMODULES = ("torch.nn", "torch.optim", "torch.nn.functional", "torch.autograd", "torch.cuda", "torch.utils")
-
-
 class TorchNames:
     """What names of torch, and of the libraries that are known, stand for."""
 
     def __init__(self) -> None:
-        self.roots = frozenset(["torch.nn.Module"])
+        self.roots = frozenset([MODULE])
         self.parts: tuple[str, ...] = PARTS_OF_MODULES
         self.canonical: Callable[[str], str] = canonical
         self.any_of: Callable[[str], str | None] = any_of
@@ -75,7 +75,7 @@ class TorchNames:
     def exports(self, module: str, name: str) -> bool:
         """Whether ``from module import *`` brings a name, for the modules of torch."""
         full = canonical(f"{module}.{name}")
-        tables = (FUNCTIONS, LAYERS, LOSSES, OPTIMIZERS, MODULE_BASES, GRAD_MODES, DROPOUTS, _SUBMODULES)
+        tables = (FUNCTIONS, LAYERS, LOSSES, OPTIMIZERS, MODULE_BASES, GRAD_MODES, DROPOUTS, SUBMODULES)
         return any(full in table for table in tables)
 
     def grad_mode(self, decorator: str) -> bool | None:
@@ -138,7 +138,7 @@ class Kinds:
             kind = w.resolve(several.items[0])
         if not isinstance(value, Unknown) or not isinstance(kind, External):
             return
-        if kind.name == "torch.Tensor":
+        if kind.name == TENSOR:
             self._tensors.from_unknown(value, w)
         elif kind.name == "torch.nn.Parameter":
             groups = frozenset([w.new(Group(None, opaque=True)).id])

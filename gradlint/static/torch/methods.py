@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from gradlint import events
 from gradlint.facts import unknown
@@ -24,7 +24,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import Asked, Question, StandsFor
+from gradlint.static.state.origins import Asked, Measure, StandsFor
 from gradlint.static.state.values import (
     HOOKED,
     NONE,
@@ -67,17 +67,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 
-_ASKED: Final[dict[str, Question]] = {
-    "data_ptr": "data_ptr",
-    "dim": "dim",
-    "element_size": "element_size",
-    "get_device": "get_device",
-    "is_contiguous": "is_contiguous",
-    "numel": "numel",
-    "size": "size",
-    "stride": "stride",
-}
-"""Methods that tell something of a tensor that has no graph."""
+_MEASURES: Final[dict[str, Measure]] = {name: name for name in get_args(Measure)}
 
 TensorMethod = Callable[[Ref, str, Arguments, World, Context, "Site"], Value]
 
@@ -205,8 +195,8 @@ class Methods:
         self, receiver: Ref, tensor: Tensor, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
         """A method that computes no tensor, or that tensors do not have."""
-        if name in _ASKED:
-            return Unknown(Asked(_ASKED[name], receiver))
+        if name in _MEASURES:
+            return Unknown(Asked(_MEASURES[name], receiver))
         if tensor.structured and name == "apply":  # no tensor has it: a module, or a batch of graphs, is itself
             self._escapes.call(receiver, args, w, ctx, site)
             return receiver

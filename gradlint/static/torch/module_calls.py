@@ -16,8 +16,7 @@ from gradlint.static.python.budget import Budget
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context, Results
-from gradlint.static.state.provenance import variant
+from gradlint.static.state.context import Arguments, Context, Results, variant
 from gradlint.static.state.values import (
     CHOSEN,
     HOOKED,

@@ -38,7 +38,6 @@ from gradlint.static.torch.tensors import Tensors
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
-_TAKEN = (AttributeOf, ItemOf, ElementOf)
 MOVED = "moved"
 """With the key of an unknown value: what a world is bound to once that was moved to a device."""
 
@@ -259,4 +258,9 @@ def _is_within(key: Hashable) -> bool:
     """Whether this is the key of an attribute or item of something, other than of what only wraps it."""
     while isinstance(key, AttributeOf) and key.name in WRAPPED:
         key = key.owner
-    return isinstance(key, _TAKEN)
+    match key:
+        case AttributeOf() | ItemOf():
+            return True
+        case ElementOf(_, of):
+            return of is not None
+    return False

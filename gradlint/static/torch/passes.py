@@ -19,7 +19,6 @@ from gradlint.static.state.values import (
     WALKED,
     Const,
     Group,
-    Instance,
     Object,
     Ref,
     Segment,
@@ -303,11 +302,10 @@ class Passes:
 
     def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
         """A backward pass may have added to what optimizers were given of which nothing is known, whatever it is."""
-        instances = [obj for _, obj in w.all(Instance)]
-        stepped = set[int]().union(*(obj.groups for obj in instances if obj.role is roles.OPTIMIZER and not obj.opaque))
+        stepped = set[int]().union(*(obj.groups for _, obj in w.having(roles.OPTIMIZER) if not obj.opaque))
         unknown = {key for key in stepped - touches.keys() if isinstance(g := w.find(key), Group) and g.opaque}
         if unknown:
-            unknown.difference_update(*(obj.groups for obj in instances if obj.role is roles.MODULE))
+            unknown.difference_update(*(obj.groups for _, obj in w.having(roles.MODULE)))
         if unknown:
             self._escapes.doubt(unknown, [], w)
             self._stepping.refilled(unknown, w, ctx, site)

@@ -69,7 +69,7 @@ class DevicePlacement:
         return self.device_of(module, args, w) if MODEL_PART_NAME.search(method or callee.hint) else None
 
     def unproven(self, inputs: Iterable[Tensor]) -> str | None:
-        """The :attr:`~gradlint.static.state.values.Tensor.device_if_tensor` of what is computed from values."""
+        """The :attr:`~gradlint.static.state.tensor.Tensor.device_if_tensor` of what is computed from values."""
         tensors = list(inputs)
         if any(tensor.device in ("cuda", CHOSEN) and tensor.device_if_tensor is None for tensor in tensors):
             return None
