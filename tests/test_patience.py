@@ -103,6 +103,83 @@ def test_what_is_too_long_itself_is_told(tmp_path: Path) -> None:
     ]
 
 
+NARROWED = ((100, (2,), 4), (200, (2,), 4), (300, (2, 4, 8), 8))
+"""When less is followed, where little is too much."""
+
+
+def narrowing(
+    monkeypatch: pytest.MonkeyPatch, stages: tuple[tuple[int, tuple[int, ...], int], ...], steps: int = 600
+) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", steps)
+    monkeypatch.setattr("gradlint.static.python.budget.NARROWING", stages)
+    monkeypatch.setattr("gradlint.static.python.progress.WORTHWHILE", 100_000)  # no second try
+
+
+MANY_CALLS = """import torch
+from torch import nn
+from work import prepare
+
+net = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+{calls}
+for x in torch.randn(8, 4, 2):
+    loss = net(x).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("stages", "rows"), [((), []), (NARROWED, [17])])
+def test_what_takes_most_of_the_steps_is_followed_no_more_while_the_rest_is(
+    stages: tuple[tuple[int, tuple[int, ...], int], ...],
+    rows: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    narrowing(monkeypatch, stages)
+    monkeypatch.setattr("gradlint.static.python.progress.TRIES", 0)
+    monkeypatch.setattr("gradlint.static.drive.analysis.TRIES", 0)
+    monkeypatch.setattr("gradlint.static.python.bodies.TRIES", 0)
+    work = "def prepare(x):\n" + "\n".join(LONG.splitlines()[:90]) + "\n    return x\n"
+    script = MANY_CALLS.format(calls="\n".join(f"a{n} = prepare({n})" for n in range(8)))
+    found = checked(tmp_path, {"work.py": work, "train.py": script})
+    assert [f.location.row for f in found.findings] == rows
+    assert bool(found.notes) is (not rows)
+
+
+TRAINED = """import torch
+from torch import nn
+
+net = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def learn(x):
+    y = 0
+{long}
+    net(x).mean().backward()
+    optimizer.step()
+
+
+def note(x):
+{long}
+    print(y)
+
+
+for x in torch.randn(8, 4, 2):
+    learn(x)
+    note(x)
+"""
+
+
+def test_what_trains_is_followed_however_much_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrowing(monkeypatch, NARROWED, 1_000)
+    long = "\n".join(LONG.splitlines()[:80]).replace("x", "y")
+    found = checked(tmp_path, {"train.py": TRAINED.format(long=long)})
+    assert [f.location.row for f in found.findings] == [90]
+    assert not found.notes
+
+
 def patience(project: Project) -> Patience:
     return Interpreter(project, Witness([]), Reach(project, bool)).patience
 
@@ -123,7 +200,7 @@ def test_other_packages_are_too_far_once_they_have_often_taken_too_long(tmp_path
     part._budget.spent = 10_000
     for _ in range(OFTEN):
         assert part.far(script, near=False) is None
-        assert part.is_worth_another(script, lambda _: False, all_followed=True)
+        assert part.is_worth_another(script, all_followed=True)
     far = part.far(script, near=False)
     assert far is not None
     assert (far(script), far(other)) == (False, True)

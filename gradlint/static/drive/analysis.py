@@ -21,7 +21,7 @@ from gradlint.static.drive.effort import Agenda, Effort, Watch
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
 from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError
-from gradlint.static.python.progress import TRIES, TRIES_AGAIN
+from gradlint.static.python.progress import TRIES
 from gradlint.static.report.fixes import agreed, fix_of
 from gradlint.static.report.together import Together
 from gradlint.static.report.witness import Witness
@@ -275,14 +275,15 @@ class _Analyzer:
         patience = self.machine.patience
         far, elsewhere = patience.far(home, near=near), patience.elsewhere(home)
         try:
-            with budget.apart(steps, briefly=brief is not None, hurried=tries > 0, far=far, elsewhere=elsewhere):
+            own = partial(_stands_in, start)
+            briefly, hurried = brief is not None, tries > 0
+            with budget.apart(steps, briefly=briefly, hurried=hurried, far=far, elsewhere=elsewhere, own=own):
                 act()
                 self.entries.nested()
         except OrderMattersError:
             order_matters = True
         except BudgetExceededError:
-            own, most = partial(_stands_in, start), TRIES_AGAIN if again else TRIES
-            too_long = tries < most and patience.is_worth_another(home, own, all_followed=far is None)
+            too_long = tries < TRIES and patience.is_worth_another(home, all_followed=far is None)
             if not too_long:
                 raise
             near = True

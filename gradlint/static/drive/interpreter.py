@@ -102,7 +102,7 @@ class Interpreter:
         self.project = project
         self.witness = witness
         self.reach = reach
-        self.budget = Budget()
+        self.budget = self._make(Budget)
         self.ledgers = Ledgers()
         self.coverage = Coverage()
         self.liveness = Liveness()

@@ -163,11 +163,11 @@ class Images:
             far = self._patience.far(module, near=tries > 0)
             try:
                 elsewhere = self._patience.elsewhere(module)
-                with self._budget.apart(hurried=tries > 0, far=far, elsewhere=elsewhere):
+                with self._budget.apart(hurried=tries > 0, far=far, elsewhere=elsewhere, own=_is_own):
                     return self._bodies.units(units, [w.copy()], ctx).normal
             except BudgetExceededError:
                 self._progress.give_up()
-            if not self._patience.is_worth_another(module, _is_own, all_followed=far is None) and tries:
+            if not self._patience.is_worth_another(module, all_followed=far is None) and tries:
                 break
             self._progress.start_again()
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from gradlint.static.text.triggers import walks_in
 if TYPE_CHECKING:
     from gradlint.static.text.definition_units import FunctionUnit
     from gradlint.static.text.files import Module
+    from gradlint.static.text.reach import Reach
     from gradlint.static.text.units import Unit
 
 MAX_WORLDS = 6  #: kept apart at one point of the program
@@ -35,6 +36,15 @@ REPEATS = 8  #: executions of one function for a definition that is followed bri
 REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
 SHARE_ASIDE = 8  #: a function that stands aside is too costly if its calls take one in so many of the steps
 PARTS = (2, 4, 8)  #: the same of others: the larger part, or else a smaller one
+NARROWING = (
+    (3_000, PARTS[:1], 4),
+    (6_000, PARTS[:1], 4),
+    (10_000, PARTS[:1], 4),
+    (15_000, PARTS[:2], SHARE_ASIDE),
+    (21_000, PARTS, SHARE_ASIDE),
+    (27_000, PARTS, SHARE_ASIDE),
+)
+"""After so many statements, what has taken such a part of them is followed no more, and of what stands aside such."""
 ALIKE = 6  #: modules of one class that are looked into, and forward passes of them, where an entry point is hurried
 
 
@@ -47,7 +57,9 @@ class OrderMattersError(Exception):
 
 
 class Budget:
-    """Counts the steps of an entry point, and keeps it within bounds."""
+    """Counts the steps of an entry point, and keeps it within bounds: the longer it takes, the less is followed."""
+
+    _reach: Reach
 
     def __init__(self) -> None:
         self.steps = 0
@@ -57,10 +69,16 @@ class Budget:
         self.spent = 0  #: the steps of what was last followed apart
         self._opaque: set[Unit] = set()  #: functions that have turned out to be too costly to follow
         self._shares: Counter[FunctionUnit] = Counter()  #: the steps that their calls took, calls within included
+        self._running: list[tuple[FunctionUnit, int, int]] = []  #: those executed, the steps and passes before each
+        self._passes = 0  #: backward passes so far
+        self._training: set[Unit] = set()  #: functions in which some were made
+        self._own: Callable[[Unit], bool] | None = None
         self._far: Callable[[Module], bool] | None = None
         self._shunned: set[Unit] = set()  #: functions that are too costly to follow from other packages
         self._elsewhere: Callable[[Module], bool] = _nowhere
         self._limit = MAX_STEPS
+        self._narrowed = 0  #: how often less was followed
+        self._mark = MAX_STEPS  #: the steps after which it is, or which are too many
         self._briefly = False
         self._times: Counter[tuple[Unit, bool]] = Counter()
         self._often: Counter[Unit] = Counter()
@@ -70,12 +88,22 @@ class Budget:
         self._rounds: Counter[Unit] = Counter()  #: executions of these
         self._walks: dict[Unit, bool] = {}
         self._last_shares: Counter[FunctionUnit] = Counter()
+        self._last_own: Callable[[Unit], bool] | None = None
 
     def tick(self) -> None:
         """Count a step."""
         self.steps += 1
-        if self.steps > self._limit:
-            raise BudgetExceededError
+        if self.steps > self._mark:
+            if self.steps > self._limit:
+                raise BudgetExceededError
+            self._narrow()
+            self._bound(self._limit)
+
+    def _bound(self, limit: int) -> None:
+        """Set how many steps may be taken, and when less is to be followed."""
+        self._limit = self._mark = limit
+        if self._own is not None and self._narrowed < len(NARROWING):
+            self._mark = min(limit, NARROWING[self._narrowed][0])
 
     @contextmanager
     def within(self, aside: bool) -> Iterator[None]:
@@ -95,6 +123,7 @@ class Budget:
         hurried: bool = False,
         far: Callable[[Module], bool] | None = None,
         elsewhere: Callable[[Module], bool] | None = None,
+        own: Callable[[Unit], bool] | None = None,
     ) -> Iterator[None]:
         """What is executed meanwhile has steps of its own.
 
@@ -104,25 +133,38 @@ class Budget:
             hurried: it has taken too many steps before; of modules that are alike, a few are enough.
             far: whether the functions and classes of a file are not to be followed; none if not given.
             elsewhere: whether a file belongs to another package than what is executed; as before if not given.
+            own: whether a function belongs to what is executed, and is to be followed whatever it takes; if not given,
+                that is so of all.
         """
-        before = self.steps, self._limit, self._briefly, self.hurried, self._far, self._elsewhere
-        counted = self._times, self._often, self._alike, self._kinds, self._shares, self._rounds
-        self._limit = MAX_STEPS if steps is None else min(steps, MAX_STEPS)
+        before = self.steps, self._briefly, self.hurried, self._far, self._elsewhere
+        bounds = self._own, self._narrowed, self._limit, self._mark
+        counted = self._times, self._often, self._alike, self._kinds, self._shares, self._running, self._rounds
         self.steps, self._briefly, self.hurried, self._far = 0, briefly, hurried, far
         self._elsewhere = elsewhere or self._elsewhere
+        self._own, self._narrowed = own, 0
+        self._bound(MAX_STEPS if steps is None else min(steps, MAX_STEPS))
         self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
-        self._shares, self._rounds = Counter(), Counter()
+        self._shares, self._running, self._rounds = Counter(), [], Counter()
         try:
             yield
         finally:
             self.spent = self.steps
-            self.steps, self._limit, self._briefly, self.hurried, self._far, self._elsewhere = before
-            self._last_shares = self._shares
-            self._times, self._often, self._alike, self._kinds, self._shares, self._rounds = counted
+            self.steps, self._briefly, self.hurried, self._far, self._elsewhere = before
+            self._last_shares, self._last_own = self._shares, self._own
+            self._own, self._narrowed, self._limit, self._mark = bounds
+            self._times, self._often, self._alike, self._kinds, self._shares, self._running, self._rounds = counted
 
-    def took(self, unit: FunctionUnit, before: int) -> None:
-        """A call of a function is over, before which so many steps had been taken: it has its share of those since."""
+    def enters(self, unit: FunctionUnit) -> None:
+        """A function is called, and executed."""
+        self._running.append((unit, self.steps, self._passes))
+
+    def leaves(self) -> int:
+        """The innermost of those is over: it has its share of the steps since then, which are returned."""
+        unit, before, passes = self._running.pop()
         self._shares[unit] += self.steps - before
+        if self._passes > passes:
+            self._training.add(unit)
+        return self.steps - before
 
     def is_opaque(self, unit: Unit) -> bool:
         """Whether a function or class is too costly to follow where something else calls it, or too far away."""
@@ -139,28 +181,50 @@ class Budget:
         costly = (unit for unit, steps in self._last_shares.items() if steps > self.spent // 2)
         self._shunned.update(unit for unit in costly if elsewhere(unit.module))
 
-    def blame(self, aside: Callable[[FunctionUnit], bool], near: Callable[[Unit], bool]) -> bool:
+    def blame(self) -> bool:
         """What was last followed took too many steps: do not follow any more what has taken most of them.
-
-        Functions that have to do neither with modules nor with gradients come first; of the others the innermost that
-        took the larger part.
-
-        Args:
-            aside: whether a function has to do with neither.
-            near: whether a function belongs to what was followed, and is to be followed whatever it takes.
 
         Returns:
             Whether there was any.
         """
-        costly = [(unit, steps) for unit, steps in self._last_shares.items() if not near(unit)]
-        blamed = {unit for unit, steps in costly if steps > self.spent // SHARE_ASIDE and aside(unit)}
-        for part in () if blamed else PARTS:
-            large = [(steps, number, unit) for number, (unit, steps) in enumerate(costly) if steps > self.spent // part]
-            if large:
-                blamed = {min(large)[2]}
-                break
+        own = self._last_own
+        shares = {unit: steps for unit, steps in self._last_shares.items() if own is None or not own(unit)}
+        blamed = self._largest(shares, self.spent, PARTS, SHARE_ASIDE)
         self._opaque |= blamed
         return bool(blamed)
+
+    def _narrow(self) -> None:
+        """So many steps were taken that what has taken most of them is not worth following any more.
+
+        What trains always is: the order of events depends on it.  What is being executed goes on.
+        """
+        _, parts, aside = NARROWING[self._narrowed]
+        self._narrowed += 1
+        self.hurried = True
+        if parts is PARTS:
+            self._far = self._elsewhere
+        running = {unit: before for unit, before, _ in reversed(self._running)}  # since it was first entered
+        shares = self._shares + Counter({unit: self.steps - before for unit, before in running.items()})
+        own, training = self._own or _everything, self._training
+        shares = Counter({unit: steps for unit, steps in shares.items() if not own(unit) and unit not in training})
+        self._opaque |= self._largest(shares, self.steps, parts, aside, running)
+
+    def _largest(
+        self, shares: Mapping[FunctionUnit, int], of: int, parts: Iterable[int], aside: int, but: Container[Unit] = ()
+    ) -> set[FunctionUnit]:
+        """The functions that took most of some steps.
+
+        Functions that have to do neither with modules nor with gradients come first; of the others (but for some) the
+        innermost that took the larger part.
+        """
+        standing_aside = self._reach.stands_aside
+        found = {unit for unit, steps in shares.items() if steps > of // aside and standing_aside(unit)}
+        for part in () if found else parts:
+            numbered = enumerate(shares.items())
+            large = [(n, number, unit) for number, (unit, n) in numbered if n > of // part and unit not in but]
+            if large:
+                return {min(large)[2]}
+        return found
 
     def tires(
         self,
@@ -229,7 +293,7 @@ class Budget:
             BudgetExceededError: the entry point as a whole takes too many.
         """
         limit = self._limit
-        self._limit = min(limit, self.steps + steps)
+        self._bound(min(limit, self.steps + steps))
         try:
             act()
         except BudgetExceededError:
@@ -239,17 +303,17 @@ class Budget:
         else:
             return True
         finally:
-            self._limit = limit
+            self._bound(limit)
 
     @contextmanager
     def assured(self, steps: int) -> Iterator[None]:
         """What is executed meanwhile may take some steps even where fewer are left."""
         before = self._limit
-        self._limit = max(before, self.steps + steps)
+        self._bound(max(before, self.steps + steps))
         try:
             yield
         finally:
-            self._limit = before
+            self._bound(before)
 
     def order_matters(self) -> None:
         """A backward pass begins: what comes before and after it, and in which iteration, is what many rules are about.
@@ -257,6 +321,7 @@ class Budget:
         Raises:
             OrderMattersError: loops and branches have not been followed closely so far.
         """
+        self._passes += 1
         if not self.ordered:
             raise OrderMattersError
 
@@ -282,6 +347,11 @@ class Budget:
         if self.aside:
             return ASIDE
         return next(pace for steps, pace in (ORDERLY if self.ordered else UNORDERED) if self.steps < steps)
+
+
+def _everything(_unit: Unit) -> bool:
+    """All belongs to what is executed."""
+    return True
 
 
 def _nowhere(_module: Module) -> bool:

@@ -264,12 +264,12 @@ class Calls:
         if fn.grad is not None:
             w.grad = fn.grad
         since = fresh()
-        steps = self._budget.steps
+        self._budget.enters(unit)
         try:
             results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
         finally:
-            self._budget.took(unit, steps)
-        self._idleness.ended(unit, self._budget.steps - steps, since, results, data=data)
+            steps = self._budget.leaves()
+        self._idleness.ended(unit, steps, since, results, data=data)
         outside = self._binding.around(fn, here)
         for world, value in results:
             self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gradlint.static.state.context import Results
     from gradlint.static.text.files import Module
     from gradlint.static.text.project import Project
-    from gradlint.static.text.reach import Reach
     from gradlint.static.text.units import Unit
 
 
@@ -285,8 +284,7 @@ class Idleness:
         return obj is not None and self._domain.escapes.concerned(obj)
 
 
-TRIES = 3  #: how often something is followed once more because it took too many steps
-TRIES_AGAIN = 1  #: the same of what is followed only for what its callers did not come to
+TRIES = 1  #: how often something is followed once more because it took too many steps
 OFTEN = 2  #: entry points of one package that took too long with others followed, until none of them are
 WORTHWHILE = 2_000  #: statements after which it is worth looking for what has taken most of them
 
@@ -295,7 +293,6 @@ class Patience:
     """Decides what is worth another try, and with how much less to follow."""
 
     _project: Project
-    _reach: Reach
     _budget: Budget
 
     def __init__(self) -> None:
@@ -320,19 +317,18 @@ class Patience:
         """Whether two files belong to different packages."""
         return self._top(one) != self._top(other)
 
-    def is_worth_another(self, home: Module, near: Callable[[Unit], bool], *, all_followed: bool) -> bool:
+    def is_worth_another(self, home: Module, *, all_followed: bool) -> bool:
         """Whether something that took too many steps is worth another try, with less to follow.
 
         Args:
             home: the file it stands in.
-            near: whether a function belongs to it, and is to be followed whatever it takes.
             all_followed: other packages were followed, too.
         """
         long = self._budget.spent > WORTHWHILE
         if all_followed and long:
             self._too_long[self._top(home)] += 1
             self._budget.shun(self.elsewhere(home))
-        blamed = long and self._budget.blame(self._reach.stands_aside, near)
+        blamed = long and self._budget.blame()
         return blamed or all_followed
 
     def _top(self, module: Module) -> Path:
