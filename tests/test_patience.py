@@ -7,6 +7,7 @@ import pytest
 from gradlint.rule import all_rules
 from gradlint.static.drive.analysis import Analysis, analyze
 from gradlint.static.drive.interpreter import Interpreter
+from gradlint.static.python.budget import Stage
 from gradlint.static.python.progress import OFTEN, Patience
 from gradlint.static.report.witness import Witness
 from gradlint.static.text.project import Project
@@ -103,13 +104,11 @@ def test_what_is_too_long_itself_is_told(tmp_path: Path) -> None:
     ]
 
 
-NARROWED = ((100, (2,), 4), (200, (2,), 4), (300, (2, 4, 8), 8))
+NARROWED = tuple(Stage(steps, (2,), 4, training=False) for steps in (100, 200, 300))
 """When less is followed, where little is too much."""
 
 
-def narrowing(
-    monkeypatch: pytest.MonkeyPatch, stages: tuple[tuple[int, tuple[int, ...], int], ...], steps: int = 600
-) -> None:
+def narrowing(monkeypatch: pytest.MonkeyPatch, stages: tuple[Stage, ...], steps: int = 600) -> None:
     monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", steps)
     monkeypatch.setattr("gradlint.static.python.budget.NARROWING", stages)
     monkeypatch.setattr("gradlint.static.python.progress.WORTHWHILE", 100_000)  # no second try
@@ -131,7 +130,7 @@ for x in torch.randn(8, 4, 2):
 
 @pytest.mark.parametrize(("stages", "rows"), [((), []), (NARROWED, [17])])
 def test_what_takes_most_of_the_steps_is_followed_no_more_while_the_rest_is(
-    stages: tuple[tuple[int, tuple[int, ...], int], ...],
+    stages: tuple[Stage, ...],
     rows: list[int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.static.text.triggers import walks_in
 
@@ -36,15 +36,25 @@ REPEATS = 8  #: executions of one function for a definition that is followed bri
 REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
 SHARE_ASIDE = 8  #: a function that stands aside is too costly if its calls take one in so many of the steps
 PARTS = (2, 4, 8)  #: the same of others: the larger part, or else a smaller one
+
+
+class Stage(NamedTuple):
+    """How much less is followed of an entry point that has taken a number of steps."""
+
+    steps: int
+    parts: tuple[int, ...]  #: what has taken such a part of them is followed no more
+    aside: int  #: the same of what stands aside
+    training: bool  #: also where backward passes were made in it
+
+
 NARROWING = (
-    (3_000, PARTS[:1], 4),
-    (6_000, PARTS[:1], 4),
-    (10_000, PARTS[:1], 4),
-    (15_000, PARTS[:2], SHARE_ASIDE),
-    (21_000, PARTS, SHARE_ASIDE),
-    (27_000, PARTS, SHARE_ASIDE),
+    Stage(3_000, PARTS[:1], 4, training=False),
+    Stage(6_000, PARTS[:1], 4, training=False),
+    Stage(10_000, PARTS[:1], 4, training=False),
+    Stage(15_000, PARTS[:2], SHARE_ASIDE, training=True),
+    Stage(21_000, PARTS, SHARE_ASIDE, training=True),
+    Stage(27_000, PARTS, SHARE_ASIDE, training=True),
 )
-"""After so many statements, what has taken such a part of them is followed no more, and of what stands aside such."""
 ALIKE = 6  #: modules of one class that are looked into, and forward passes of them, where an entry point is hurried
 
 
@@ -103,7 +113,7 @@ class Budget:
         """Set how many steps may be taken, and when less is to be followed."""
         self._limit = self._mark = limit
         if self._own is not None and self._narrowed < len(NARROWING):
-            self._mark = min(limit, NARROWING[self._narrowed][0])
+            self._mark = min(limit, NARROWING[self._narrowed].steps)
 
     @contextmanager
     def within(self, aside: bool) -> Iterator[None]:
@@ -196,18 +206,18 @@ class Budget:
     def _narrow(self) -> None:
         """So many steps were taken that what has taken most of them is not worth following any more.
 
-        What trains always is: the order of events depends on it.  What is being executed goes on.
+        What is being executed goes on.  What trains is followed a while longer: the order of events depends on it.
         """
-        _, parts, aside = NARROWING[self._narrowed]
+        stage = NARROWING[self._narrowed]
         self._narrowed += 1
         self.hurried = True
-        if parts is PARTS:
+        if stage.parts is PARTS:
             self._far = self._elsewhere
         running = {unit: before for unit, before, _ in reversed(self._running)}  # since it was first entered
         shares = self._shares + Counter({unit: self.steps - before for unit, before in running.items()})
-        own, training = self._own or _everything, self._training
-        shares = Counter({unit: steps for unit, steps in shares.items() if not own(unit) and unit not in training})
-        self._opaque |= self._largest(shares, self.steps, parts, aside, running)
+        own, spared = self._own or _everything, () if stage.training else self._training
+        shares = Counter({unit: steps for unit, steps in shares.items() if not own(unit) and unit not in spared})
+        self._opaque |= self._largest(shares, self.steps, stage.parts, stage.aside, running)
 
     def _largest(
         self, shares: Mapping[FunctionUnit, int], of: int, parts: Iterable[int], aside: int, but: Container[Unit] = ()
