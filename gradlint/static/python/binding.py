@@ -327,4 +327,4 @@ class Binding:
 
     def around(self, fn: Function, here: Context) -> Context:
         """Where the header of a function is evaluated: around its body."""
-        return replace(here, frame=fn.frame, function=None, parent=None)
+        return here._replace(frame=fn.frame, function=None, parent=None)

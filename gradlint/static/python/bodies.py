@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,7 +52,7 @@ class Bodies:
         for unit in units:
             if isinstance(unit, StatementUnit) and unit.is_text:
                 continue
-            here = replace(ctx, unit=unit)
+            here = ctx._replace(unit=unit)
             reached, out.normal = out.normal, []
             if isinstance(unit, StatementUnit):
                 if not unit.is_readable:

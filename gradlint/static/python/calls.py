@@ -285,7 +285,7 @@ class Calls:
         """Call a function of which only the header is looked at: it gives what that says, and may do anything else."""
         value = self._domain.escapes.call(fn, args, w, ctx, site)
         if fn.unit.is_readable:
-            here = replace(ctx, module=fn.unit.module, unit=fn.unit, frame=fn.frame, function=None, parent=None)
+            here = ctx._replace(module=fn.unit.module, unit=fn.unit, frame=fn.frame, function=None, parent=None)
             self._domain.values.annotated(value, fn.unit.node.returns, w, here, returned=True)
         return w.resolve(value)
 
@@ -365,7 +365,7 @@ class Calls:
         yields = w.new(Sequence())
         w.write(here.frame).vars["<yields>"] = yields  # it goes where the frame goes
         with self._witness.clearing() as cleared:
-            results = self.body(unit, w, replace(here, yields=yields))
+            results = self.body(unit, w, here._replace(yields=yields))
         if not results:
             return results
         world, _ = join_results(results)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -448,7 +447,7 @@ class Comprehensions:
             self._streams.opened(ref, w, (iterable,))
 
     def _collect(self, node: Any, ref: Ref, w: World, ctx: Context, certain: bool) -> None:
-        within = replace(ctx, iteration=fresh())  # what is called there keeps things as it does in a loop
+        within = ctx._replace(iteration=fresh())  # what is called there keeps things as it does in a loop
         if isinstance(node, cst.DictComp):
             key = w.resolve(self._execution.evaluate(node.key, w, within))
             value = self._execution.evaluate(node.value, w, within)

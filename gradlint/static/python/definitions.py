@@ -95,7 +95,7 @@ class Definitions:
             if ctx.function is not None:
                 self._domain.building.within(value, w, ctx)
             for decorator in reversed(unit.decorators):
-                value = self._apply(decorator, value, w, replace(ctx, unit=unit))
+                value = self._apply(decorator, value, w, ctx._replace(unit=unit))
         self._execution.assign(unit.name, value, w, ctx)
 
     def define_node(self, node: cst.FunctionDef | cst.ClassDef, w: World, ctx: Context) -> None:
@@ -117,14 +117,14 @@ class Definitions:
 
     def klass(self, unit: ClassUnit, w: World, ctx: Context) -> Class:
         """The class, its body executed."""
-        here = replace(ctx, unit=unit)
+        here = ctx._replace(unit=unit)
         bases = tuple(self._base(base.value, w, here) for base in unit.bases if base.keyword is None and not base.star)
         scope = w.new(Frame({}, ctx.frame))
         value = Class(unit, bases, scope.id, ctx.frame)
-        inside = replace(ctx, unit=unit, frame=scope.id)
+        inside = ctx._replace(unit=unit, frame=scope.id)
         for part in unit.body:
             if isinstance(part, FunctionUnit):
-                method = self.decorate(part, self.function(part, ctx, value), w, replace(inside, unit=part))
+                method = self.decorate(part, self.function(part, ctx, value), w, inside._replace(unit=part))
                 w.write(scope.id).vars[part.name] = method
             else:
                 self._execution.run_unit(part, w, inside)
@@ -146,7 +146,7 @@ class Definitions:
         """The function as its decorators leave it."""
         value: Value = function
         for decorator in reversed(unit.decorators):
-            value = self._apply(decorator, value, w, replace(ctx, unit=unit))
+            value = self._apply(decorator, value, w, ctx._replace(unit=unit))
         return value
 
     def _apply(self, node: cst.BaseExpression, value: Value, w: World, ctx: Context) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -203,7 +202,7 @@ class Managers:
         start = w.copy()
         ends = [world for world, _ in self._calls.body(unit, w, here)]
         for other in others:
-            resumed = replace(here, on_yield=_becoming(other))
+            resumed = here._replace(on_yield=_becoming(other))
             _go_on(other, [world for world, _ in self._calls.body(unit, start.copy(), resumed)])
         return ends
 

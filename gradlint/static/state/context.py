@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gradlint.static.knowledge import roles
 from gradlint.static.state.origins import Among, Comparison, OptionAmong, fresh
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from gradlint.static.text.units import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """The place in the program that is being executed.
 
     ``key`` is the call string with the number of each loop iteration on the way: what happens under the same
@@ -55,11 +54,11 @@ class Context:
     def iterating(self, loop: Hashable) -> Context:
         """This context in another iteration of a loop that stands here."""
         around = (*self.around, self.iteration) if self.iteration else self.around
-        return replace(self, iteration=fresh(), loop=loop, around=around)
+        return self._replace(iteration=fresh(), loop=loop, around=around)
 
     def in_phase(self, loop: Hashable, number: int) -> Context:
         """This context in the iteration of a loop over names or truth values, such as ``("train", "val")``."""
-        return replace(self, phase=(*self.phase, (loop, number)))
+        return self._replace(phase=(*self.phase, (loop, number)))
 
     def way(self, site: Site) -> Iterator[tuple[tuple[Unit, int], Site]]:
         """The functions and statements on the call stack, innermost first, with the place in each that led to ``site``.
@@ -89,7 +88,7 @@ class Context:
 
     def at(self, *step: Hashable, peeled: bool = False) -> Context:
         """This context one step further: a call site, or the n-th iteration of a loop."""
-        return replace(self, key=_intern(self.key, step), peeled=fresh() if peeled else self.peeled)
+        return self._replace(key=_intern(self.key, step), peeled=fresh() if peeled else self.peeled)
 
     def calls(self, function: object) -> int:
         """How often ``function`` is on the call stack."""
