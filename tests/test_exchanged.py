@@ -77,3 +77,34 @@ def test_exchanging_branches_changes_no_finding(
     plain: dict[str, str], exchanged: dict[str, str], tmp_path: Path
 ) -> None:
     assert findings(plain, tmp_path / "plain") == findings(exchanged, tmp_path / "exchanged")
+
+
+TEXT = """
+from torch import nn
+
+
+def initialize(module):
+    if isinstance(module, nn.Conv2d):
+        module.weight.data.normal_(0.0, 0.02)
+    elif isinstance(module, nn.BatchNorm2d):
+        module.weight.data.normal_(1.0, 0.02)
+        module.bias.data.fill_(0)
+
+
+nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)).apply(initialize)
+"""
+
+
+def test_the_finding_that_stands_for_others_is_the_same(tmp_path: Path) -> None:
+    """Of the branches of a condition it is in that which is nested least."""
+    told = []
+    for text in (TEXT, _exchanged(TEXT)):
+        assert text is not None
+        path = tmp_path / "train.py"
+        path.write_text(text, encoding="utf-8")
+        lines = [line.strip() for line in text.splitlines()]
+        for finding in analyze(Project([tmp_path]), [path], list(all_rules())).findings:
+            others = sorted(lines[other.location.row - 1] for other in finding.related)
+            told.append((finding.code, lines[finding.location.row - 1], others))
+    others = ["module.bias.data.fill_(0)", "module.weight.data.normal_(1.0, 0.02)"]
+    assert told == [("GL110", "module.weight.data.normal_(0.0, 0.02)", others)] * 2
