@@ -9,30 +9,27 @@ import ast
 import builtins
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
+from alone import RULES, Findings, differing, of_rules, with_superseding
 from fixture_cases import Case, cases_of, linted_slugs
 
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
-from gradlint.manual import witnesses
-from gradlint.rule import Rule, all_rules
+from gradlint.rule import Rule
 from gradlint.selection import Choice
 from gradlint.static.drive.analysis import analyze
 from gradlint.static.knowledge.guesses import DEVICE_NAME
 from gradlint.static.text.project import Project
 
-RULES = [rule for rule in all_rules() if "static" in witnesses(rule)]
 BY_CODE = {rule.code: rule for rule in RULES}
 BY_SLUG = {rule.name.replace("-", "_"): rule for rule in RULES}
 SLUGS = linted_slugs()
 
 _REFLECTIVE = {"locals", "vars", "eval", "exec"}
 
-Findings = Counter[tuple[str, int, str]]
-"""How many there are of each file, row and code."""
 Written = Callable[[str], tuple[Path, list[Path]]]
 Plain = Callable[[str], Findings]
 
@@ -79,17 +76,11 @@ def plain(written: Written) -> Plain:
     return find
 
 
-def of_rule(rule: type[Rule], found: Findings) -> Findings:
-    return Counter({place: count for place, count in found.items() if place[2] == rule.code})
-
-
 @pytest.mark.parametrize("slug", SLUGS)
 def test_rules_find_the_same_alone(slug: str, written: Written, plain: Plain) -> None:
-    """Those rules take part that silence one where both have something to say of the same cause."""
-    rule = BY_SLUG[slug]
-    silencing = [other for other in BY_SLUG.values() if rule.code in other.supersedes]
-    alone = findings(*written(slug), [rule, *silencing])
-    assert of_rule(rule, alone) == of_rule(rule, plain(slug))
+    """What ``tooling/alone.py`` compares on any folder, for the rule whose fixtures these are."""
+    folder, paths = written(slug)
+    assert list(differing(partial(findings, folder, paths), plain(slug), [[BY_SLUG[slug]]])) == []
 
 
 FOUND_ELSEWHERE = [
@@ -103,10 +94,9 @@ FOUND_ELSEWHERE = [
 @pytest.mark.parametrize(("slug", "code"), FOUND_ELSEWHERE)
 def test_rules_find_the_same_alone_in_the_fixtures_of_others(slug: str, code: str, tmp_path: Path) -> None:
     rule = BY_CODE[code]
-    taking_part = [rule, *(other for other in RULES if code in other.supersedes)]
     for number, case in enumerate(case for case in cases_of(slug) if any(code == each for *_, each in case.marks)):
         folder = tmp_path / str(number)
-        found = of_rule(rule, findings(folder, case.write(folder), taking_part))
+        found = of_rules([rule], findings(folder, case.write(folder), with_superseding([rule])))
         assert found == Counter(mark for mark in case.marks if mark[2] == code), case.name
 
 
