@@ -15,7 +15,7 @@ from pathlib import Path
 import libcst as cst
 
 from gradlint.finding import Finding, Fix, Location
-from gradlint.rule import Rule, Violation
+from gradlint.rule import Rule, Violation, all_rules
 from gradlint.source import SourceError
 from gradlint.static.drive.effort import Agenda, Effort, Watch
 from gradlint.static.drive.interpreter import Interpreter
@@ -109,7 +109,7 @@ class _Analyzer:
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
         self.entries = self.machine.entries(self.triggers)
-        self.effort = Effort(self.reach, self.triggers.begin)
+        self.effort = Effort(self.reach, Triggers(all_rules()).begin)  # as far, whichever rules are selected
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
         self.together = Together()
