@@ -32,21 +32,22 @@ class Exchanged(ast.NodeTransformer):
         return ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.orelse, node.body)
 
 
-def findings(texts: dict[str, str], folder: Path) -> Counter[tuple[str, str, str]]:
-    """(file, code, words of the line) of each finding, but for those at conditions."""
+def findings(texts: dict[str, str], folder: Path) -> Counter[tuple[str, ...]]:
+    """(file, code, words of the line, message, what explains it) of each finding, but for those at conditions."""
     paths = []
     for name, text in texts.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         paths.append(path)
-    found: Counter[tuple[str, str, str]] = Counter()
+    found: Counter[tuple[str, ...]] = Counter()
     for finding in analyze(Project([folder]), paths, list(all_rules())).findings:
         path = Path(finding.location.filename)
         line = path.read_text(encoding="utf-8").splitlines()[finding.location.row - 1].strip()
         if not line.startswith(("if ", "elif ", "else")):
             words = " ".join(sorted(set(re.findall(r"\w+", line)) - {"not"}))  # in whatever order they stand
-            found[path.relative_to(folder).as_posix(), finding.code, words] += 1
+            explained = sorted(other.message for other in finding.related)
+            found[path.relative_to(folder).as_posix(), finding.code, words, finding.message, *explained] += 1
     return found
 
 
