@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.triggers import Feature
-from gradlint.static.text.units import Unit
+from gradlint.static.text.units import Statements, Unit
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module
@@ -63,6 +63,9 @@ class Callers:
 
     def _ahead(self, unit: Unit) -> Iterator[Unit]:
         """What is executed, or looked at, by executing a unit."""
+        if isinstance(unit, Statements):
+            yield from unit.statements
+            return
         scope, registrations = self._reach.scope(unit.module), self._reach.registrations
         named: list[Unit] = []
         for chain in _chains_of(unit):

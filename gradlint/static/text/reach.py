@@ -31,7 +31,7 @@ from gradlint.static.text.index import (
     misspells,
     repeats,
 )
-from gradlint.static.text.registries import Registrations
+from gradlint.static.text.registries import Entered, Registrations
 from gradlint.static.text.triggers import ASIDE, Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
 from gradlint.static.text.units import Statements, Unit, together
 
@@ -291,10 +291,10 @@ class _Scope:
         return known
 
     def led_to(self, unit: Unit) -> Iterator[Unit]:
-        """The units that the names in a unit lead to, in the order of its text."""
+        """The units that the names in a unit lead to, in the order of its text; not those in registries."""
         for other in self.leads_to(unit):
             if isinstance(other, Statements):
-                yield from other.statements
+                yield from () if isinstance(other, Entered) else other.statements
             else:
                 yield other
 

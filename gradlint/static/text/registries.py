@@ -9,12 +9,16 @@ from gradlint.static.text.chains import chains_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.importers import absolute
 from gradlint.static.text.index import INIT_SUBCLASS, decorators_in, may_store_argument
-from gradlint.static.text.units import StatementUnit, Unit
+from gradlint.static.text.units import Statements, StatementUnit, Unit
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module
     from gradlint.static.text.project import Project
     from gradlint.static.text.reach import Reach
+
+
+class Entered(Statements):
+    """Stands for all that stands in files which an import enters into a registry."""
 
 
 class Registrations:
@@ -31,7 +35,8 @@ class Registrations:
         self._changed: dict[Module, frozenset[Module]] = {}
         self._known: dict[Module, bool] = {}
         self._kept: dict[Module, dict[Unit, list[Unit]]] = {}
-        self._entered: dict[Module, dict[Module, list[Unit]]] = {}
+        self._entered: dict[Module, dict[Module, Entered]] = {}
+        self._of_imports: dict[Module, list[dict[Module, Entered]]] = {}
 
     def kept_by(self, unit: Unit) -> Iterable[Unit]:
         """The definitions of its file that a unit may keep: it decorates them, is derived from, or is their table."""
@@ -56,17 +61,25 @@ class Registrations:
 
     def entered(self, importer: Module, units: Iterable[Unit]) -> Iterator[Unit]:
         """What the imports of a file enter into the files that some units stand in."""
-        known = self._entered.get(importer)
+        known = self._of_imports.get(importer)
         if known is None:
-            known = self._entered[importer] = {}
-            for level, name in sorted(importer.index.executed):
-                for module in self.imported(level, name, importer):
-                    for each in self._brought(module, set()):
-                        for changed in self._changed_by(each):
-                            known.setdefault(changed, []).extend(each.units)
+            imports = sorted(importer.index.executed)
+            imported = (module for level, name in imports for module in self.imported(level, name, importer))
+            known = self._of_imports[importer] = [found for module in imported if (found := self._enters(module))]
         if known:
-            for module in dict.fromkeys(unit.module for unit in units):
-                yield from known.get(module, ())
+            holders = dict.fromkeys(unit.module for unit in units)
+            yield from (found[holder] for found in known for holder in holders if holder in found)
+
+    def _enters(self, module: Module) -> dict[Module, Entered]:
+        """What the import of a module enters, by the files that hold it."""
+        known = self._entered.get(module)
+        if known is None:
+            found: dict[Module, list[Unit]] = {}
+            for each in self._brought(module, set()):
+                for changed in self._changed_by(each):
+                    found.setdefault(changed, []).extend(each.units)
+            known = self._entered[module] = {holder: Entered(tuple(units)) for holder, units in found.items()}
+        return known
 
     def among(self, module: Module) -> bool:
         """Whether the body of a file, or of those that a package brings together, changes objects of another file."""
@@ -100,12 +113,10 @@ class Registrations:
             own = {unit.name for unit in module.units if isinstance(unit, (FunctionUnit, ClassUnit))}
             names = (module.index.changed or frozenset()) - own
             keepers = {keeper for name in names for keeper in self._behind(module, name)}
-            bases = (base for unit in module.units if isinstance(unit, ClassUnit) for base in self._hooked(unit))
+            hooked = self._reach.scope(module).hooked
+            bases = (base for unit in module.units if isinstance(unit, ClassUnit) for base in hooked(unit))
             known = self._changed[module] = frozenset(keepers | {base.module for base in bases}) - {module}
         return known
-
-    def _hooked(self, unit: ClassUnit) -> Iterator[ClassUnit]:
-        return self._reach.scope(unit.module).hooked(unit)
 
     def _behind(self, module: Module, name: str) -> Iterator[Module]:
         """The files in which a name means an object that may keep what it is given, or be changed itself."""
