@@ -13,6 +13,7 @@ from gradlint.configuration import Configuration
 from gradlint.engine import Engine
 from gradlint.protocol import Token
 from gradlint.rule import all_rules
+from gradlint.selection import Choice
 from gradlint.static.drive.analysis import analyze
 from gradlint.static.python import budget
 from gradlint.static.python.collections import MAX_KNOWN
@@ -537,3 +538,37 @@ def test_a_file_in_which_all_takes_too_long_once_more_is_not_tried_for_ever(
     few = steps(partial(check, tmp_path, whole))
     monkeypatch.setattr("gradlint.static.drive.analysis._ENOUGH", 100)
     assert steps(partial(check, tmp_path, whole)) - few == 8 * 2 * 21
+
+
+LED = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        if False:
+            x = nn.Linear(4, 4)(x)
+        return self.layer(4, 4)(x)
+
+
+def use(x):
+    y = x.data
+    {calls}
+    return Net(nn.Linear)(x), y
+"""
+
+
+@pytest.mark.parametrize("others", [(), ("GL102",), ("ALL",)])
+def test_it_is_followed_as_far_whichever_rules_are_selected(others: tuple[str, ...], tmp_path: Path) -> None:
+    """A function that other rules have more to say of gets the steps for that, be they selected or not."""
+    helpers = [f"\n\ndef prepare_{n}(x):\n" + "    x = x + 1\n" * 20 + "    return x\n" for n in range(20)]
+    calls = "\n    ".join(f"x = prepare_{n}(x)" for n in range(20))
+    (tmp_path / "net.py").write_text(LED.format(calls=calls) + "".join(helpers), encoding="utf-8")
+    engine = Engine(Configuration(isolated=True), Choice(select=("GL405", *others)))
+    found = engine.check([tmp_path / "net.py"], [tmp_path]).findings
+    assert [each.location.row for each in found if each.code == "GL405"] == [13]

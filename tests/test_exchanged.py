@@ -32,21 +32,22 @@ class Exchanged(ast.NodeTransformer):
         return ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.orelse, node.body)
 
 
-def findings(texts: dict[str, str], folder: Path) -> Counter[tuple[str, str, str]]:
-    """(file, code, words of the line) of each finding, but for those at conditions."""
+def findings(texts: dict[str, str], folder: Path) -> Counter[tuple[str, ...]]:
+    """(file, code, words of the line, message, what explains it) of each finding, but for those at conditions."""
     paths = []
     for name, text in texts.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         paths.append(path)
-    found: Counter[tuple[str, str, str]] = Counter()
+    found: Counter[tuple[str, ...]] = Counter()
     for finding in analyze(Project([folder]), paths, list(all_rules())).findings:
         path = Path(finding.location.filename)
         line = path.read_text(encoding="utf-8").splitlines()[finding.location.row - 1].strip()
         if not line.startswith(("if ", "elif ", "else")):
             words = " ".join(sorted(set(re.findall(r"\w+", line)) - {"not"}))  # in whatever order they stand
-            found[path.relative_to(folder).as_posix(), finding.code, words] += 1
+            explained = sorted(other.message for other in finding.related)
+            found[path.relative_to(folder).as_posix(), finding.code, words, finding.message, *explained] += 1
     return found
 
 
@@ -77,3 +78,34 @@ def test_exchanging_branches_changes_no_finding(
     plain: dict[str, str], exchanged: dict[str, str], tmp_path: Path
 ) -> None:
     assert findings(plain, tmp_path / "plain") == findings(exchanged, tmp_path / "exchanged")
+
+
+TEXT = """
+from torch import nn
+
+
+def initialize(module):
+    if isinstance(module, nn.Conv2d):
+        module.weight.data.normal_(0.0, 0.02)
+    elif isinstance(module, nn.BatchNorm2d):
+        module.weight.data.normal_(1.0, 0.02)
+        module.bias.data.fill_(0)
+
+
+nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)).apply(initialize)
+"""
+
+
+def test_the_finding_that_stands_for_others_is_the_same(tmp_path: Path) -> None:
+    """Of the branches of a condition it is in that which is nested least."""
+    told = []
+    for text in (TEXT, _exchanged(TEXT)):
+        assert text is not None
+        path = tmp_path / "train.py"
+        path.write_text(text, encoding="utf-8")
+        lines = [line.strip() for line in text.splitlines()]
+        for finding in analyze(Project([tmp_path]), [path], list(all_rules())).findings:
+            others = sorted(lines[other.location.row - 1] for other in finding.related)
+            told.append((finding.code, lines[finding.location.row - 1], others))
+    others = ["module.bias.data.fill_(0)", "module.weight.data.normal_(1.0, 0.02)"]
+    assert told == [("GL110", "module.weight.data.normal_(0.0, 0.02)", others)] * 2

@@ -8,57 +8,30 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from alone import RULES, Findings, differing, of_rules, with_superseding
 from fixture_cases import Case, cases_of, linted_slugs
 
 from gradlint.configuration import Configuration
 from gradlint.engine import Engine
-from gradlint.manual import witnesses
-from gradlint.rule import Rule, all_rules
+from gradlint.rule import Rule
 from gradlint.selection import Choice
 from gradlint.static.drive.analysis import analyze
 from gradlint.static.knowledge.guesses import DEVICE_NAME
 from gradlint.static.text.project import Project
 
-RULES = [rule for rule in all_rules() if "static" in witnesses(rule)]
 BY_CODE = {rule.code: rule for rule in RULES}
 BY_SLUG = {rule.name.replace("-", "_"): rule for rule in RULES}
 SLUGS = linted_slugs()
 
-#: by slug, why findings still differ
-ALONE = {
-    "missing_zero_grad": "that an import registers a hook with another file matters to other rules only",
-}
-
 _REFLECTIVE = {"locals", "vars", "eval", "exec"}
 
-#: by slug and code, why findings still differ
-ALONE_ELSEWHERE: dict[str, str] = {}
-#: by case, why findings still differ
-REGISTERED = "what only a registry leads to is not found where a file is checked without those that ask for it"
-APART = {
-    "missing_zero_grad-a hook that its module registers when it is imported": REGISTERED,
-    "softmax_before_cross_entropy-losses of classes that a decorator keeps, reached through the table alone": (
-        REGISTERED
-    ),
-}
-
-Findings = Counter[tuple[str, int, str]]
-"""How many there are of each file, row and code."""
 Written = Callable[[str], tuple[Path, list[Path]]]
 Plain = Callable[[str], Findings]
-
-
-def params(all_of_them: Mapping[str, tuple[object, ...]], differing: Mapping[str, str]) -> list[Any]:
-    """The parameters of tests, by their names; of those that still differ it is known."""
-    assert differing.keys() <= all_of_them.keys()
-    known = {name: [pytest.mark.xfail(reason=reason, strict=True)] for name, reason in differing.items()}
-    return [pytest.param(*given, id=name, marks=known.get(name, [])) for name, given in all_of_them.items()]
 
 
 def files_of(slug: str) -> dict[str, str]:
@@ -103,34 +76,27 @@ def plain(written: Written) -> Plain:
     return find
 
 
-def of_rule(rule: type[Rule], found: Findings) -> Findings:
-    return Counter({place: count for place, count in found.items() if place[2] == rule.code})
-
-
-@pytest.mark.parametrize("slug", params({slug: (slug,) for slug in SLUGS}, ALONE))
+@pytest.mark.parametrize("slug", SLUGS)
 def test_rules_find_the_same_alone(slug: str, written: Written, plain: Plain) -> None:
-    """Those rules take part that silence one where both have something to say of the same cause."""
-    rule = BY_SLUG[slug]
-    silencing = [other for other in BY_SLUG.values() if rule.code in other.supersedes]
-    alone = findings(*written(slug), [rule, *silencing])
-    assert of_rule(rule, alone) == of_rule(rule, plain(slug))
+    """What ``tooling/alone.py`` compares on any folder, for the rule whose fixtures these are."""
+    folder, paths = written(slug)
+    assert list(differing(partial(findings, folder, paths), plain(slug), [[BY_SLUG[slug]]])) == []
 
 
-FOUND_ELSEWHERE = {
-    f"{slug} {code}": (slug, code)
+FOUND_ELSEWHERE = [
+    pytest.param(slug, code, id=f"{slug} {code}")
     for slug in SLUGS
     for code in sorted({code for case in cases_of(slug) for *_, code in case.marks} & BY_CODE.keys())
     if BY_CODE[code] is not BY_SLUG[slug]
-}
+]
 
 
-@pytest.mark.parametrize(("slug", "code"), params(FOUND_ELSEWHERE, ALONE_ELSEWHERE))
+@pytest.mark.parametrize(("slug", "code"), FOUND_ELSEWHERE)
 def test_rules_find_the_same_alone_in_the_fixtures_of_others(slug: str, code: str, tmp_path: Path) -> None:
     rule = BY_CODE[code]
-    taking_part = [rule, *(other for other in RULES if code in other.supersedes)]
     for number, case in enumerate(case for case in cases_of(slug) if any(code == each for *_, each in case.marks)):
         folder = tmp_path / str(number)
-        found = of_rule(rule, findings(folder, case.write(folder), taking_part))
+        found = of_rules([rule], findings(folder, case.write(folder), with_superseding([rule])))
         assert found == Counter(mark for mark in case.marks if mark[2] == code), case.name
 
 
@@ -151,10 +117,10 @@ def test_what_lies_beside_a_file_changes_nothing(slug: str, written: Written, pl
     assert alone == plain(slug)
 
 
-SEVERAL = {case.id: (case,) for slug in SLUGS for case in cases_of(slug) if not case.alone}
+SEVERAL = [pytest.param(case, id=case.id) for slug in SLUGS for case in cases_of(slug) if not case.alone]
 
 
-@pytest.mark.parametrize("case", params(SEVERAL, APART))
+@pytest.mark.parametrize("case", SEVERAL)
 def test_a_file_is_told_the_same_alone_as_with_its_folder(case: Case, tmp_path: Path) -> None:
     paths = case.write(tmp_path)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import libcst as cst
 
 from gradlint.finding import Finding, Fix, Location
-from gradlint.rule import Rule, Violation
+from gradlint.rule import Rule, Violation, all_rules
 from gradlint.source import SourceError
 from gradlint.static.drive.effort import Agenda, Effort, Watch
 from gradlint.static.drive.interpreter import Interpreter
@@ -109,7 +109,7 @@ class _Analyzer:
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
         self.entries = self.machine.entries(self.triggers)
-        self.effort = Effort(self.reach, self.triggers.begin)
+        self.effort = Effort(self.reach, Triggers(all_rules()).begin)  # as far, whichever rules are selected
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
         self.together = Together()
@@ -420,14 +420,12 @@ class _Analyzer:
         return [replace(f, fix=safer.get(id(f), f.fix)) for f in findings if id(f) not in silenced]
 
     def _once(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Findings in order; of those of one cause the first, where the rule wants no more."""
-        told: set[tuple[str, Location]] = set()
-        for finding in sorted(findings, key=lambda f: f.sort_key):
-            if finding.cause is not None and self.rules[finding.code].once_for_a_cause:
-                if (finding.code, finding.cause) in told:
-                    continue
-                told.add((finding.code, finding.cause))
-            yield finding
+        """Findings; of those of one cause only the first, where the rule wants no more."""
+        by_code: dict[str, list[Finding]] = {}
+        for finding in findings:
+            by_code.setdefault(finding.code, []).append(finding)
+        for code, found in by_code.items():
+            yield from self.together.once(found) if self.rules[code].once_for_a_cause else found
 
 
 def _row(place: Location) -> _Row:

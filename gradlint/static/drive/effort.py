@@ -41,7 +41,7 @@ class Effort:
 
     Args:
         reach: what names lead to.
-        begins: whether what a rule listens to may begin in a text with some features, given those near by.
+        begins: whether what any rule there is listens to may begin in a text with some features, given those near by.
     """
 
     def __init__(self, reach: Reach, begins: Callable[[Feature, Feature], bool]) -> None:

@@ -40,7 +40,6 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, reached_from
 from gradlint.static.text.files import Module
-from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach
 from gradlint.static.text.triggers import Feature, Triggers, names_optimizer
 from gradlint.static.text.units import StatementUnit, Unit
@@ -59,7 +58,6 @@ class Entries:
 
     _budget: Budget
     _progress: Progress
-    _project: Project
     _reach: Reach
     _receivers: Receivers
     _whole: Wholeness

@@ -32,7 +32,6 @@ from gradlint.static.python.streams import Counting, Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Ledgers, forget_keys
 from gradlint.static.state.liveness import Liveness
-from gradlint.static.text.callers import Registrations
 from gradlint.static.torch.answers import (
     TorchAttributes,
     TorchBranches,
@@ -109,7 +108,6 @@ class Interpreter:
         self.progress = Progress(witness, self.coverage)
         self.counting = Counting()
         self.whole = Wholeness()
-        self.registrations = Registrations(project, reach)
         self.patience = self._make(Patience)
         self.execution = Execution()
         self.domain = Domain()

@@ -32,11 +32,11 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
-from gradlint.static.text.callers import Registrations
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.index import named
 from gradlint.static.text.nodes import dotted
 from gradlint.static.text.project import Project
+from gradlint.static.text.reach import Reach
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module
@@ -107,7 +107,7 @@ class Imports:
     _domain: Domain
     _execution: Execution
     _project: Project
-    _registrations: Registrations
+    _reach: Reach
     _definitions: Definitions
 
     def __init__(self) -> None:
@@ -136,8 +136,9 @@ class Imports:
 
     def _register(self, level: int, name: str, w: World, ctx: Context) -> None:
         """Execute the files that an import names, where they change what other files hold."""
-        for module in self._registrations.imported(level, name, ctx.module):
-            if self._registrations.among(module):
+        registrations = self._reach.registrations
+        for module in registrations.imported(level, name, ctx.module):
+            if registrations.among(module):
                 self._execution.enter(module, w)
 
     def _import_from(self, node: cst.ImportFrom, w: World, ctx: Context) -> None:

@@ -1,13 +1,20 @@
-"""Findings of which one is told for a function: the first, with the places of the others, and what mends them all."""
+"""Findings of which one is told for a function, or for a cause, and what mends all that stand together.
+
+Which one that is does not depend on how conditions are written: of what stands in different branches it is the least
+nested, whichever of the branches comes first in the text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from gradlint.finding import Applicability, Edit, Finding, Fix, Location, Related
+import libcst as cst
+
+from gradlint.finding import Applicability, Edit, Finding, Fix, Location, Related, Site
 from gradlint.rule import Violation
 from gradlint.static.text.definition_units import FunctionUnit
+from gradlint.static.text.nodes import Tree, children
 from gradlint.static.text.units import NodeSite
 
 _Key = tuple[str, Location]
@@ -18,12 +25,21 @@ class Together:
 
     def __init__(self) -> None:
         self._functions: dict[_Key, tuple[Hashable, str] | None] = {}
+        self._sites: dict[_Key, Site] = {}
 
     def note(self, key: _Key, violation: Violation) -> None:
         """A finding was made of a violation; once it is to be told by itself, it is."""
         found = _function(violation) if violation.in_function else None
+        self._sites.setdefault(key, violation.at)
         if self._functions.setdefault(key, found) is not None:
             self._functions[key] = found
+
+    def once(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Of some findings of a rule, the first of each cause; those without a cause as they are."""
+        groups: dict[Hashable, list[Finding]] = {}
+        for finding in findings:
+            groups.setdefault(finding.cause or finding.location, []).append(finding)
+        return [self._first(group) for group in groups.values()]
 
     def merged(self, findings: Iterable[Finding]) -> list[Finding]:
         """Findings in order, each with those for which it stands."""
@@ -32,16 +48,45 @@ class Together:
             key = (finding.code, finding.location)
             function = self._functions.get(key)
             groups.setdefault(key if function is None else (finding.code, function[0]), []).append(finding)
-        return [self._one(group) for group in groups.values()]
+        return sorted(map(self._one, groups.values()), key=lambda f: f.sort_key)
 
     def _one(self, group: list[Finding]) -> Finding:
-        first, *others = group
-        if not others:
+        first = self._first(group)
+        said = self._functions.get((first.code, first.location))
+        if len(group) == 1 or said is None:
             return first
-        said = self._functions[first.code, first.location]
-        assert said is not None
-        places = tuple(Related(said[1], other.location) for other in others)
+        places = tuple(Related(said[1], other.location) for other in group if other is not first)
         return replace(first, related=(*first.related, *places), fix=_joint(group))
+
+    def _first(self, group: list[Finding]) -> Finding:
+        """The one that stands for all."""
+        if len(group) == 1:
+            return group[0]
+        return min(group, key=lambda f: (f.location.filename, *_order(self._sites[f.code, f.location]), f.location))
+
+
+def _order(site: Site) -> tuple[object, ...]:
+    """What tells which of two places in a file comes first, branches of a condition left aside."""
+    if not isinstance(site, NodeSite):
+        return 0, 0, (), ""
+    tree, node = site.unit.tree, site.node
+    return site.locate().cell or 0, tree.offset, _path(tree, node), cst.Module([]).code_for_node(node)
+
+
+def _path(tree: Tree, node: cst.CSTNode) -> tuple[int, ...]:
+    """The place of a node in each node that it stands in; in a condition, how many are nested below that branch."""
+    path: list[int] = []
+    nested = 0
+    while (above := tree.parent(node)) is not None:
+        if isinstance(above, (cst.If, cst.IfExp)) and node is not above.test:
+            nested += 1
+            path += [0, nested] if isinstance(node, cst.If) else [nested]  # 'elif' is a condition in a branch
+        elif isinstance(above, (cst.If, cst.IfExp)):
+            path.append(0)
+        elif not isinstance(above, cst.Else):
+            path.append(next(i for i, child in enumerate(children(above)) if child is node))
+        node = above
+    return tuple(reversed(path))
 
 
 def _function(violation: Violation) -> tuple[Hashable, str] | None:

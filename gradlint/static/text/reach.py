@@ -23,18 +23,17 @@ from gradlint.static.text.index import (
     OVERWRITING,
     STATEMENT_CALL,
     WRAPPED,
-    decorators_in,
     ends_statement,
     gives_container,
     guesses,
     initializes_late,
     keeps_container,
-    may_store_argument,
     misspells,
     repeats,
 )
+from gradlint.static.text.registries import Entered, Registrations
 from gradlint.static.text.triggers import ASIDE, Feature, Foreign, features_of, is_layer, is_module_base, makes_tensor
-from gradlint.static.text.units import Statements, StatementUnit, Unit, together
+from gradlint.static.text.units import Statements, Unit, together
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module
@@ -57,6 +56,7 @@ class Reach:
     def __init__(self, project: Project, enough: Callable[[Feature], bool] = lambda _: False) -> None:
         self._project = project
         self._asked = enough
+        self.registrations = Registrations(project, self)
         self._scopes: dict[Module, _Scope] = {}
         self._features: dict[Unit, Feature] = {}
         self._of_calls: dict[FunctionUnit, Feature] = {}
@@ -225,12 +225,6 @@ class Reach:
         """The module of the project that an import statement names."""
         return self._project.imported(level, name, importer)
 
-    def keeps_derived(self, unit: Unit) -> bool:
-        """Whether a class of another file may keep those that are derived from it, as this one is."""
-        return isinstance(unit, ClassUnit) and any(
-            base.module is not unit.module for base in self.scope(unit.module).hooked(unit)
-        )
-
     def holds(self, importer: Module, level: int, name: str) -> bool:
         """Whether an import statement names a module of the project."""
         return self._project.holds(level, name, importer)
@@ -266,7 +260,6 @@ class _Scope:
             for name in self._bound_by(unit):
                 self.defined.setdefault(name, []).append(unit)
         self._many = {name: together(units) for name, units in self.defined.items() if len(units) > _MANY}
-        self._kept: dict[Unit, list[Unit]] | None = None
 
     def linked(self, name: str, seen: frozenset[Module] = frozenset()) -> tuple[Unit, ...] | Module:
         """What a name means that an import statement has brought from another file."""
@@ -298,10 +291,10 @@ class _Scope:
         return known
 
     def led_to(self, unit: Unit) -> Iterator[Unit]:
-        """The units that the names in a unit lead to, in the order of its text."""
+        """The units that the names in a unit lead to, in the order of its text; not those in registries."""
         for other in self.leads_to(unit):
             if isinstance(other, Statements):
-                yield from other.statements
+                yield from () if isinstance(other, Entered) else other.statements
             else:
                 yield other
 
@@ -311,27 +304,11 @@ class _Scope:
             return unit.statements
         known = self._leading.get(unit)
         if known is None:
-            named = dict.fromkeys((*self._leads_to(unit, _chains(unit)), *self._kept_by(unit)))
-            known = self._leading[unit] = tuple(named)
+            named = self._leads_to(unit, _chains(unit))
+            registrations = self._reach.registrations
+            entered = registrations.entered(self._module, named)
+            known = self._leading[unit] = tuple(dict.fromkeys((*named, *registrations.kept_by(unit), *entered)))
         return known
-
-    def _kept_by(self, unit: Unit) -> Iterable[Unit]:
-        """The definitions of the file that a unit may keep: it decorates them, is derived from, or is their table."""
-        if self._kept is None:
-            self._kept = {}
-            for each in self._module.units:
-                for keeper in self._keepers(each) if isinstance(each, (FunctionUnit, ClassUnit)) else ():
-                    tables = (t for word in sorted(keeper.words & self.defined.keys()) for t in self.defined[word])
-                    for holder in (keeper, *(table for table in tables if isinstance(table, StatementUnit))):
-                        self._kept.setdefault(holder, []).append(each)
-        return self._kept.get(unit, ())
-
-    def _keepers(self, unit: FunctionUnit | ClassUnit) -> Iterator[Unit]:
-        """What a definition is handed to where it stands."""
-        for chain in chains_in(decorators_in(unit)):
-            yield from filter(may_store_argument, self.defined.get(chain.parts[0], ()))
-        if isinstance(unit, ClassUnit) and INIT_SUBCLASS in self._module.words:
-            yield from (base for base in self.hooked(unit) if base.module is self._module)
 
     def hooked(self, unit: ClassUnit, seen: frozenset[Unit] = frozenset()) -> Iterator[ClassUnit]:
         """The classes behind one that are told of those that are derived from them."""

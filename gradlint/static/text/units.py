@@ -296,7 +296,7 @@ def _only(root: cst.Module, text: str) -> cst.CSTNode | None:
 
 
 class Statements(Unit):
-    """Stands for many statements of a file."""
+    """Stands for many statements of a file, or for other units."""
 
     def __init__(self, statements: tuple[Unit, ...]) -> None:
         super().__init__(statements[0].module, None)

@@ -359,10 +359,9 @@ class TorchCalls:
 class TorchOperators:
     """Operators on tensors and arrays."""
 
+    _behaviours: Behaviours
     _tensors: Tensors
-    _modules: Modules
     _breaks: GraphBreaks
-    _graphs: Graphs
     _operations: Operations
     _repetition: Repetition
 
@@ -373,14 +372,7 @@ class TorchOperators:
     def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
         if symbol == "*":
             self._repetition.multiplied(left, right, w)
-        known = {obj.role for value in (left, right) if (obj := w.get(value, Instance)) is not None}
-        if symbol == "+" and roles.PARAMETERS in known:
-            groups = self._modules.groups_in(left, w) | self._modules.groups_in(right, w)
-            return w.new(Instance(role=roles.PARAMETERS, device=None, groups=groups))
-        if roles.ARRAY in known and not any(w.get(value, Sequence) for value in (left, right)):
-            array = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY))
-            return self._graphs.reduced(self._breaks.inherit(array, [left, right], w), [left, right], w)
-        return None
+        return self._behaviours.combined(symbol, left, right, w)
 
     def total(self, values: list[Value], known: bool, w: World, ctx: Context, site: Site) -> Value:
         tensors = self._tensors.tensors_in(values, w)

@@ -54,6 +54,8 @@ class Behaviour(NamedTuple):
     """What a loop over it gives."""
     element: Callable[[Value], Value | None] | None = None
     """Any one of what a loop over it gives, where that is not known."""
+    combined: Callable[[str, Value, Value, World], Value | None] | None = None
+    """``left + right``, where either is such an object."""
 
 
 _NOTHING: Final = Behaviour()
@@ -92,6 +94,7 @@ class Behaviours:
             item=self._module_attributes.item,
             iterate=self._module_attributes.iterate,
         )
+        lists = self._parameter_lists
         self.of: dict[Role, Behaviour] = {
             roles.MODULE: module,
             roles.HOSTED: module,
@@ -107,10 +110,8 @@ class Behaviours:
             ),
             roles.SCALER: Behaviour(method=self._scalers.method),
             roles.HANDLER: Behaviour(method=self._optimizers.handler),
-            roles.PARAMETERS: Behaviour(item=self._parameter_lists.item, iterate=self._parameter_lists.iterate),
-            roles.PARAM_GROUPS: Behaviour(
-                method=_known, item=self._parameter_lists.group, iterate=self._parameter_lists.iterate_groups
-            ),
+            roles.PARAMETERS: Behaviour(item=lists.item, iterate=lists.iterate, combined=lists.combined),
+            roles.PARAM_GROUPS: Behaviour(method=_known, item=lists.group, iterate=lists.iterate_groups),
             roles.GRAD_MODE: Behaviour(method=_known, called=self._grad_modes.called),
             roles.EXIT_STACK: Behaviour(method=self._grad_modes.of_stack),
             roles.HOOK: Behaviour(method=self._hooks.method),
@@ -118,7 +119,7 @@ class Behaviours:
             roles.FUNCTION: Behaviour(called=self._functions.called),
             roles.TRANSFORMED: Behaviour(called=self._functional.over),
             roles.DISTRIBUTION: Behaviour(method=self._distributions.method, attribute=self._distributions.attribute),
-            roles.ARRAY: Behaviour(method=self._arrays.method, item=self._arrays.item),
+            roles.ARRAY: Behaviour(method=self._arrays.method, item=self._arrays.item, combined=self._arrays.combined),
             roles.LOADER: Behaviour(method=_known, element=self._batches.of_loader),
             roles.DATASET: Behaviour(item=self._batches.item, element=self._batches.of_dataset),
             roles.DICT: Behaviour(method=self._of_dict, initialized=self._fill_dict, setting=self._forget_items),
@@ -197,6 +198,14 @@ class Behaviours:
         """Any one of what iterating over an object gives; None if nothing is known of that."""
         element = self.of.get(obj.role, _NOTHING).element
         return element(value) if element is not None else None
+
+    def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
+        """``left + right``, or another operator between them; None if no object tells what that gives."""
+        for obj in (w.get(left, Instance), w.get(right, Instance)):
+            combined = self.of.get(obj.role, _NOTHING).combined if obj is not None else None
+            if combined is not None:
+                return combined(symbol, left, right, w)
+        return None
 
     # --- objects of classes that derive from dict
 

@@ -168,3 +168,10 @@ class Arrays:
         if isinstance(index, Const) and self._memory.shares(owner):
             return self._graphs.reduced(self._memory.part(owner, obj, w), [owner], w)
         return self._graphs.reduced(new_unknown("item", "", obj.groups), [owner], w)
+
+    def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
+        """``array + other``, which a list or tuple answers itself."""
+        if w.get(left, Sequence) or w.get(right, Sequence):
+            return None
+        array = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY))
+        return self._graphs.reduced(self._breaks.inherit(array, [left, right], w), [left, right], w)

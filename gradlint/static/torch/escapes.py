@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
@@ -60,6 +61,15 @@ _KEPT = "kept by"
 """With the key of something unknown: what a world is bound to once that was given an object of the project."""
 
 
+@dataclass(slots=True)
+class _AtHand:
+    """What code that cannot be followed has at hand, by what it is given."""
+
+    deps: set[int] = field(default_factory=set)  #: what a backward pass may reach from there
+    touched: set[int] = field(default_factory=set)  #: parameters
+    inputs: set[int] = field(default_factory=set)  #: others that may require gradients
+
+
 class Escapes:
     """Forgets what unknown code may have changed."""
 
@@ -93,15 +103,14 @@ class Escapes:
         self._evaluation.left([*given, callee], w)
         if isinstance(callee, Ref):
             given.append(callee)
-        deps: set[int] = set(callee.deps) if isinstance(callee, Unknown) else set()
-        touched: set[int] = set()
-        inputs: set[int] = set()
+        at_hand = _AtHand(set(callee.deps) if isinstance(callee, Unknown) else set())
+        deps, touched, inputs = at_hand.deps, at_hand.touched, at_hand.inputs
         for value in given:
-            self._escape(w.resolve(value), w, deps, touched, inputs, 3)
+            self._escape(w.resolve(value), w, at_hand, 3)
             self._construction.initialized(w.resolve(value), w, ctx, site, certain=False)
         if isinstance(callee, Unknown):
             for value in self._kept_by(callee, w):
-                self._escape(value, w, set(), touched, set(), _FAR)
+                self._escape(value, w, _AtHand(touched=touched), _FAR)
             for value in given:
                 if type(value := w.resolve(value)) is Ref:
                     self.kept(callee, value, w)
@@ -179,63 +188,57 @@ class Escapes:
             if obj is not None and obj.role is roles.OPTIMIZER and isinstance(value, Ref):
                 w.write(value.id).stepped = None
 
-    def _escape(self, value: Value, w: World, deps: set[int], touched: set[int], inputs: set[int], depth: int) -> None:
+    def _escape(self, value: Value, w: World, at_hand: _AtHand, depth: int) -> None:
+        """A value is given to code that cannot be followed, and what can be reached from it."""
         obj = w.get(value, Object)
-        if isinstance(value, Unknown):
-            deps |= value.deps
-            touched |= self._effects.groups_of_optimizers_in(value, w)
-        elif isinstance(obj, Tensor):
-            deps |= obj.deps
-            if obj.retains is False and obj.requires_grad is not False and isinstance(value, Ref):
-                w.write(value.id).retains = None
-            for key in obj.gradient_of if obj.is_gradient else ():
-                w.write(key).averages = -1
-            if not obj.is_parameter:
-                inputs |= obj.groups
-            else:
-                touched |= obj.groups
-        elif isinstance(obj, Instance) and obj.role is roles.DISTRIBUTION:
-            for part in built_from(obj) if depth else ():
-                self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
-        elif isinstance(obj, Instance) and isinstance(value, Ref):
-            if (held := self._dicts.held(value, w)) is not None:
-                self._escape(held, w, deps, touched, inputs, depth)
-            own = obj.role is roles.PLAIN and obj.cls is not None
-            if (own or obj.role is roles.SCALER) and ESCAPED not in obj.attrs:
-                w.write(value.id).attrs[ESCAPED] = Const(True)
-            if obj.role is roles.HOOK:
-                self._hooks.removed(obj, w)
-            if obj.role.is_module:
-                groups = self._modules.groups(value, w)
-                deps |= groups
-                touched |= groups
-                self._called_again(value, w)
-                self._left_statistics.asked(value, w)
-            else:
-                touched |= obj.groups
-            if depth and obj.role is not roles.LOSS:
-                for attr in list(obj.attrs.values()):
-                    inner = w.get(w.resolve(attr), Instance)
-                    told = inner is not None and (inner.role.is_model or inner.role is roles.OPTIMIZER)
-                    within = inner is not None and inner.cls is not None and inner.role is roles.PLAIN and depth >= _FAR
-                    if (told and depth > 1) or within:
-                        self._escape(w.resolve(attr), w, deps, touched, inputs, depth - 2)
-        elif isinstance(obj, (Sequence, Mapping)) and depth and isinstance(value, Ref):
-            parts = list(obj.items.values()) if isinstance(obj, Mapping) else list(obj.items)
-            parts += [obj.tail] if obj.tail is not None else []
-            for part in parts:
-                self._escape(w.resolve(part), w, deps, touched, inputs, depth - 1)
+        if isinstance(value, Ref) and isinstance(obj, Instance):
+            self._object(value, obj, w, at_hand, depth)
+        elif isinstance(value, Ref) and isinstance(obj, Tensor):
+            _tensor(value, obj, w, at_hand)
+        elif isinstance(value, Ref) and isinstance(obj, (Sequence, Mapping)) and depth:
+            for part in obj.parts():
+                self._escape(w.resolve(part), w, at_hand, depth - 1)
             if isinstance(obj, Sequence) and obj.held:
                 w.write(value.id).held = frozenset()
             if obj.tail is None and (isinstance(obj, Mapping) or obj.mutable):
                 w.write(value.id).tail = None
+        elif isinstance(value, Unknown):
+            at_hand.deps |= value.deps
+            at_hand.touched |= self._effects.groups_of_optimizers_in(value, w)
         elif isinstance(value, Bound):
-            self._escape(w.resolve(value.receiver), w, deps, touched, inputs, depth - 1 if depth else 0)
+            self._escape(w.resolve(value.receiver), w, at_hand, depth - 1 if depth else 0)
         elif isinstance(value, (Function, Lambda)):  # whoever calls it lets it derive by what it mentions
             for part in self._tensors.tensors_in(closed_over(value, w), w):
                 tensor = w.get(part, Tensor)
                 if tensor is not None and not tensor.is_parameter:
-                    inputs |= tensor.groups
+                    at_hand.inputs |= tensor.groups
+
+    def _object(self, ref: Ref, obj: Instance, w: World, at_hand: _AtHand, depth: int) -> None:
+        if obj.role is roles.DISTRIBUTION:
+            for part in built_from(obj) if depth else ():
+                self._escape(w.resolve(part), w, at_hand, depth - 1)
+            return
+        if (held := self._dicts.held(ref, w)) is not None:
+            self._escape(held, w, at_hand, depth)
+        own = obj.role is roles.PLAIN and obj.cls is not None
+        if (own or obj.role is roles.SCALER) and ESCAPED not in obj.attrs:
+            w.write(ref.id).attrs[ESCAPED] = Const(True)
+        if obj.role is roles.HOOK:
+            self._hooks.removed(obj, w)
+        if obj.role.is_module:
+            groups = self._modules.groups(ref, w)
+            at_hand.deps |= groups
+            at_hand.touched |= groups
+            self._called_again(ref, w)
+            self._left_statistics.asked(ref, w)
+        else:
+            at_hand.touched |= obj.groups
+        for attr in list(obj.attrs.values()) if depth and obj.role is not roles.LOSS else ():
+            inner = w.get(w.resolve(attr), Instance)
+            told = inner is not None and (inner.role.is_model or inner.role is roles.OPTIMIZER)
+            within = inner is not None and inner.cls is not None and inner.role is roles.PLAIN and depth >= _FAR
+            if (told and depth > 1) or within:
+                self._escape(w.resolve(attr), w, at_hand, depth - 2)
 
     def _called_again(self, module: Ref, w: World) -> None:
         """A module may be called where it goes, in whatever mode: what its forward pass keeps is another value then."""
@@ -245,6 +248,18 @@ class Escapes:
                 tensor = w.get(w.resolve(value), Tensor)
                 if tensor is not None and tensor.is_leaf is not True and not tensor.is_parameter:
                     w.write(ref.id).attrs[name] = new_unknown("kept", name)
+
+
+def _tensor(ref: Ref, tensor: Tensor, w: World, at_hand: _AtHand) -> None:
+    at_hand.deps |= tensor.deps
+    if tensor.retains is False and tensor.requires_grad is not False:
+        w.write(ref.id).retains = None
+    for key in tensor.gradient_of if tensor.is_gradient else ():
+        w.write(key).averages = -1
+    if tensor.is_parameter:
+        at_hand.touched |= tensor.groups
+    else:
+        at_hand.inputs |= tensor.groups
 
 
 def _calls_given(callee: Value, method: str) -> bool:

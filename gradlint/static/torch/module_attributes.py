@@ -152,6 +152,11 @@ class ParameterLists:
         single = isinstance(index, (Const, Unknown))
         return some if single else w.new(Sequence([], [], some))
 
+    def combined(self, symbol: str, left: Value, right: Value, w: World) -> Value | None:
+        """The parameters of two lists."""
+        groups = self._modules.groups_in(left, w) | self._modules.groups_in(right, w)
+        return w.new(Instance(role=roles.PARAMETERS, device=None, groups=groups)) if symbol == "+" else None
+
     def iterate_groups(self, value: Value, obj: Instance, w: World, ctx: Context, site: Site) -> Items:
         """Iterating over the parameter groups of an optimizer."""
         return Items([self._group(obj, w)], self._collections.never)

@@ -40,7 +40,6 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.layer_containers import LayerContainers
 from gradlint.static.torch.library_models import LibraryModels
-from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import FrozenNorms, LeftStatistics
 from gradlint.static.torch.operations import Operations
@@ -66,7 +65,6 @@ class ModuleCalls:
     _modules: Modules
     _breaks: GraphBreaks
     _evaluation: Evaluation
-    _memory: Memory
     _uses: Uses
     _shapes: Shapes
     _placement: DevicePlacement
