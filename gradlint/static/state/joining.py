@@ -8,6 +8,7 @@ from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING, Any
 
 from gradlint.static.knowledge import roles
+from gradlint.static.state.comparisons import Assumed
 from gradlint.static.state.declaring import first, joining
 from gradlint.static.state.origins import MemberOf, OneOf, SomeMethodOf, fresh
 from gradlint.static.state.provenance import ways_into
@@ -165,7 +166,7 @@ class _Join:
         out.module_checked = a.module_checked and b.module_checked
         out.device_checked = a.device_checked or b.device_checked
         out.periodic, out.unfollowed = a.periodic and b.periodic, a.unfollowed or b.unfollowed
-        out.assumed = {k: v for k, v in a.assumed.items() if b.assumed.get(k) is v}
+        out.assumed = Assumed((k, v) for k, v in a.assumed.items() if b.assumed.get(k) is v)
         out.varying, out.either_walks = a.varying and b.varying, a.either_walks and b.either_walks
         out.turns = a.turns if a.turns == b.turns else {k: v for k, v in a.turns.items() if b.turns.get(k) is v}
         out.bound = {k: v for k, v in a.bound.items() if b.bound.get(k) == v}
