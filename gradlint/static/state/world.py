@@ -223,7 +223,7 @@ class World:
     def get(self, value: Value, kind: type[ObjectT]) -> ObjectT | None:
         """The heap object behind ``value`` if it is of this kind."""
         if type(value) is Ref:
-            obj = self.find(value.id)
+            obj = self.heap.get(value.id) or self.shared.get(value.id)
             if isinstance(obj, kind):
                 return obj
         return None
