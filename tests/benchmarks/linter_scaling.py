@@ -137,7 +137,7 @@ def numbers(number: int) -> Files:
 
 
 KINDS: dict[Callable[[int], Files], int] = {
-    conditions: 400,
+    conditions: 3200,
     match: 900,
     functions: 200,
     trainers: 100,
