@@ -170,7 +170,7 @@ class _Join:
         out.varying, out.either_walks = a.varying and b.varying, a.either_walks and b.either_walks
         out.turns = a.turns if a.turns == b.turns else {k: v for k, v in a.turns.items() if b.turns.get(k) is v}
         out.bound = {k: v for k, v in a.bound.items() if b.bound.get(k) == v}
-        for k in a.bound.keys() ^ b.bound.keys():
+        for k in set(a.bound) ^ set(b.bound):  # sets of dicts keep the hashes of their keys, views do not
             # Only one of the two knows what this is: keep it, it was unknown and harmless in the other.
             known = a.bound.get(k, b.bound.get(k))
             if _is_choice(k):
@@ -197,9 +197,9 @@ class _Join:
     def decided(self) -> tuple[set[int], set[int]]:
         """What belongs to what each world has chosen and the other has not: that is as it is where it was chosen."""
         mine, theirs = set[int](), set[int]()
-        for key in self.a.bound.keys() & self.b.bound.keys():
+        for key in [key for key in self.a.bound if _is_choice(key) and key in self.b.bound]:
             x, y = self.a.resolve(self.a.bound[key]), self.b.resolve(self.b.bound[key])
-            if x != y and _is_choice(key):
+            if x != y:
                 left, right = set(each_of(x)), set(each_of(y))
                 mine |= _owned(left - right, self.a)
                 theirs |= _owned(right - left, self.b)
