@@ -9,7 +9,7 @@ one for each subject, the static witness a set of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,13 @@ class Token:
     lineage: Site | None = None  #: the site of the event that last armed the subject
     entered: tuple[tuple[str, Site], ...] = ()  #: for each state, the site where it was last entered
     last: tuple[tuple[str, Site], ...] = ()  #: for each event type, the site where it last happened
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)  #: once it was asked for
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash((self.state, self.lineage, self.entered, self.last)))
+        assert self._hash is not None
+        return self._hash
 
     def entered_at(self, state: str) -> Site | None:
         """Where the subject last entered ``state``."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradlint.static.state.comparisons import computed, follows, parts_of_sum
+from gradlint.static.state.comparisons import Assumed, computed, parts_of_sum
 from gradlint.static.state.origins import Comparison, Operation, Parameter, Truth
 from gradlint.static.state.values import Const
 
@@ -28,9 +28,9 @@ def key(text: str) -> Hashable:
     return Comparison(rest[0], one, others[0]) if rest else X
 
 
-def assume(*texts: str) -> dict[Hashable, bool]:
+def assume(*texts: str) -> Assumed:
     """Conditions that hold, those behind ``not`` do not."""
-    return {key(text.removeprefix("not ")): not text.startswith("not ") for text in texts}
+    return Assumed({key(text.removeprefix("not ")): not text.startswith("not ") for text in texts})
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def assume(*texts: str) -> dict[Hashable, bool]:
     ],
 )
 def test_what_follows(assumed: list[str], condition: str, expected: bool | None) -> None:
-    assert follows(key(condition), assume(*assumed)) is expected
+    assert assume(*assumed).follows(key(condition)) is expected
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_follows(assumed: list[str], condition: str, expected: bool | None)
     ],
 )
 def test_of_others_nothing_follows(condition: Hashable) -> None:
-    assert follows(condition, assume("x > 1", "not x == 5")) is None
+    assert assume("x > 1", "not x == 5").follows(condition) is None
 
 
 comparisons = st.tuples(st.sampled_from(sorted(OPERATORS)), st.integers(-3, 3), st.booleans())
@@ -98,17 +98,17 @@ comparisons = st.tuples(st.sampled_from(sorted(OPERATORS)), st.integers(-3, 3), 
 
 def test_computed_numbers_take_their_turns() -> None:
     remainder = Operation("%", X, Const(4))
-    assert follows(Comparison("==", remainder, Const(3)), {Comparison("==", remainder, Const(0)): True}) is None
+    assert Assumed({Comparison("==", remainder, Const(0)): True}).follows(Comparison("==", remainder, Const(3))) is None
 
 
 def test_a_number_that_is_less_by_a_constant_is_that_number() -> None:
     less = Operation("-", X, Const(2))
-    assert follows(Comparison(">", less, Const(0)), assume("x > 2")) is True
-    assert follows(Comparison(">", less, Const(0)), assume("x < 2")) is False
-    assert follows(Comparison(">", less, Const(0)), assume("x > 1")) is None
-    assert follows(Comparison("==", less, Const("a")), assume("x > 1")) is None
+    assert assume("x > 2").follows(Comparison(">", less, Const(0))) is True
+    assert assume("x < 2").follows(Comparison(">", less, Const(0))) is False
+    assert assume("x > 1").follows(Comparison(">", less, Const(0))) is None
+    assert assume("x > 1").follows(Comparison("==", less, Const("a"))) is None
     remainder = Operation("-", Operation("%", X, Const(4)), Const(1))
-    assert follows(Comparison(">", remainder, Const(1)), assume("x > 1")) is None
+    assert assume("x > 1").follows(Comparison(">", remainder, Const(1))) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from("+-"), st.integers(-3, 3)), min_size=1, max_size=5))
@@ -118,7 +118,8 @@ def test_whole_numbers_are_added_up(added: list[tuple[str, int]]) -> None:
         number = computed(Operation(symbol, number, Const(constant)))
     total = sum(constant if symbol == "+" else -constant for symbol, constant in added)
     assert parts_of_sum(number) == (X, total)
-    assert follows(Comparison("==", number, Const(total)), {Comparison("==", X, Const(0)): True}) in (True, None)
+    zero = Assumed({Comparison("==", X, Const(0)): True})
+    assert zero.follows(Comparison("==", number, Const(total))) in (True, None)
 
 
 @pytest.mark.parametrize("last", [Const(1.5), Const(True), Const("a"), Y])
@@ -132,6 +133,9 @@ def test_what_follows_holds(x: int, others: list[tuple[str, int, bool]], asked: 
     def told(symbol: str, constant: int, mirrored: bool) -> Hashable:
         return Comparison(MIRRORED[symbol], Const(constant), X) if mirrored else Comparison(symbol, X, Const(constant))
 
-    assumed = {told(*each): OPERATORS[each[0]](x, each[1]) for each in others}
-    assert follows(told(*asked), assumed) in (None, OPERATORS[asked[0]](x, asked[1]))
-    assert follows(X, assumed) in (None, bool(x))
+    assumed = Assumed()
+    for each in others:
+        assumed.follows(told(*asked))  # what is learned later counts, too
+        assumed[told(*each)] = OPERATORS[each[0]](x, each[1])
+    assert assumed.follows(told(*asked)) in (None, OPERATORS[asked[0]](x, asked[1]))
+    assert assumed.follows(X) in (None, bool(x))

@@ -348,7 +348,8 @@ def test_a_long_graph_is_known_as_far_as_its_operations_are_told_apart(
 
 
 def test_ways_through_loops_are_not_told_apart_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gradlint.static.report import witness
+    from gradlint.static.report import moves
+    from gradlint.static.state import tokens
 
     numbers = range(6)
     updates = "".join(
@@ -366,17 +367,17 @@ def test_ways_through_loops_are_not_told_apart_without_end(tmp_path: Path, monke
         + "    print(model(torch.ones(4)).numpy())\n"
     )
     sizes: list[tuple[int, int]] = []
-    told_apart = witness._told_apart
+    told_apart = tokens.told_apart
 
-    def watched(tokens: frozenset[Token]) -> frozenset[Token]:
-        kept = told_apart(tokens)
-        assert {(token.state, token.lineage) for token in kept} == {(token.state, token.lineage) for token in tokens}
-        sizes.append((len(tokens), len(kept)))
+    def watched(several: frozenset[Token]) -> frozenset[Token]:
+        kept = told_apart(several)
+        assert {(token.state, token.lineage) for token in kept} == {(token.state, token.lineage) for token in several}
+        sizes.append((len(several), len(kept)))
         return kept
 
-    monkeypatch.setattr(witness, "_told_apart", watched)
+    monkeypatch.setattr(moves, "told_apart", watched)
     assert check(tmp_path, text) == [f"GL501:{text.count(chr(10))}"]
-    assert max(sizes)[0] > witness.MANY >= max(kept for _, kept in sizes)
+    assert max(sizes)[0] > tokens.MANY >= max(kept for _, kept in sizes)
 
 
 LONG = """\

@@ -75,6 +75,30 @@ def same_statement(number: int) -> Files:
     return {"train.py": f"{_HEAD}{rows}{_FLAWED}"}
 
 
+def cases(number: int) -> Files:
+    """Cases of one ``match`` statement."""
+    rows = "".join(f"        case {i}:\n            x = x * {i}\n" for i in range(number))
+    return {"train.py": f"{_HEAD}def run(kind, x):\n    match kind:\n{rows}    x.backward()\n{_FLAWED}"}
+
+
+def trainers(number: int) -> Files:
+    """Functions that train one model, and each call three others."""
+    text = "".join(
+        f"def train{i}(model, optimizer, x, depth):\n    loss = model(x).sum()\n    loss.backward()\n"
+        "    optimizer.step()\n    optimizer.zero_grad()\n"
+        + "".join(
+            f"    if depth > {j}:\n        train{(i * 7 + j * 3 + 1) % number}(model, optimizer, x, depth - 1)\n"
+            for j in range(3)
+        )
+        for i in range(number)
+    )
+    start = (
+        "model = nn.Linear(2, 2)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "train0(model, optimizer, torch.randn(2, 2), int(input()))\n"
+    )
+    return {"train.py": f"{_HEAD}{text}\n{start}{_FLAWED}"}
+
+
 def work(folder: Path, make: Callable[[int], Files], size: int) -> int:
     """How many calls an analysis makes, whatever the machine."""
     folder.mkdir()
@@ -103,6 +127,8 @@ def work(folder: Path, make: Callable[[int], Files], size: int) -> int:
         (layers, 60),
         (long_list, 500),
         (same_statement, 250),
+        (cases, 200),
+        (trainers, 40),
         (unknown_calls, 400),
     ],
 )

@@ -160,3 +160,35 @@ def test_several_moves_come_one_after_the_other() -> None:
         report = one.moved({PATH: text}, frozenset([PATH]))
         assert report is not None
         assert report.findings == fresh(text).findings
+
+
+LINES = [
+    "    optimizer.zero_grad()",
+    "    print(loss.data)",
+    "x = 1",
+    "# a remark",
+    "",
+    "    loss.backward()  # noqa",
+    "  (",
+]
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, PROGRAM.count("\n")), st.sampled_from(LINES), st.booleans(), st.booleans()), max_size=5
+    )
+)
+def test_after_any_edits_it_is_told_what_a_check_of_the_text_tells(edits: list[tuple[int, str, bool, bool]]) -> None:
+    one = checker()
+    one.check({PATH: PROGRAM})
+    lines = PROGRAM.splitlines()
+    for place, line, replaces, prepares in edits:
+        lines[place : place + replaces] = [line]
+        text = "\n".join(lines) + "\n"
+        if prepares:
+            one.prepare()
+        report = one.moved({PATH: text}, frozenset([PATH])) or one.check({PATH: text}, (), frozenset([PATH]))
+        expected = fresh(text)
+        assert report.findings == expected.findings
+        assert places(report) == places(expected)

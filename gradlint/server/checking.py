@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from gradlint.finding import Finding
 from gradlint.selection import Choice
 from gradlint.server.moving import Move, Text
 from gradlint.source import Source, source_from_text
+
+_NOTEBOOK = ".ipynb"
 
 
 class Edited(Disk):
@@ -102,9 +105,16 @@ class Checker:
         self._last = replace(last, findings=findings, read=partial(_read, self._texts, last.read))
         return self._last
 
+    def prepare(self) -> None:
+        """Find the tokens of what was checked, so that what moves next is told without delay."""
+        for path, text in self._texts.items():
+            if path.suffix != _NOTEBOOK and path not in self._known:
+                with suppress(SyntaxError):
+                    self._known[path] = Text(text)
+
     def _move(self, path: Path, before: str, after: str) -> Move | None:
         """How the code of a document has moved; None where it is no longer the same."""
-        if path.suffix == ".ipynb":
+        if path.suffix == _NOTEBOOK:
             return None
         known = self._known.pop(path, None)
         try:

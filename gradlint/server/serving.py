@@ -30,7 +30,8 @@ from gradlint.server.suppressing import suppressed
 from gradlint.server.synchronising import Protocol
 from gradlint.server.translation import Translator, line_edits, troubles_of
 
-PAUSE = 0.3  #: seconds without a change before what was typed is checked
+PAUSE = 0.3  #: seconds without a change before what was typed is checked, at most
+SHORT_PAUSE = 0.1  #: the same where a check takes no longer
 _STACK = 64 * 2**20  #: bytes for the thread that checks
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.gradlint"
 FIX_NOTEBOOK = f"notebook.{FIX_ALL}"  #: in all cells of a notebook, as some editors ask for when it is saved
@@ -69,6 +70,7 @@ class Server(LanguageServer):
         self._asked = False
         self._running: asyncio.Task[None] | None = None
         self._refusal = ""
+        self._took = PAUSE  #: seconds that the last check took
 
     # --- what has to be checked
 
@@ -95,8 +97,11 @@ class Server(LanguageServer):
             self._asked = True
             while self._asked:
                 self._asked = False
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(min(PAUSE, max(SHORT_PAUSE, self._took)))
             await self._check()
+            if not self._asked:
+                with suppress(Exception):  # whatever it is, a check will tell
+                    await asyncio.get_running_loop().run_in_executor(self._worker, self._checker.prepare)
 
     async def _has_moved(self) -> bool:
         """Tell at once where findings are now, if only comments and blank lines have changed."""
@@ -122,8 +127,10 @@ class Server(LanguageServer):
         changed, self._changed = self._changed, set()
         given = None if changed is None else frozenset(changed)
         loop = asyncio.get_running_loop()
+        begun = loop.time()
         try:
             report = await loop.run_in_executor(self._worker, self._checker.check, texts, roots, given)
+            self._took = loop.time() - begun
         except Refusal as refusal:
             self._changed = None
             self._refuse(str(refusal))

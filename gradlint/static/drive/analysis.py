@@ -323,9 +323,9 @@ class _Analyzer:
         ]
         among = set[_Row]().union(*missed.values(), *(_rows(unit.extent) for unit in others))
         starts: Iterable[DefinitionUnit] = dict.fromkeys(unit.class_unit or unit for unit in missed)
-        too_long = Counter[Module]()
+        too_long, spent = Counter[Module](), Counter[Module]()
         for start in starts:
-            if too_long[start.module] >= _ENOUGH:
+            if too_long[start.module] >= _ENOUGH or spent[start.module] >= self.effort.again(start.module):
                 continue
             if isinstance(start, ClassUnit):
                 act = partial(self.entries.methods, start, missed)
@@ -334,6 +334,7 @@ class _Analyzer:
             self.machine.budget.spent = 0
             self._entry(start, self.reach.features(start), act, among)
             too_long[start.module] += self.machine.budget.spent > _AGAIN
+            spent[start.module] += self.machine.budget.spent
 
     def _missed_rows(self, unit: FunctionUnit) -> set[_Row]:
         """The rows of statements of a function that were not executed and may matter to a rule."""

@@ -29,6 +29,7 @@ PER_OWN_LINE = 4  #: statements executed for a line of a definition, where its f
 PER_DEFINITION = 300  #: the same for a definition, however short
 PER_LED_LINE = 1  #: statements executed for a line of a definition that only leads to what may be reported
 PER_LED = 200  #: the same for such a definition, however short
+AGAIN = 16_000  #: statements executed for functions of a file that are followed once more, beside those for its lines
 LED_CLOSELY = 8_000  #: statements executed where the order of events counts, for what has no word of training in it
 _TRAINING = Feature.BACKWARD | Feature.STEP | Feature.OPTIMIZER | Feature.LOSS
 
@@ -103,6 +104,10 @@ class Effort:
         self._familiar |= met
         if isinstance(unit, FunctionUnit):
             self._familiar |= self._named(unit)
+
+    def again(self, module: Module) -> int:
+        """The statements that may be executed for all functions of a file that are followed once more."""
+        return AGAIN + PER_LINE * _lines(module.source.text)
 
     def _mentioned(self, unit: Unit) -> Feature:
         return self._reach.scope(unit.module).mentions(unit)

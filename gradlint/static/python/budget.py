@@ -32,6 +32,7 @@ OFTEN = 24  #: executions of a function that stands aside, once half of the step
 ROUNDS = 12  #: executions of a function that leads back to itself, where these are few
 ALL_ROUNDS = 120  #: executions of all such functions together, but for the first ones of each
 FIRST_ROUNDS = 3
+FEW_CIRCULAR = 10  #: such functions, of which each may be executed as often as any
 REPEATS = 8  #: executions of one function for a definition that is followed briefly
 REPEATS_ASIDE = 4  #: the same of a function that has to do neither with modules nor with gradients
 SHARE_ASIDE = 8  #: a function that stands aside is too costly if its calls take one in so many of the steps
@@ -267,20 +268,24 @@ class Budget:
         self._often[unit] += 1
         return self._often[unit] > OFTEN and self.steps > self._limit // 2 and not self._briefly
 
-    def circles(self, unit: Unit, again: bool) -> bool:
+    def leads_back(self, unit: Unit, around: Iterable[Unit]) -> None:
+        """A function is called that is being executed already, and these are executed for it: so they are, too.
+
+        Where there are few, a function counts only if it is called again itself.
+        """
+        self._circular.update(around if len(self._circular) >= FEW_CIRCULAR else (unit,))
+
+    def circles(self, unit: Unit) -> bool:
         """Whether a function that leads back to itself was executed often enough.
 
-        Functions that all call one another have more ways through them than can be followed.
-
-        Args:
-            unit: the function.
-            again: it is being executed already.
+        Functions that all call one another have more ways through them than can be followed: where there are many, once
+        each is enough as soon as that has taken long.
         """
-        if again:
-            self._circular.add(unit)
         if unit not in self._circular:
             return False
         self._rounds[unit] += 1
+        if len(self._circular) > FEW_CIRCULAR and self.steps > CLOSE:
+            return self._rounds[unit] > 1
         return self._rounds[unit] > max(FIRST_ROUNDS, min(ROUNDS, ALL_ROUNDS // len(self._circular)))
 
     def hurries(self, unit: Unit) -> bool:

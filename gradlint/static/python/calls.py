@@ -252,7 +252,9 @@ class Calls:
             args = args.behind(receiver)
         forward, entered = self._is_forward(fn, receiver, w), ctx.calls(unit)
         far = ctx.depth >= MAX_DEPTH or entered >= MAX_RECURSION
-        far = far or self._budget.circles(unit, entered > 0 and not forward)
+        if entered and not forward:
+            self._budget.leads_back(unit, ctx.since(unit))
+        far = far or self._budget.circles(unit)
         data = self._idleness.carries_data(unit, args, w)
         if too_costly or (data and self._idleness.is_idle(unit) and not own):
             return [(w, self._by_header(fn, args, w, ctx, site))]

@@ -15,7 +15,7 @@ from gradlint.static.python.budget import MAX_WORLDS
 from gradlint.static.python.collections import Collections
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
-from gradlint.static.state.comparisons import computed, follows
+from gradlint.static.state.comparisons import computed
 from gradlint.static.state.context import Context
 from gradlint.static.state.origins import Asked, Comparison, Not, Operation, Truth
 from gradlint.static.state.provenance import is_later, key_of
@@ -293,7 +293,7 @@ def _number(node: cst.BaseExpression) -> int | None:
 
 def _assumed(key: Hashable | None, flipped: bool, w: World) -> bool | None:
     """The truth that follows from what was assumed in a world; see :meth:`Conditions.truth`."""
-    holds = None if key is None else follows(key, w.assumed)
+    holds = None if key is None else w.assumed.follows(key)
     return None if holds is None else holds is not flipped
 
 

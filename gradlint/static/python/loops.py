@@ -109,7 +109,7 @@ class Loops:
         result = self._peeled(node, self._flow.fewer(entered), ctx, lambda world, here, number: None)
         for world in result.normal:  # what held when the loop was entered need not hold where it was left
             for condition in asked:
-                world.assumed.pop(condition, None)
+                world.assumed.drop(condition)
         result.normal += skipped
         return result
 

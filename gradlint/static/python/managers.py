@@ -148,7 +148,7 @@ class Managers:
             ends = manage(inside, w, ctx)
         gone: dict[tuple[str, int], list[World]] = {}
         for end in ends:
-            marks = [mark for mark in left if end.assumed.pop(mark, False)]
+            marks = [mark for mark in left if end.assumed.drop(mark)]
             if marks:
                 gone.setdefault(marks[0], []).append(end)
             else:

@@ -16,12 +16,14 @@ from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.finding import Location
 from gradlint.intents import agreed
-from gradlint.protocol import Protocol, Token
+from gradlint.protocol import Protocol
 from gradlint.rule import Rule, Violation
 from gradlint.static.knowledge import roles
+from gradlint.static.report.moves import Moves
 from gradlint.static.state.contents import divided, left_by
 from gradlint.static.state.context import Context, chosen
 from gradlint.static.state.origins import fresh
+from gradlint.static.state.tokens import SEVERAL
 from gradlint.static.state.values import Group, Instance, Tokens
 from gradlint.static.state.world import World
 
@@ -43,8 +45,6 @@ _REVOCABLE = (
 )
 """Events that code further on may take back; see :meth:`Witness.withdraw`."""
 
-MANY = 32  #: tokens of a subject, above which those that differ in nothing but their story are one
-
 MANUAL = "manual update"  #: the "optimizer" of parameters that the user's own code changes by their gradients
 
 
@@ -54,24 +54,6 @@ class _Votes:
 
     violations: list[Violation] = field(default_factory=list)
     vetoed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Move:
-    """What an event at a place does to the tokens of a subject."""
-
-    after: Tokens
-    perhaps: Tokens  #: where it may not have happened
-    verdicts: tuple[tuple[Token, bool], ...]  #: each token, and whether it was violated
-    violates: bool
-
-    @classmethod
-    def of(cls, protocol: Protocol, before: Tokens, event: events.Event) -> _Move:
-        """Advance each token."""
-        moves = [(token, *protocol.advance(token, event)) for token in before]
-        after = _told_apart(frozenset(token for _, token, _ in moves))
-        violates = any(violated for _, _, violated in moves)
-        return cls(after, _told_apart(after | before), tuple((old, violated) for old, _, violated in moves), violates)
 
 
 class _Happened(NamedTuple):
@@ -96,6 +78,13 @@ class _Asked(NamedTuple):
         return not self.turns.isdisjoint((turn, not taken) for turn, taken in other.turns)
 
 
+class _Judged(NamedTuple):
+    """What the worlds vote on where a subject of a protocol has come to an event that may violate it."""
+
+    moment: tuple[str, Site, int | None, Hashable]  #: the protocol, where and when it happens, and the subject
+    lineage: Site | None
+
+
 class Witness:
     """Feeds the rules of one analysis."""
 
@@ -112,7 +101,7 @@ class Witness:
                     key = f"{rule.code}.{protocol.name}"
                     self._protocols.setdefault(event, []).append((rule, protocol, key))
                 self._starts[f"{rule.code}.{protocol.name}"] = frozenset([protocol.start])
-        self._moves: dict[Hashable, dict[Tokens, _Move]] = {}  #: by protocol, type of event and place
+        self._moves = Moves()
         self._votes: dict[Hashable, _Votes] = {}
         self._owners: dict[Hashable, Rule] = {}
         self._recent: set[Hashable] = set()  #: the moments of which something was said since votes were last final
@@ -202,21 +191,17 @@ class Witness:
 
     def _advance(self, rule: Rule, protocol: Protocol, slot: str, event: events.Event, w: World, ctx: Context) -> None:
         start = self._starts[slot]
-        moves = self._moves.setdefault((slot, type(event), event.site), {})
         judged = type(event) in protocol.judged
         for subject, certain in event.touches.items():
             if not isinstance(subject, int) or not isinstance(w.find(subject), (Group, Instance)):
                 continue
             group: Group | Instance = w.write(subject)
-            before = group.tokens.get(slot, start)
-            move = moves.get(before)
-            if move is None:
-                move = moves[before] = _Move.of(protocol, before, event)
+            move = self._moves.of(slot, protocol, group.tokens.get(slot, start), event)
             group.tokens[slot] = move.after if certain else move.perhaps
             # Worlds in which nothing is wrong vote too, wherever another might be wrong.
             if judged or (certain and move.violates):
                 for token, violated in move.verdicts:
-                    key = (slot, event.site, ctx.key, subject, token.lineage)
+                    key = _Judged((slot, event.site, ctx.key, subject), token.lineage)
                     self._vote(key, rule, protocol.tell(rule, token, event) if violated and certain else None)
 
     # --- taking back
@@ -317,7 +302,7 @@ class Witness:
         )
         self.send(event, w, ctx)
         if whole and self.listened(events.GradientsLeft):
-            left = left_by(members, w)
+            left = left_by(frozenset(members), w)
             self.send(events.GradientsLeft(site=site, touches=dict.fromkeys(left, True)), w, ctx)
         if self.listened(events.WeightsUpdated):
             touches = self._applied(members, optimizer == MANUAL, w)
@@ -415,7 +400,7 @@ class Witness:
 
     def _counted(self) -> list[tuple[Rule, Violation]]:
         best: dict[tuple[str, object], tuple[Rule, Violation]] = {}
-        doubted = self._doubted()
+        doubted = self._doubted() | self._of_several()
         for key, votes in self._votes.items():
             if votes.vetoed or not votes.violations or key in doubted:
                 continue
@@ -433,6 +418,15 @@ class Witness:
                 best[place] = (rule, better if better.mend == mend else replace(better, mend=mend))
         self.start_again()
         return list(best.values())
+
+    def _of_several(self) -> set[Hashable]:
+        """What is no mistake for a lineage that may be the one that is asked for, where some are not told apart."""
+        judged = [key for key in self._votes if isinstance(key, _Judged)]
+        several = {key.moment for key in judged if key.lineage is SEVERAL}
+        vetoed = {key for key in judged if key.moment in several and self._votes[key].vetoed}
+        by_any = {key.moment for key in vetoed if key.lineage is SEVERAL}
+        by_one = {key.moment for key in vetoed}
+        return {key for key in judged if key.moment in (by_one if key.lineage is SEVERAL else by_any)}
 
     def _doubted(self) -> set[Hashable]:
         """What happened to some variant that is no mistake for another, where it is not known what goes with which.
@@ -466,25 +460,3 @@ def _certain(touches: dict[int, bool]) -> Mapping[Hashable, Literal[True] | None
 def _story_key(violation: Violation) -> tuple[object, ...]:
     related = [(site.locate(), message) for message, site in violation.related]
     return (bool(violation.in_function), len(related), related)
-
-
-def _told_apart(tokens: Tokens) -> Tokens:
-    """Tokens, of which not too many are to differ only in the way they came to where they stand.
-
-    Loops in one another, over calls that each clear and walk, have more of these ways than can be followed.
-    """
-    if len(tokens) <= MANY:
-        return tokens
-    kept: dict[tuple[str, Site | None], Token] = {}
-    for token in tokens:
-        stands = token.state, token.lineage
-        known = kept.get(stands)
-        if known is None or _story(token) < _story(known):
-            kept[stands] = token
-    return frozenset(kept.values())
-
-
-def _story(token: Token) -> tuple[tuple[str, str, int, int, int], ...]:
-    """What tells tokens apart that stand at one place, in an order that is the same in every run."""
-    places = ((name, site.locate()) for name, site in (*token.entered, *token.last))
-    return tuple((name, at.filename, at.cell or 0, at.row, at.column) for name, at in places)

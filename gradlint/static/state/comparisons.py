@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from gradlint.static.state.origins import (
@@ -50,21 +50,149 @@ class _Fact(NamedTuple):
         return self._replace(symbol=_DENIED[self.symbol])
 
 
-def follows(condition: Hashable, assumed: Mapping[Hashable, bool]) -> bool | None:
-    """Whether a condition holds, where others were assumed; None if it may or may not.
+class _Known:
+    """What was assumed of one subject, by comparisons with constants of one kind.
 
-    Conditions are told by their keys: those of comparisons, and of values whose truth is meant.
+    A long chain of ``elif`` assumes much of it, which is asked for at each: only the closest bounds are kept.
     """
-    known = assumed.get(condition)
-    if known is not None or not assumed:
-        return known
-    asked = _read(condition)
-    if asked is not None:
-        return _answer(asked, [*_facts(asked, assumed)], _values(asked, assumed))
-    truth = _Fact(condition, "!=", 0)
-    facts = [*_facts(truth, assumed)]
-    # What is only known to be different from zero may be None; what is ordered beside numbers is one.
-    return _answer(truth, facts) if any(fact.symbol not in _EQUALITY for fact in facts) else None
+
+    __slots__ = ("among", "equal", "lower", "unequal", "upper")
+
+    def __init__(self) -> None:
+        self.equal: set[Number | str] = set()
+        self.unequal: set[Number | str] = set()
+        self.lower: _Fact | None = None
+        self.upper: _Fact | None = None
+        self.among: tuple[object, ...] | None = None  #: the values that it is one of
+
+    def copy(self) -> _Known:
+        new = _Known()
+        new.equal, new.unequal = self.equal.copy(), self.unequal.copy()
+        new.lower, new.upper, new.among = self.lower, self.upper, self.among
+        return new
+
+    def learn(self, fact: _Fact) -> None:
+        if fact.symbol in _EQUALITY:
+            (self.equal if fact.symbol == "==" else self.unequal).add(fact.constant)
+        elif fact.symbol in _FROM:
+            self.lower = fact if self.lower is None or _is_within(fact, self.lower) else self.lower
+        else:
+            self.upper = fact if self.upper is None or _is_within(fact, self.upper) else self.upper
+
+    def facts(self, asked: Iterable[Number | str]) -> list[_Fact]:
+        """What counts where some constants are asked for: of others it does not matter that it is not equal to them."""
+        found = [fact for fact in (self.lower, self.upper) if fact is not None]
+        met = {*asked, *self.equal, *(fact.constant for fact in found)}
+        found += [_Fact(None, "==", constant) for constant in self.equal]
+        return found + [_Fact(None, "!=", constant) for constant in met if constant in self.unequal]
+
+
+class Assumed(dict[Hashable, bool]):
+    """The truth of conditions as a world has assumed it, told by their keys.
+
+    These are the keys of comparisons, and of values whose truth is meant.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self, conditions: Mapping[Hashable, bool] | Iterable[tuple[Hashable, bool]] = ()) -> None:
+        super().__init__(conditions)
+        self._known: dict[tuple[Hashable, bool | None], _Known] | None = None
+        """By the subject, and whether the constants are texts (None: what it is among); made when first asked for."""
+
+    def copy(self) -> Assumed:
+        """The same conditions, to which others may be added."""
+        new = Assumed(self)
+        new._known = self._known if self._known is None else self._known.copy()
+        return new
+
+    def __setitem__(self, condition: Hashable, holds: bool) -> None:
+        if self._known is not None:
+            if condition not in self:
+                self._learn(self._known, condition, holds, new=False)
+            elif self[condition] is not holds:
+                self._known = None
+        super().__setitem__(condition, holds)
+
+    def assume(self, conditions: Iterable[tuple[Hashable, bool]]) -> None:
+        """Assume some more."""
+        for condition, holds in conditions:
+            self[condition] = holds
+
+    def drop(self, condition: Hashable) -> bool:
+        """Assume it no more; whether it was assumed to hold."""
+        if condition in self:
+            self._known = None
+        return self.pop(condition, False)
+
+    def follows(self, condition: Hashable) -> bool | None:
+        """Whether a condition holds; None if it may or may not."""
+        known = self.get(condition)
+        if known is not None or not self:
+            return known
+        asked = _read(condition)
+        if asked is not None:
+            among = self._values(asked)
+            return _answer(asked, self._facts(asked, among), among)
+        truth = _Fact(condition, "!=", 0)
+        facts = self._facts(truth)
+        # What is only known to be different from zero may be None; what is ordered beside numbers is one.
+        return _answer(truth, facts) if any(fact.symbol not in _EQUALITY for fact in facts) else None
+
+    def _facts(self, asked: _Fact, among: tuple[Number | str, ...] = ()) -> list[_Fact]:
+        """What was assumed of the subject of a comparison, as far as its constants are of the same kind."""
+        is_text = isinstance(asked.constant, str)
+        known = self._index().get((asked.subject, is_text))
+        found = [] if known is None else known.facts((asked.constant, *among))
+        holds = self.get(asked.subject)
+        # What is false may be None, or any other that is empty: of these nothing is known but what they are not.
+        if holds or (holds is not None and (asked.symbol not in _EQUALITY or asked.constant)):
+            found.append(_Fact(None, "!=" if holds else "==", "" if is_text else 0))
+        return found
+
+    def _values(self, asked: _Fact) -> tuple[Number | str, ...]:
+        """The values that the subject of a comparison is one of, where that is known and they are of the same kind."""
+        known = self._index().get((asked.subject, None))
+        if known is None or known.among is None:
+            return ()
+        kind = str if isinstance(asked.constant, str) else (int, float)
+        alike = tuple(value for value in known.among if isinstance(value, kind))
+        return alike if len(alike) == len(known.among) else ()
+
+    def _index(self) -> dict[tuple[Hashable, bool | None], _Known]:
+        if self._known is None:
+            known: dict[tuple[Hashable, bool | None], _Known] = {}
+            for condition, holds in self.items():
+                self._learn(known, condition, holds, new=True)
+            self._known = known
+        return self._known
+
+    @staticmethod
+    def _learn(
+        known: dict[tuple[Hashable, bool | None], _Known], condition: Hashable, holds: bool, *, new: bool
+    ) -> None:
+        """Learn a condition; what is known of its subject is not new where another world knows it, too."""
+        fact = _read(condition)
+        if fact is not None:
+            key: tuple[Hashable, bool | None] = (fact.subject, isinstance(fact.constant, str))
+        elif holds and isinstance(condition, Among):
+            key = (condition.subject, None)
+        else:
+            return
+        before = known.get(key)
+        of_subject = known[key] = _Known() if before is None else before if new else before.copy()
+        if fact is not None:
+            of_subject.learn(fact if holds else fact.denied())
+        elif isinstance(condition, Among) and of_subject.among is None:
+            of_subject.among = condition.values
+
+
+def _is_within(fact: _Fact, bound: _Fact) -> bool:
+    """Whether a bound leaves no more than another one of the same side."""
+    if fact.constant == bound.constant:
+        return fact.symbol in (">", "<")
+    holds = _HOLDS[fact.symbol[0]]
+    return holds(fact.constant, bound.constant)  # type: ignore[arg-type] # both are texts, or both numbers
 
 
 def parts_of_sum(key: Hashable) -> tuple[Hashable, int] | None:
@@ -100,30 +228,6 @@ def _read(condition: Hashable) -> _Fact | None:
     return _Fact(left, symbol, constant) if constant == constant else None
 
 
-def _facts(asked: _Fact, assumed: Mapping[Hashable, bool]) -> Iterator[_Fact]:
-    """What was assumed of the subject of a comparison, as far as its constants are of the same kind."""
-    is_text = isinstance(asked.constant, str)
-    for condition, holds in assumed.items():
-        if condition == asked.subject:
-            # What is false may be None, or any other that is empty: of these nothing is known but what they are not.
-            if holds or asked.symbol not in _EQUALITY or asked.constant:
-                yield _Fact(condition, "!=" if holds else "==", "" if is_text else 0)
-            continue
-        fact = _read(condition)
-        if fact is not None and fact.subject == asked.subject and isinstance(fact.constant, str) is is_text:
-            yield fact if holds else fact.denied()
-
-
-def _values(asked: _Fact, assumed: Mapping[Hashable, bool]) -> tuple[Number | str, ...]:
-    """The values that the subject of a comparison is one of, where that is known and they are of the same kind."""
-    for condition, holds in assumed.items():
-        if holds and isinstance(condition, Among) and condition.subject == asked.subject:
-            kind = str if isinstance(asked.constant, str) else (int, float)
-            alike = tuple(value for value in condition.values if isinstance(value, kind))
-            return alike if len(alike) == len(condition.values) else ()
-    return ()
-
-
 def _answer(asked: _Fact, facts: list[_Fact], values: tuple[Number | str, ...] = ()) -> bool | None:
     """Whether all values, or none, that the facts allow are as asked.
 
@@ -136,7 +240,7 @@ def _answer(asked: _Fact, facts: list[_Fact], values: tuple[Number | str, ...] =
 
     tried = [place[value] for value in values] or range(2 * len(constants) + 1)
     lowest, highest, excluded = 0, 2 * len(constants), set[int]()
-    for fact in facts:  # a long chain of elif has many of them
+    for fact in facts:
         at = place[fact.constant]
         if fact.symbol == "!=":
             excluded.add(at)

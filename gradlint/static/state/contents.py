@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -120,7 +121,7 @@ def divided(w: World) -> set[int]:
     return {key for key in frozenset[int]().union(*some) if held[key] > 1}
 
 
-def left_by(members: Container[int], w: World) -> list[int]:
+def left_by(members: AbstractSet[int], w: World) -> list[int]:
     """The groups that the backward passes have reached which have fed these members, and that are none of them."""
     fed = {key: group for key, group in w.all(Group) if group.fed_at is not None}
     full = {key: group for key, group in fed.items() if group.fed > group.cleared}

@@ -99,6 +99,16 @@ class Context(NamedTuple):
             here = here.parent
         return count
 
+    def since(self, function: Unit) -> Iterator[Unit]:
+        """The functions on the call stack, back to the last call of ``function``, which is on it."""
+        here: Context | None = self
+        while here is not None:
+            if here.function is not None:
+                yield here.function.unit
+                if here.function.unit is function:
+                    return
+            here = here.parent
+
 
 _keys: dict[tuple[int, Hashable], int] = {}
 

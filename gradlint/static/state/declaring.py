@@ -16,6 +16,8 @@ from dataclasses import MISSING, field, fields
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+from gradlint.static.state.tokens import told_apart
+
 # --- how a field joins -----------------------------------------------------------------------------------------
 
 
@@ -309,12 +311,15 @@ def _shared(x: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def join_tokens(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
-    """Each protocol's tokens of either side; a side without any is still at the start, and says nothing."""
+    """Each protocol's tokens of either side; a side without any is still at the start, and says nothing.
+
+    Where there are very many, they are fewer than those of both.
+    """
     out = x.copy()
     for key, tokens in y.items():
         known = out.get(key)
         if known is not tokens:  # most often they are one object
-            out[key] = tokens if known is None else known | tokens
+            out[key] = tokens if known is None else told_apart(known | tokens)
     return out
 
 

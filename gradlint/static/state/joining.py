@@ -8,6 +8,7 @@ from collections.abc import Sequence as AbstractSequence
 from typing import TYPE_CHECKING, Any
 
 from gradlint.static.knowledge import roles
+from gradlint.static.state.comparisons import Assumed
 from gradlint.static.state.declaring import first, joining
 from gradlint.static.state.origins import MemberOf, OneOf, SomeMethodOf, fresh
 from gradlint.static.state.provenance import ways_into
@@ -165,11 +166,11 @@ class _Join:
         out.module_checked = a.module_checked and b.module_checked
         out.device_checked = a.device_checked or b.device_checked
         out.periodic, out.unfollowed = a.periodic and b.periodic, a.unfollowed or b.unfollowed
-        out.assumed = {k: v for k, v in a.assumed.items() if b.assumed.get(k) is v}
+        out.assumed = Assumed((k, v) for k, v in a.assumed.items() if b.assumed.get(k) is v)
         out.varying, out.either_walks = a.varying and b.varying, a.either_walks and b.either_walks
         out.turns = a.turns if a.turns == b.turns else {k: v for k, v in a.turns.items() if b.turns.get(k) is v}
         out.bound = {k: v for k, v in a.bound.items() if b.bound.get(k) == v}
-        for k in a.bound.keys() ^ b.bound.keys():
+        for k in set(a.bound) ^ set(b.bound):  # sets of dicts keep the hashes of their keys, views do not
             # Only one of the two knows what this is: keep it, it was unknown and harmless in the other.
             known = a.bound.get(k, b.bound.get(k))
             if _is_choice(k):
@@ -196,9 +197,9 @@ class _Join:
     def decided(self) -> tuple[set[int], set[int]]:
         """What belongs to what each world has chosen and the other has not: that is as it is where it was chosen."""
         mine, theirs = set[int](), set[int]()
-        for key in self.a.bound.keys() & self.b.bound.keys():
+        for key in [key for key in self.a.bound if _is_choice(key) and key in self.b.bound]:
             x, y = self.a.resolve(self.a.bound[key]), self.b.resolve(self.b.bound[key])
-            if x != y and _is_choice(key):
+            if x != y:
                 left, right = set(each_of(x)), set(each_of(y))
                 mine |= _owned(left - right, self.a)
                 theirs |= _owned(right - left, self.b)

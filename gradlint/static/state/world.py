@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from gradlint.static.knowledge.roles import Role
-from gradlint.static.state.comparisons import follows
+from gradlint.static.state.comparisons import Assumed
 from gradlint.static.state.origins import Comparison, fresh
 from gradlint.static.state.values import (
     Assumptions,
@@ -77,7 +77,7 @@ class World:
         self.heap: dict[int, Object] = {}
         self.shared = {} if shared is None else shared  #: what imported modules made; never written to
         self.grad: bool | None = True
-        self.assumed: dict[Hashable, bool] = {}  #: truth of unknown conditions
+        self.assumed = Assumed()  #: truth of unknown conditions
         self.bound: dict[Hashable, Value] = {}  #: what an unknown or a choice turned out to be
         self.modules: dict[Any, int] = {}  #: the frames of the project's modules
         self.device_checked = False  #: inside a branch on a device
@@ -123,13 +123,13 @@ class World:
         """What a choice may be after all that was assumed, each with a fork of this world in which it is that."""
         conditions: Iterable[Assumptions] = choice.conditions or [()] * len(choice.alternatives)
         ways = [*zip(choice.alternatives, conditions, strict=True)]
-        allowed = [way for way in ways if not any(follows(key, self.assumed) is (not holds) for key, holds in way[1])]
+        allowed = [way for way in ways if not any(self.assumed.follows(key) is (not holds) for key, holds in way[1])]
         return [(alternative, self._taking(choice, alternative, holding)) for alternative, holding in allowed or ways]
 
     def _taking(self, choice: Choice, alternative: Value, conditions: Assumptions) -> World:
         world = self.copy()
         world.bound[choice.key] = alternative
-        world.assumed.update(conditions)
+        world.assumed.assume(conditions)
         world.bound.update(_keys_told(conditions))
         return world
 
@@ -223,7 +223,7 @@ class World:
     def get(self, value: Value, kind: type[ObjectT]) -> ObjectT | None:
         """The heap object behind ``value`` if it is of this kind."""
         if type(value) is Ref:
-            obj = self.find(value.id)
+            obj = self.heap.get(value.id) or self.shared.get(value.id)
             if isinstance(obj, kind):
                 return obj
         return None

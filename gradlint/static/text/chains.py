@@ -38,6 +38,7 @@ class Chain(NamedTuple):
         return None if first is None else ".".join((first, *self.parts[1:]))
 
 
+@lru_cache(maxsize=512)  # several parts ask for those of one text
 def chains_in(text: str) -> tuple[Chain, ...]:
     """The chains of a text, each once, in the order in which they first stand there."""
     found: dict[Chain, None] = {}

@@ -159,6 +159,9 @@ class Modules:
         """The modules registered directly on a module."""
         for value in obj.attrs.values():
             value = w.resolve(value)
+            kind = type(value)
+            if kind is not Ref and kind is not Choice:
+                continue
             for one in each_of(value):
                 one = w.resolve(one)
                 child = w.get(one, Instance)
@@ -181,6 +184,9 @@ class Modules:
 
     def groups(self, ref: Ref, w: World) -> frozenset[int]:
         """The parameter groups of a module and of all modules below it."""
+        whole = w.find(ref.id)
+        if isinstance(whole, Instance) and not whole.attrs:  # as most layers are
+            return whole.groups
         found: set[int] = set()
         for here in self.walk(ref, w):
             obj = w.find(here.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gradlint import events
@@ -48,7 +49,7 @@ class Ownership:
     _modules: Modules
 
     def __init__(self) -> None:
-        self._last: tuple[int, object, int, frozenset[int]] = (0, None, 0, frozenset())
+        self._last: tuple[int, object, int, dict[int, None]] = (0, None, 0, {})
         """The module to which something was added last, in which world, its attributes then, and its parameters."""
 
     def placed(self, owner: Ref, value: Value, w: World, site: Site) -> None:
@@ -61,17 +62,18 @@ class Ownership:
             added &= tensor.groups if tensor.is_parameter is not False else frozenset()
         if added:
             others = self._groups_of(owner, w)
-            self._beside(added - others, others, False, w, site)
+            self._beside(added.difference(others), _some(others), False, w, site)
+            others.update(dict.fromkeys(sorted(added)))
             obj = w.get(owner, Instance)
-            self._last = (owner.id, w.token, 0 if obj is None else len(obj.attrs) + 1, others | added)
+            self._last = (owner.id, w.token, 0 if obj is None else len(obj.attrs) + 1, others)
 
-    def _groups_of(self, owner: Ref, w: World) -> frozenset[int]:
+    def _groups_of(self, owner: Ref, w: World) -> dict[int, None]:
         """The parameter groups of a module; no layer is looked at again while others are placed."""
         key, token, attributes, groups = self._last
         obj = w.get(owner, Instance)
         if (key, token) == (owner.id, w.token) and obj is not None and len(obj.attrs) == attributes:
             return groups
-        return self._modules.groups(owner, w)
+        return dict.fromkeys(sorted(self._modules.groups(owner, w)))
 
     def copied(self, original: Value, copy: Value, w: World, site: Site) -> None:
         """A module was copied, with its parameters."""
@@ -153,6 +155,16 @@ class Ownership:
 def _optimizers(w: World) -> list[Instance]:
     """The optimizers of a world."""
     return [obj for _, obj in w.having(roles.OPTIMIZER, imported=True)]
+
+
+_SOME: Final = 32  #: of many parameters of a module, so many of the first and of the last tell which module it is
+
+
+def _some(groups: dict[int, None]) -> frozenset[int]:
+    """The groups in an order, some of them if they are many: each layer of a long model has those before it beside."""
+    if len(groups) <= 2 * _SOME:
+        return frozenset(groups)
+    return frozenset([*islice(groups, _SOME), *islice(reversed(groups), _SOME)])
 
 
 _SEVERAL: Final = 2  #: parts of a module that tell that its optimizer is not that of one part alone
