@@ -26,6 +26,7 @@ from gradlint.static.report.fixes import agreed, fix_of
 from gradlint.static.report.together import Together
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
+from gradlint.static.state.tokens import forget_tokens
 from gradlint.static.text.callers import Callers
 from gradlint.static.text.chains import chains_in
 from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit, leaves
@@ -86,6 +87,7 @@ def analyze(
         return _Analyzer(project, targets, rules, callers, watch).run()
     finally:
         forget_keys()
+        forget_tokens()
         sys.setrecursionlimit(limit)
         gc.set_threshold(*thresholds)
 

@@ -32,6 +32,7 @@ from gradlint.static.python.streams import Counting, Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Ledgers, forget_keys
 from gradlint.static.state.liveness import Liveness
+from gradlint.static.state.tokens import forget_tokens
 from gradlint.static.torch.answers import (
     TorchAttributes,
     TorchBranches,
@@ -297,6 +298,7 @@ class Interpreter:
         self.stepping.trim()
         if self.project.trees.trim():
             forget_keys()
+            forget_tokens()
             self.witness.trim()
             self.expressions.trim()
             self.decisions.trim()

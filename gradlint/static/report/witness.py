@@ -19,11 +19,10 @@ from gradlint.intents import agreed
 from gradlint.protocol import Protocol
 from gradlint.rule import Rule, Violation
 from gradlint.static.knowledge import roles
-from gradlint.static.report.moves import Moves
 from gradlint.static.state.contents import divided, left_by
 from gradlint.static.state.context import Context, chosen
 from gradlint.static.state.origins import fresh
-from gradlint.static.state.tokens import SEVERAL
+from gradlint.static.state.tokens import SEVERAL, Moves
 from gradlint.static.state.values import Group, Instance, Tokens
 from gradlint.static.state.world import World
 

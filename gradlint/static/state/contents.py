@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
 from gradlint.static.state.declaring import cloning, holding, signing
 from gradlint.static.state.liveness import Live
 from gradlint.static.state.origins import fresh
+from gradlint.static.state.tokens import standing
 from gradlint.static.state.values import (
     REPEATED,
     Bound,
@@ -284,12 +284,7 @@ class _Signature:
 
     def states(self, tokens: dict[str, frozenset[Token]]) -> Hashable:
         """Where subjects stand in each protocol."""
-        return tuple([(key, _standing(tokens[key])) for key in sorted(tokens) if tokens[key]])
-
-
-@lru_cache(4096)
-def _standing(tokens: frozenset[Token]) -> frozenset[tuple[str, Site | None]]:
-    return frozenset([(token.state, token.lineage) for token in tokens])
+        return tuple([(key, standing(tokens[key])) for key in sorted(tokens) if tokens[key]])
 
 
 def _pointers(values: Iterable[Value | None], w: World) -> Iterator[int]:

@@ -1,15 +1,17 @@
-"""The tokens of a subject: which of them are told apart, where there are many."""
+"""The tokens of a subject: how events move them, and which of them are told apart where there are many."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from gradlint.finding import Location
-from gradlint.protocol import Token
+from gradlint.protocol import Protocol, Token
 
 if TYPE_CHECKING:
+    from gradlint.events import Event
     from gradlint.finding import Site
 
 MANY = 32  #: tokens of a subject, above which those that differ in nothing but their story are one
@@ -53,3 +55,70 @@ def _story(token: Token) -> _Story:
     """What tells tokens apart that stand at one place, in an order that is the same in every run."""
     places = ((name, site.locate()) for name, site in (*token.entered, *token.last))
     return tuple((name, at.filename, at.cell or 0, at.row, at.column) for name, at in places)
+
+
+@lru_cache(4096)
+def standing(tokens: frozenset[Token]) -> frozenset[tuple[str, Site | None]]:
+    """Where tokens stand, however they came there."""
+    return frozenset([(token.state, token.lineage) for token in tokens])
+
+
+def forget_tokens() -> None:
+    """Let go of the tokens that were met, and of the code they stand for."""
+    _story.cache_clear()
+    standing.cache_clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What an event at a place does to the tokens of a subject."""
+
+    after: frozenset[Token]
+    perhaps: frozenset[Token]  #: where it may not have happened
+    verdicts: tuple[tuple[Token, bool], ...]  #: each token, and whether it was violated
+    violates: bool
+
+
+class Moves:
+    """Moves tokens by events."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, dict[frozenset[Token], Move]] = {}  #: by protocol, type of event and place
+        self._single: dict[Hashable, dict[Token, tuple[Token, bool]]] = {}  #: the same of each token
+
+    def clear(self) -> None:
+        """Forget them, which follow again from the events."""
+        self._known.clear()
+        self._single.clear()
+
+    def of(self, slot: str, protocol: Protocol, before: frozenset[Token], event: Event) -> Move:
+        """Advance each token.
+
+        Args:
+            slot: what the protocol is known by.
+            protocol: the protocol that they are tokens of.
+            before: where a subject stands.
+            event: what happens to it.
+        """
+        key = slot, type(event), event.site
+        known = self._known.setdefault(key, {})
+        move = known.get(before)
+        if move is None:
+            tokens = told_apart(before)  # those of several worlds
+            move = known[before] = self._advance(self._single.setdefault(key, {}), protocol, tokens, event)
+        return move
+
+    def _advance(
+        self, known: dict[Token, tuple[Token, bool]], protocol: Protocol, before: frozenset[Token], event: Event
+    ) -> Move:
+        verdicts: list[tuple[Token, bool]] = []
+        moved: list[Token] = []
+        for token in before:
+            step = known.get(token)
+            if step is None:
+                step = known[token] = protocol.advance(token, event)
+            moved.append(step[0])
+            verdicts.append((token, step[1]))
+        after = told_apart(frozenset(moved))
+        violates = any(violated for _, violated in verdicts)
+        return Move(after, told_apart(after | before), tuple(verdicts), violates)
