@@ -7,7 +7,7 @@ import pytest
 from gradlint.rule import all_rules
 from gradlint.static.drive.analysis import Analysis, analyze
 from gradlint.static.drive.interpreter import Interpreter
-from gradlint.static.python.budget import Stage
+from gradlint.static.python.budget import Budget, Stage
 from gradlint.static.python.progress import OFTEN, Patience
 from gradlint.static.report.witness import Witness
 from gradlint.static.text.project import Project
@@ -177,6 +177,48 @@ def test_what_trains_is_followed_however_much_it_takes(tmp_path: Path, monkeypat
     found = checked(tmp_path, {"train.py": TRAINED.format(long=long)})
     assert [f.location.row for f in found.findings] == [90]
     assert not found.notes
+
+
+LAGGED = """\
+import copy
+import torch
+from torch import nn
+
+
+class Algorithm(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.lagged = copy.deepcopy(self.model)
+
+    def target(self, batch):
+        return self.lagged(batch).max(dim=1)[0]
+
+    def estimate(self, batch, target):
+        {mode}:
+            return target(batch) * 0.9
+
+    def update(self, batch):
+        loss = (self.estimate(batch, self.target) - self.model(batch).mean()).pow(2).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+algorithm = Algorithm(nn.Linear(4, 2))
+for batch in torch.randn(8, 4, 4):
+    algorithm.update(batch)
+"""
+
+
+@pytest.mark.parametrize(("mode", "found"), [("with torch.no_grad()", []), ("if True", ["GL209"])])
+def test_what_is_not_followed_may_call_modules_where_gradients_are_disabled(
+    mode: str, found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "estimate")
+    text = LAGGED.format(mode=mode)
+    assert [f.code for f in checked(tmp_path, {"train.py": text}, "GL209").findings] == found
 
 
 def patience(project: Project) -> Patience:

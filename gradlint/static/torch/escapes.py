@@ -39,6 +39,8 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
+from gradlint.static.text.reach import Reach
+from gradlint.static.text.triggers import Feature
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.evaluation import Evaluation
@@ -66,6 +68,7 @@ class _AtHand:
     """What code that cannot be followed has at hand, by what it is given."""
 
     deps: set[int] = field(default_factory=set)  #: what a backward pass may reach from there
+    weights: set[int] = field(default_factory=set)  #: the same through the forward passes of modules
     touched: set[int] = field(default_factory=set)  #: parameters
     inputs: set[int] = field(default_factory=set)  #: others that may require gradients
 
@@ -74,6 +77,7 @@ class Escapes:
     """Forgets what unknown code may have changed."""
 
     _effects: Effects
+    _reach: Reach
     _witness: Witness
     _nested: Nested
     _dicts: DictObjects
@@ -104,7 +108,7 @@ class Escapes:
         if isinstance(callee, Ref):
             given.append(callee)
         at_hand = _AtHand(set(callee.deps) if isinstance(callee, Unknown) else set())
-        deps, touched, inputs = at_hand.deps, at_hand.touched, at_hand.inputs
+        touched, inputs = at_hand.touched, at_hand.inputs
         for value in given:
             self._escape(w.resolve(value), w, at_hand, 3)
             self._construction.initialized(w.resolve(value), w, ctx, site, certain=False)
@@ -114,6 +118,7 @@ class Escapes:
             for value in given:
                 if type(value := w.resolve(value)) is Ref:
                     self.kept(callee, value, w)
+        deps = at_hand.deps if self._may_disable(callee) else at_hand.deps | at_hand.weights
         self.doubt(deps | touched, [w.resolve(value) for value in given], w)
         live = {g for g in touched if getattr(w.find(g), "gradients_used", False)}
         if live:
@@ -128,6 +133,10 @@ class Escapes:
         if trained and isinstance(value, Unknown):
             self._tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
         return value
+
+    def _may_disable(self, callee: Value) -> bool:
+        """Whether a function of the project may call modules where gradients are disabled."""
+        return isinstance(callee, Function) and bool(self._reach.features_of_call(callee.unit) & Feature.GRAD_MODE)
 
     def handed(self, given: Iterable[Value], w: World, ctx: Context) -> None:
         """A library is given values: it calls the functions of the project among them."""
@@ -227,7 +236,7 @@ class Escapes:
             self._hooks.removed(obj, w)
         if obj.role.is_module:
             groups = self._modules.groups(ref, w)
-            at_hand.deps |= groups
+            at_hand.weights |= groups
             at_hand.touched |= groups
             self._called_again(ref, w)
             self._left_statistics.asked(ref, w)
