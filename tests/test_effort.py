@@ -348,7 +348,6 @@ def test_a_long_graph_is_known_as_far_as_its_operations_are_told_apart(
 
 
 def test_ways_through_loops_are_not_told_apart_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gradlint.static.report import moves
     from gradlint.static.state import tokens
 
     numbers = range(6)
@@ -375,7 +374,7 @@ def test_ways_through_loops_are_not_told_apart_without_end(tmp_path: Path, monke
         sizes.append((len(several), len(kept)))
         return kept
 
-    monkeypatch.setattr(moves, "told_apart", watched)
+    monkeypatch.setattr(tokens, "told_apart", watched)
     assert check(tmp_path, text) == [f"GL501:{text.count(chr(10))}"]
     assert max(sizes)[0] > tokens.MANY >= max(kept for _, kept in sizes)
 
