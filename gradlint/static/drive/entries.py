@@ -19,8 +19,7 @@ from gradlint.static.python.bodies import Bodies, Images
 from gradlint.static.python.budget import CLOSE, Budget, BudgetExceededError
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
-from gradlint.static.python.nested import Nested, Waiting
-from gradlint.static.python.progress import Progress, Wholeness
+from gradlint.static.python.progress import Nested, Progress, Waiting, Wholeness
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.context import Arguments, Context

@@ -24,9 +24,8 @@ from gradlint.static.python.expressions import Expressions
 from gradlint.static.python.flow import Flow
 from gradlint.static.python.loops import Loops
 from gradlint.static.python.managers import Managers
-from gradlint.static.python.nested import Nested
 from gradlint.static.python.patterns import Patterns
-from gradlint.static.python.progress import Coverage, Idleness, Patience, Progress, Wholeness
+from gradlint.static.python.progress import Coverage, Idleness, Nested, Patience, Progress, Wholeness
 from gradlint.static.python.reflection import Records, Reflection
 from gradlint.static.python.streams import Counting, Streams
 from gradlint.static.report.witness import Witness

@@ -17,8 +17,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
-from gradlint.static.python.nested import Nested
-from gradlint.static.python.progress import Coverage, Idleness, Progress, Wholeness
+from gradlint.static.python.progress import Coverage, Idleness, Nested, Progress, Wholeness
 from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import forget

@@ -15,7 +15,7 @@ from gradlint.static.knowledge.roles import DECORATED, Role
 from gradlint.static.python.budget import Budget
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
-from gradlint.static.python.nested import Nested
+from gradlint.static.python.progress import Nested
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (

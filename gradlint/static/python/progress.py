@@ -1,4 +1,4 @@
-"""What was executed, and whether all worlds have come there; what is left out, because it is idle or takes too long."""
+"""What was executed, what waits to be, and whether all worlds have come there; what is idle or takes too long."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
+from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
-from gradlint.static.state.values import Object, Unknown, Value
+from gradlint.static.state.context import Context, Results
+from gradlint.static.state.values import Function, Object, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.nodes import children
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
     from gradlint.static.python.budget import Budget
     from gradlint.static.python.domain import Domain
-    from gradlint.static.report.witness import Witness
-    from gradlint.static.state.context import Results
     from gradlint.static.text.files import Module
     from gradlint.static.text.project import Project
     from gradlint.static.text.units import Unit
@@ -122,6 +122,66 @@ class Progress:
             entered = self.unsettled - unsettled
             self.called -= entered
             self.unsettled -= entered
+
+
+_MAX_WAITING = 16  #: functions that wait to be called, of an entry point
+
+
+class Waiting(NamedTuple):
+    """A function, and the world in which the one around it has ended."""
+
+    function: Function
+    world: World
+    ctx: Context
+    returned: bool  #: it is what the function around it returned
+    handed: bool = False  #: a library was given it, in this world: it calls it as gradients are enabled here
+
+
+class Nested:
+    """Keeps functions that somebody else is given, and that nothing at hand calls, until their entry point is done.
+
+    These are callbacks, and functions that are defined within others.
+    """
+
+    _progress: Progress
+    _witness: Witness
+
+    def __init__(self) -> None:
+        self._defined: dict[int, list[Function]] = {}  #: by the frame of the function around them
+        self._waiting: dict[FunctionUnit, Waiting] = {}
+
+    def defined(self, function: Function) -> None:
+        """A function was defined while another one runs."""
+        if not self._witness.muted:
+            self._defined.setdefault(function.frame, []).append(function)
+
+    def left(self, results: Results, ctx: Context) -> None:
+        """The function around them has ended."""
+        for function in self._defined.pop(ctx.frame, ()) if results else ():
+            unit = function.unit
+            if unit not in self._progress.called and unit not in self._waiting and len(self._waiting) < _MAX_WAITING:
+                returned = any(world.resolve(value) == function for world, value in results)
+                self._waiting[unit] = Waiting(function, results[0][0].copy(), ctx, returned)
+
+    def handed(self, function: Function, w: World, ctx: Context) -> None:
+        """A library is given a function, which it may call from now on."""
+        unit = function.unit
+        waiting = self._waiting.get(unit)
+        if self._witness.muted or unit in self._progress.called or (waiting is not None and waiting.handed):
+            return
+        if waiting is not None or len(self._waiting) < _MAX_WAITING:
+            self._waiting[unit] = Waiting(function, w.copy(), ctx, returned=False, handed=True)
+
+    def take(self) -> list[Waiting]:
+        """Those that nothing has called by now."""
+        found = [waiting for unit, waiting in self._waiting.items() if unit not in self._progress.called]
+        self.clear()
+        return found
+
+    def clear(self) -> None:
+        """An entry point begins, or is done."""
+        self._defined.clear()
+        self._waiting.clear()
 
 
 class Wholeness:

@@ -10,7 +10,7 @@ from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import CALLING_METHODS
 from gradlint.static.knowledge.torch_table import CALLING
 from gradlint.static.python.dict_objects import DictObjects
-from gradlint.static.python.nested import Nested
+from gradlint.static.python.progress import Nested
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import closed_over
 from gradlint.static.state.context import Arguments, Context
