@@ -14,7 +14,7 @@ from gradlint.finding import Finding
 from gradlint.selection import Choice
 from gradlint.source import source_from_text
 from gradlint.static.state.context import Ledgers
-from gradlint.static.text import nodes
+from gradlint.static.text import trees
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.files import Module
 from gradlint.static.text.units import StatementUnit, Unit
@@ -83,26 +83,26 @@ def test_a_unit_is_a_place_that_need_not_be_parsed(monkeypatch: pytest.MonkeyPat
 
 
 def test_more_are_kept_of_a_large_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "MAX_CHARACTERS", 1)
+    monkeypatch.setattr(trees, "MAX_CHARACTERS", 1)
     module = load()
     for unit in module.units:
         assert unit.node is not None
-    monkeypatch.setattr(nodes, "SHARE", 1)  # as many as there are
+    monkeypatch.setattr(trees, "SHARE", 1)  # as many as there are
     assert not module.trees.trim()
-    monkeypatch.setattr(nodes, "SHARE", 10)
+    monkeypatch.setattr(trees, "SHARE", 10)
     assert module.trees.trim()
 
 
 def test_those_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     first, cls, last = load().units
     module = first.module
-    monkeypatch.setattr(nodes, "MAX_CHARACTERS", 10_000)
+    monkeypatch.setattr(trees, "MAX_CHARACTERS", 10_000)
     for unit in (first, cls, last):
         assert unit.node is not None
     assert not module.trees.trim()
     assert isinstance(first, StatementUnit)
     assert first.node is not None  # used again
-    monkeypatch.setattr(nodes, "MAX_CHARACTERS", 2 * len(first.text) + 2)
+    monkeypatch.setattr(trees, "MAX_CHARACTERS", 2 * len(first.text) + 2)
     assert module.trees.trim()
     assert [unit._tree is None for unit in (first, cls, last)] == [False, True, True]
 
@@ -163,7 +163,7 @@ def test_the_fields_of_a_class_are_read_once(tmp_path: Path, monkeypatch: pytest
         parsed.append(text)
         return parse(text)
 
-    monkeypatch.setattr(nodes, "MAX_CHARACTERS", 0)
+    monkeypatch.setattr(trees, "MAX_CHARACTERS", 0)
     monkeypatch.setattr(cst, "parse_module", counted)
     check(path)
     assert sum("width_7: int" in text and "width_8" not in text for text in parsed) <= 2  # once executed, once read
@@ -187,9 +187,9 @@ def test_the_findings_are_those_of_trees_that_stay(monkeypatch: pytest.MonkeyPat
         plain(unit)
 
     files = sorted((HERE / "fixtures").rglob("*.py"))[::7]
-    monkeypatch.setattr(nodes, "MAX_CHARACTERS", 10**9)
+    monkeypatch.setattr(trees, "MAX_CHARACTERS", 10**9)
     expected = check(*files)
-    monkeypatch.setattr(nodes, "MAX_CHARACTERS", 0)
+    monkeypatch.setattr(trees, "MAX_CHARACTERS", 0)
     monkeypatch.setattr(Unit, "let_go", counted)
     assert check(*files) == expected
     assert len(expected) > 100
@@ -199,7 +199,7 @@ def test_the_findings_are_those_of_trees_that_stay(monkeypatch: pytest.MonkeyPat
 def test_what_a_module_left_behind_is_known_in_every_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes, "MAX_CHARACTERS", 0)
+    monkeypatch.setattr(trees, "MAX_CHARACTERS", 0)
     state, use = tmp_path / "state.py", tmp_path / "use.py"
     state.write_text(
         "import torch\n"

@@ -61,6 +61,9 @@ OTHERWISE = {
     "parameter_data_mutation-leaves made by hand that are filled before anything is computed from them": (
         "to the guard, a leaf is trained once it has a gradient"
     ),
+    "parameter_data_mutation-of several layers that are initialised in different branches the least nested is told": (
+        "the guard reports the one that is executed first"
+    ),
     "parameter_data_mutation-leaves that a module keeps": "to the guard, a leaf is trained once it has a gradient",
     "unregistered_parameter-a weight that is only moved": "to the guard, what another method sets, too, is no weight",
     "layer_in_forward-a list of layers made on the spot": "the guard reports what nothing is done with but to call it",

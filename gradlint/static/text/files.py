@@ -14,7 +14,8 @@ from gradlint.static.knowledge.torch_table import may_freeze
 from gradlint.static.text.chains import assigned_in, words_in
 from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
 from gradlint.static.text.index import EMPTY, Index, index_of
-from gradlint.static.text.nodes import Tree, Trees, parse_module
+from gradlint.static.text.nodes import Tree, parse_module
+from gradlint.static.text.trees import Trees
 from gradlint.static.text.units import Unit
 
 #: of what libcst says

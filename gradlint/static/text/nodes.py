@@ -1,7 +1,4 @@
-"""Nodes of libcst: parsed from texts that Python accepts, their children, where they stand, and how long they are kept.
-
-Trees take far more memory than their texts.
-"""
+"""Nodes of libcst: parsed from texts that Python accepts, their children, and where they stand."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState  # libcst.metadata offers the same, at 0.4 s for the import
@@ -297,56 +294,3 @@ __all__ = [
     "place_of",
     "value_of",
 ]
-
-
-MAX_CHARACTERS = 1_000_000  #: of the texts whose trees are kept from one entry point to the next
-SHARE = 40  #: of a large project, one in so many
-
-
-class Parsed(Protocol):
-    """What has a tree of its own, and can have it again."""
-
-    used: int  #: when its tree was last asked for
-
-    @property
-    def text(self) -> str:
-        """What the tree is made of."""
-
-    def let_go(self) -> None:
-        """Forget the tree."""
-
-
-class Trees:
-    """The units whose trees are at hand."""
-
-    def __init__(self) -> None:
-        self.turn = 0  #: how often trees could have been let go of: the time, as far as units know it
-        self._kept: dict[Parsed, None] = {}
-        self._size = 0
-        self._all = 0  #: the characters of all files
-
-    def belongs(self, text: str) -> None:
-        """A file with this text is among those that trees may be kept of."""
-        self._all += len(text)
-
-    def keep(self, unit: Parsed) -> None:
-        """A unit was parsed."""
-        self._kept[unit] = None
-        self._size += len(unit.text)
-
-    def trim(self) -> bool:
-        """Let go of the trees that were not used for longest, if there are too many; whether there were.
-
-        Nothing that is at work may hold a node of a tree: it would be another one when it is met again.
-        """
-        self.turn += 1
-        limit = max(MAX_CHARACTERS, self._all // SHARE)
-        if self._size <= limit:
-            return False
-        for unit in sorted(self._kept, key=lambda unit: unit.used):
-            if self._size <= limit // 2:
-                break
-            del self._kept[unit]
-            self._size -= len(unit.text)
-            unit.let_go()
-        return True

@@ -14,7 +14,7 @@ from gradlint.disk import Disk
 from gradlint.footprint import Footprint
 from gradlint.source import Source, SourceError, read_source
 from gradlint.static.text.importers import Importers, Layout, absolute
-from gradlint.static.text.nodes import Trees
+from gradlint.static.text.trees import Trees
 
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module

@@ -53,7 +53,7 @@ class Unit:
         self._former: weakref.ref[Tree] | None = None  #: the tree that was let go of
         if parsed is not None:
             self._tree, self._node = parsed
-        self.used = 0  #: when its node was last asked for; see :class:`~gradlint.static.text.nodes.Trees`
+        self.used = 0  #: when its node was last asked for; see :class:`~gradlint.static.text.trees.Trees`
         self._header: Tree | None = None  #: of decorators and bases, where they were parsed without the body
 
     @property
