@@ -120,6 +120,8 @@ class Operations:
             return created
         if op.likens:
             inputs = self._tensors.tensors_in(args.positional[:1], w)
+        if op.multiplies and len(inputs) == 1 and len(args.positional) == 2 and not args.open:  # behind the equation
+            op = replace(op, saves="")
         result = self.result(op, inputs, args, w, site, parameters, device)
         if result.requires_grad and result.doubtful:
             lists = (w.get(w.resolve(value), Sequence) for value in args)
