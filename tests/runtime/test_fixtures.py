@@ -67,6 +67,9 @@ OTHERWISE = {
     "parameter_data_mutation-leaves that a module keeps": "to the guard, a leaf is trained once it has a gradient",
     "unregistered_parameter-a weight that is only moved": "to the guard, what another method sets, too, is no weight",
     "layer_in_forward-a list of layers made on the spot": "the guard reports what nothing is done with but to call it",
+    "layer_in_forward-put into a container that is built for the call itself": (
+        "the guard reports what nothing is done with but to call it"
+    ),
     "eval_without_no_grad-embeddings and labels that a method gives, of which only the labels are read": (
         "the guard watches no other methods"
     ),

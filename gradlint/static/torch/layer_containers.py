@@ -195,6 +195,7 @@ class LayerContainers:
             return
         self._ownership.placed(owner, w.resolve(value), w, site)
         new = w.write(owner.id)
+        self._construction.held(w.resolve(value), new, w)
         if not isinstance(index, Const):
             self._put_aside(new, value, w)
             return
