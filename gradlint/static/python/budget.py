@@ -99,7 +99,7 @@ class Budget:
         self._rounds: Counter[Unit] = Counter()  #: executions of these
         self._walks: dict[Unit, bool] = {}
         self._last_shares: Counter[FunctionUnit] = Counter()
-        self._last_own: Callable[[Unit], bool] | None = None
+        self._last_own: Callable[[Unit], bool] = _everything
 
     def tick(self) -> None:
         """Count a step."""
@@ -161,7 +161,7 @@ class Budget:
         finally:
             self.spent = self.steps
             self.steps, self._briefly, self.hurried, self._far, self._elsewhere = before
-            self._last_shares, self._last_own = self._shares, self._own
+            self._last_shares, self._last_own = self._shares, self._own or _everything
             self._own, self._narrowed, self._limit, self._mark = bounds
             self._times, self._often, self._alike, self._kinds, self._shares, self._running, self._rounds = counted
 
@@ -198,8 +198,7 @@ class Budget:
         Returns:
             Whether there was any.
         """
-        own = self._last_own
-        shares = {unit: steps for unit, steps in self._last_shares.items() if own is None or not own(unit)}
+        shares = {unit: steps for unit, steps in self._last_shares.items() if not self._last_own(unit)}
         blamed = self._largest(shares, self.spent, PARTS, SHARE_ASIDE)
         self._opaque |= blamed
         return bool(blamed)
