@@ -98,7 +98,8 @@ comparisons = st.tuples(st.sampled_from(sorted(OPERATORS)), st.integers(-3, 3), 
 
 def test_computed_numbers_take_their_turns() -> None:
     remainder = Operation("%", X, Const(4))
-    assert Assumed({Comparison("==", remainder, Const(0)): True}).follows(Comparison("==", remainder, Const(3))) is None
+    zero = Assumed([(Comparison("==", remainder, Const(0)), True)])
+    assert zero.follows(Comparison("==", remainder, Const(3))) is None
 
 
 def test_a_number_that_is_less_by_a_constant_is_that_number() -> None:
@@ -118,7 +119,7 @@ def test_whole_numbers_are_added_up(added: list[tuple[str, int]]) -> None:
         number = computed(Operation(symbol, number, Const(constant)))
     total = sum(constant if symbol == "+" else -constant for symbol, constant in added)
     assert parts_of_sum(number) == (X, total)
-    zero = Assumed({Comparison("==", X, Const(0)): True})
+    zero = Assumed([(Comparison("==", X, Const(0)), True)])
     assert zero.follows(Comparison("==", number, Const(total))) in (True, None)
 
 

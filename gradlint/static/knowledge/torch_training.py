@@ -84,7 +84,8 @@ PARTED: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
 
 PASSED_THROUGH: Final = _LIBRARIES.names("passes") | names(
     "",
-    "torch.compile torch.jit.script torch.nn.utils.fusion.fuse_conv_bn_eval torch.nn.utils.remove_spectral_norm "
+    "torch.compile torch.jit.script torch.fx.symbolic_trace torch.nn.utils.fusion.fuse_conv_bn_eval "
+    "torch.nn.utils.remove_spectral_norm "
     "torch.nn.utils.remove_weight_norm torch.nn.utils.spectral_norm torch.nn.utils.weight_norm "
     "torch.nn.utils.parametrizations.orthogonal torch.nn.utils.parametrizations.spectral_norm "
     "torch.nn.utils.parametrizations.weight_norm torch.nn.SyncBatchNorm.convert_sync_batchnorm",
