@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gradlint.configuration import Configuration
@@ -174,6 +174,7 @@ LINES = [
 
 
 @settings(deadline=None, max_examples=15)
+@example([(8, "    optimizer.zero_grad()", False, False), (0, "# a remark", False, False)])  # a message names a line
 @given(
     st.lists(
         st.tuples(st.integers(0, PROGRAM.count("\n")), st.sampled_from(LINES), st.booleans(), st.booleans()), max_size=5

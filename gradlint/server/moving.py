@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gradlint.finding import Finding, Location
+from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
 
 _DIRECTIVE = re.compile(r"noqa|gradlint", re.I)
 """What comments say that suppress findings."""
@@ -83,11 +84,16 @@ class Move:
         return self.before.words == self.after.words
 
     def findings(self, findings: Iterable[Finding]) -> list[Finding] | None:
-        """Findings where they are now; None if the rows have changed that a fix would change."""
+        """Findings where they are now.
+
+        None if the rows have changed that a fix would change, or that the message of a syntax error may name.
+        """
         moved = [self._finding(finding) for finding in findings]
         return None if None in moved else [finding for finding in moved if finding is not None]
 
     def _finding(self, finding: Finding) -> Finding | None:
+        if finding.code == SyntaxErrorRule.code and finding.location.filename == self.filename:
+            return None
         moved = replace(
             finding,
             location=self._location(finding.location),
