@@ -44,7 +44,7 @@ class Op:
     ranks: bool = False  #: it tells places in the order of its input, and perhaps the values there
     casts: bool = False  #: it may be told the type of its result, or to take that of another tensor
     beside: tuple[str, ...] = ()  #: keywords that each make it return a tensor of integers behind its result
-    multiplies: bool = False  #: it is a product of what it is given: of one tensor alone its backward needs nothing
+    multiplies: bool = False  #: it needs a tensor for the gradients of other factors only: alone it is not saved
     likens: bool = False  #: what else it is given only tells a shape, type or device, and is no input of the graph
     picks: bool = False  #: what else it is given tells which elements of its first input it takes
     inplace: bool = False  #: changes its first input, and returns it

@@ -73,7 +73,7 @@ _BINARY: Final = merged(
     ops("add", saves="", size="broadcast", activation="combines", sign="keeps", copies=True),
     ops("sub subtract", saves="", size="broadcast", activation="combines", copies=True),
     ops("lerp fmod remainder", saves="", size="broadcast", copies=True),
-    ops("div divide mul multiply true_divide", size="broadcast", activation="scales", copies=True),
+    ops("div divide mul multiply true_divide", size="broadcast", activation="scales", multiplies=True, copies=True),
     ops(
         "arctan2 atan2 fmax fmin logaddexp logaddexp2 maximum minimum nextafter pow xlogy",
         size="broadcast",

@@ -136,7 +136,7 @@ class Escapes:
 
     def _may_disable(self, callee: Value) -> bool:
         """Whether a function of the project may call modules where gradients are disabled."""
-        return isinstance(callee, Function) and bool(self._reach.features_of_call(callee.unit) & Feature.GRAD_MODE)
+        return isinstance(callee, Function) and bool(self._reach.near(callee.unit) & Feature.GRAD_MODE)
 
     def handed(self, given: Iterable[Value], w: World, ctx: Context) -> None:
         """A library is given values: it calls the functions of the project among them."""

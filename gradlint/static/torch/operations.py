@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 _ARITHMETIC = {
     "+": Op(saves="", size="broadcast", activation="combines", sign="keeps"),
     "-": Op(saves="", size="broadcast", activation="combines"),
-    "*": Op(saves="input", size="broadcast", activation="scales"),
-    "/": Op(saves="input", size="broadcast", activation="scales"),
+    "*": Op(saves="input", size="broadcast", activation="scales", multiplies=True),
+    "/": Op(saves="input", size="broadcast", activation="scales", multiplies=True),
     "**": Op(saves="both", size="broadcast"),
     "@": Op(saves="input", activation="mixes"),
     "neg": Op(saves="", size="keeps", activation="combines"),
@@ -120,8 +120,9 @@ class Operations:
             return created
         if op.likens:
             inputs = self._tensors.tensors_in(args.positional[:1], w)
-        if op.multiplies and len(inputs) == 1 and len(args.positional) == 2 and not args.open:  # behind the equation
-            op = replace(op, saves="")
+        if op.multiplies and len(inputs) == 1 and not args.open:
+            factors = [v for v in map(w.resolve, args) if not isinstance(getattr(v, "value", None), str)]  # no equation
+            op = replace(op, saves="other" if len(factors) > 1 else "")
         result = self.result(op, inputs, args, w, site, parameters, device)
         if result.requires_grad and result.doubtful:
             lists = (w.get(w.resolve(value), Sequence) for value in args)
@@ -433,8 +434,6 @@ class Operations:
     def arithmetic(self, symbol: str, left: Value, right: Value, w: World, ctx: Context, site: Site) -> Value:
         """``left symbol right`` where one of them is a tensor."""
         op = _ARITHMETIC.get(symbol, Op(saves="", size="broadcast"))
-        if symbol in "*/" and (isinstance(left, Const) or isinstance(right, Const)):
-            op = replace(op, saves="other")
         if symbol == "/" and w.get(w.resolve(left), Tensor) is None:
             op = replace(op, activation="clears")
         if symbol == "**" and w.get(w.resolve(right), Tensor) is None:
