@@ -328,6 +328,7 @@ class _Analyzer:
         too_long, spent = Counter[Module](), Counter[Module]()
         for start in starts:
             if too_long[start.module] >= _ENOUGH or spent[start.module] >= self.effort.again(start.module):
+                self.notes.append(f"{start.module.path}:{start.row}: not followed once more, others took too long")
                 continue
             if isinstance(start, ClassUnit):
                 act = partial(self.entries.methods, start, missed)
