@@ -179,6 +179,50 @@ def test_what_trains_is_followed_however_much_it_takes(tmp_path: Path, monkeypat
     assert not found.notes
 
 
+COLLECTOR = """\
+from torch import nn
+
+
+class Collector:
+    def __init__(self, policy: nn.Module):
+        self.policy = policy
+
+    def collect(self, batches):
+        self.policy.eval()
+        return self.act(batches)
+
+    def act(self, batches):
+        x = 0
+{long}
+        return [self.policy(batch).argmax(1).tolist() for batch in batches]
+
+
+class Another(Collector):
+    def collect(self, batches):
+        self.policy.eval()
+        return self.act(batches)
+"""
+
+SCRIPT_THAT_COLLECTS = """\
+from collecting import Collector
+
+collector = Collector(None)
+{calls}
+"""
+
+
+def test_what_takes_too_much_of_a_script_is_followed_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrowing(monkeypatch, NARROWED, 1_000)
+    long = "\n".join(f"    {line}" for line in LONG.splitlines()[:80])
+    calls = "\n".join(f"collector.collect({n})" for n in range(9))
+    files = {"collecting.py": COLLECTOR.format(long=long), "script.py": SCRIPT_THAT_COLLECTS.format(calls=calls)}
+    found = checked(tmp_path, files, "GL406")
+    assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("collecting.py", 94)]
+    assert not found.notes
+
+
 LAGGED = """\
 import copy
 import torch

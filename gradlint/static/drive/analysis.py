@@ -277,9 +277,10 @@ class _Analyzer:
         patience = self.machine.patience
         far, elsewhere = patience.far(home, near=near), patience.elsewhere(home)
         try:
-            own = partial(_stands_in, start)
-            briefly, hurried = brief is not None, tries > 0
-            with budget.apart(steps, briefly=briefly, hurried=hurried, far=far, elsewhere=elsewhere, own=own):
+            own, briefly = partial(_stands_in, start), brief is not None
+            with budget.apart(
+                steps, briefly=briefly, hurried=tries > 0, far=far, elsewhere=elsewhere, own=own, home=home
+            ):
                 act()
                 self.entries.nested()
         except OrderMattersError:

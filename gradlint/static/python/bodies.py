@@ -162,7 +162,7 @@ class Images:
             far = self._patience.far(module, near=tries > 0)
             try:
                 elsewhere = self._patience.elsewhere(module)
-                with self._budget.apart(hurried=tries > 0, far=far, elsewhere=elsewhere, own=_is_own):
+                with self._budget.apart(hurried=tries > 0, far=far, elsewhere=elsewhere, own=_is_own, home=module):
                     return self._bodies.units(units, [w.copy()], ctx).normal
             except BudgetExceededError:
                 self._progress.give_up()

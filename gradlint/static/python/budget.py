@@ -79,6 +79,11 @@ class Budget:
         self.hurried = False  #: of modules that are alike, a few are enough
         self.spent = 0  #: the steps of what was last followed apart
         self._opaque: set[Unit] = set()  #: functions that have turned out to be too costly to follow
+        self._long: set[Unit] = (
+            set()
+        )  #: those that took most of an entry point, which is too much for one of another file
+        self._left: set[Unit] = set()  #: those of them that are not followed any more in this one either
+        self._home: Module | None = None
         self._shares: Counter[FunctionUnit] = Counter()  #: the steps that their calls took, calls within included
         self._running: list[tuple[FunctionUnit, int, int]] = []  #: those executed, the steps and passes before each
         self._passes = 0  #: backward passes so far
@@ -135,6 +140,7 @@ class Budget:
         far: Callable[[Module], bool] | None = None,
         elsewhere: Callable[[Module], bool] | None = None,
         own: Callable[[Unit], bool] | None = None,
+        home: Module | None = None,
     ) -> Iterator[None]:
         """What is executed meanwhile has steps of its own.
 
@@ -146,12 +152,14 @@ class Budget:
             elsewhere: whether a file belongs to another package than what is executed; as before if not given.
             own: whether a function belongs to what is executed, and is to be followed whatever it takes; if not given,
                 that is so of all.
+            home: the file that it stands in; as before if not given.
         """
-        before = self.steps, self._briefly, self.hurried, self._far, self._elsewhere
+        before = self.steps, self._briefly, self.hurried, self._far, self._elsewhere, self._home, self._left
         bounds = self._own, self._narrowed, self._limit, self._mark
         counted = self._times, self._often, self._alike, self._kinds, self._shares, self._running, self._rounds
         self.steps, self._briefly, self.hurried, self._far = 0, briefly, hurried, far
-        self._elsewhere = elsewhere or self._elsewhere
+        self._elsewhere, self._home = elsewhere or self._elsewhere, home or self._home
+        self._left = set() if home is not None else self._left
         self._own, self._narrowed = own, 0
         self._bound(MAX_STEPS if steps is None else min(steps, MAX_STEPS))
         self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
@@ -160,7 +168,7 @@ class Budget:
             yield
         finally:
             self.spent = self.steps
-            self.steps, self._briefly, self.hurried, self._far, self._elsewhere = before
+            self.steps, self._briefly, self.hurried, self._far, self._elsewhere, self._home, self._left = before
             self._last_shares, self._last_own = self._shares, self._own or _everything
             self._own, self._narrowed, self._limit, self._mark = bounds
             self._times, self._often, self._alike, self._kinds, self._shares, self._running, self._rounds = counted
@@ -180,6 +188,8 @@ class Budget:
     def is_opaque(self, unit: Unit) -> bool:
         """Whether a function or class is too costly to follow where something else calls it, or too far away."""
         if unit in self._opaque or (unit in self._shunned and self._elsewhere(unit.module)):
+            return True
+        if unit in self._long and (unit in self._left or unit.module is not self._home):
             return True
         return self._far is not None and self._far(unit.module)
 
@@ -217,7 +227,9 @@ class Budget:
         shares = self._shares + Counter({unit: self.steps - before for unit, before in running.items()})
         own, spared = self._own or _everything, () if stage.training else self._training
         shares = Counter({unit: steps for unit, steps in shares.items() if not own(unit) and unit not in spared})
-        self._opaque |= self._largest(shares, self.steps, stage.parts, stage.aside, running)
+        largest = self._largest(shares, self.steps, stage.parts, stage.aside, running)
+        self._long |= largest
+        self._left |= largest
 
     def _largest(
         self, shares: Mapping[FunctionUnit, int], of: int, parts: Iterable[int], aside: int, but: Container[Unit] = ()
