@@ -121,7 +121,7 @@ class Operations:
         if op.likens:
             inputs = self._tensors.tensors_in(args.positional[:1], w)
         if op.multiplies and len(inputs) == 1 and not args.open:
-            factors = [v for v in map(w.resolve, args) if not isinstance(getattr(v, "value", None), str)]  # no equation
+            factors = [v for v in map(w.resolve, args) if not (isinstance(v, Const) and isinstance(v.value, str))]
             op = replace(op, saves="other" if len(factors) > 1 else "")
         result = self.result(op, inputs, args, w, site, parameters, device)
         if result.requires_grad and result.doubtful:
