@@ -286,7 +286,7 @@ class _Analyzer:
         except OrderMattersError:
             order_matters = True
         except BudgetExceededError:
-            too_long = tries < TRIES and patience.is_worth_another(home, all_followed=far is None)
+            too_long = tries < TRIES and not again and patience.is_worth_another(home, all_followed=far is None)
             if not too_long:
                 raise
             near = True

@@ -153,6 +153,8 @@ class Methods:
     ) -> Value:
         if name in self._of_tensors:
             return self._of_tensors[name](receiver, name, args, w, ctx, site)
+        if (known := self._shapes.measured(name, tensor)) is not None:
+            return Const(known)
         op = METHODS.get(name)
         if op is None:
             return self._no_operation(receiver, tensor, name, args, w, ctx, site)

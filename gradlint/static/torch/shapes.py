@@ -103,6 +103,14 @@ class Shapes:
         elif isinstance(index, Const) and type(index.value) is int:
             self._learn(result, tuple(rest), w)
 
+    def measured(self, name: str, tensor: Tensor) -> int | None:
+        """What ``.numel()`` or ``.dim()`` of a tensor gives; None if that is not known, or another method."""
+        if name not in ("numel", "dim") or tensor.shape is None:
+            return None
+        if name == "dim":
+            return len(tensor.shape)
+        return None if None in tensor.shape else prod(tensor.shape)  # type: ignore[arg-type]
+
     def _takes_several(self, owner: Tensor, index: Index, w: World) -> bool:
         """Whether an index is sure to take more than one element: several places, or more than one of the first."""
         if isinstance(index, slice):
@@ -125,7 +133,8 @@ class Shapes:
         new: Tensor = w.write(result.id)
         new.shape = shape
         if None not in shape:
-            new.size = "one" if prod(shape) == 1 else "many"  # type: ignore[arg-type]
+            count = prod(shape)  # type: ignore[arg-type]
+            new.size = "one" if count == 1 else "many" if count else None
 
     def _of(self, name: str, op: Op, args: Arguments, tensor: Tensor, w: World) -> Shape | None:
         first = w.get(w.resolve(args.positional[0]), Tensor) if args.positional else None
