@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_WORLDS = 6  #: kept apart at one point of the program
 MAX_STEPS = 30_000  #: statements executed for one entry point at most
 CLOSE = 2_000  #: statements executed for one entry point with every distinction kept
-ORDERLY = ((CLOSE, (MAX_WORLDS, 5)), (4 * CLOSE, (3, 3)), (math.inf, (1, 2)))
+ORDERLY = ((CLOSE // 2, (MAX_WORLDS, 5)), (2 * CLOSE, (3, 3)), (math.inf, (1, 2)))
 """Where the order of events counts: up to so many statements, the worlds that are kept apart and the iterations."""
 UNORDERED = ((CLOSE // 8, (2, 2)), (math.inf, (1, 1)))
 """The same where no rule about an order of events may report anything."""
