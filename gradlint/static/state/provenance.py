@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 from gradlint.static.knowledge.guesses import MODULE_NAME, NO_MODULE_NAME, OPTIMIZER_NAME, OPTIMIZERS_NAME
-from gradlint.static.knowledge.torch_table import names_parameter
+from gradlint.static.knowledge.torch_libraries import heads, is_part
+from gradlint.static.knowledge.torch_table import GIVES, GIVES_SEVERAL, is_estimator, names_parameter
 from gradlint.static.state.origins import (
     EACH,
     Asked,
@@ -17,6 +18,7 @@ from gradlint.static.state.origins import (
     Figure,
     ItemOf,
     Length,
+    Made,
     New,
     Number,
     OneOf,
@@ -29,6 +31,7 @@ from gradlint.static.state.origins import (
     UnaryOperation,
     What,
     Yielded,
+    fresh,
     is_origin,
     operands,
 )
@@ -366,3 +369,53 @@ def known_by(value: Value, name: str) -> Value:
     if OPTIMIZER_NAME.search(name) is not None:
         return replace(value, hint=name) if given or not value.hint else value
     return replace(value, hint=name) if given and MODULE_NAME.search(name) is not None else value
+
+
+def made_by_library(name: str, w: World) -> Value | None:
+    """What calling ``name`` (canonical) gives, if that is a figure, axes, an estimator, or a pair of such.
+
+    Such an object is an unknown value whose key tells its class, so that its methods are known by name.  An array of
+    axes stands for each of them.
+    """
+    if name in GIVES_SEVERAL:
+        given: list[Value] = [_made(cls) for cls in GIVES_SEVERAL[name]]
+        return w.new(Sequence(given, [None] * len(given), None, None, False))
+    cls = name if is_estimator(name) else GIVES.get(name)
+    return None if cls is None else _made(cls)
+
+
+def _made(cls: str) -> Unknown:
+    return Unknown(Made(cls, fresh()), cls.rpartition(".")[2].lower())
+
+
+def library_class_of(value: Unknown) -> str | None:
+    """The class of an object that a library made, or of a part of what it gave, by its canonical name."""
+    return _library_class(value.key)
+
+
+def _library_class(key: Hashable) -> str | None:
+    match key:
+        case Made(cls):
+            return cls
+        case ItemOf(of) | ElementOf(_, of):
+            return _library_class(of)
+        case AttributeOf(owner, name):
+            return GIVES.get(f"{_library_class(owner)}.{name}")
+    return None
+
+
+def part_of_library_model(value: Unknown, w: World) -> tuple[Instance, str] | None:
+    """The library's model that something unknown is a part of, and the attribute under which that has it."""
+    key: Hashable = value.key
+    while True:
+        match key:
+            case ItemOf(of) | ElementOf(_, of) | AttributeOf(of, "_modules"):
+                key = of
+            case Ref():
+                owner = w.get(key, Instance)
+                return (owner, "") if owner is not None and owner.opaque and heads(owner.name) else None
+            case AttributeOf(Ref() as whole, str(name)):
+                owner = w.get(whole, Instance)
+                return (owner, name) if owner is not None and owner.opaque and is_part(owner.name, name) else None
+            case _:
+                return None

@@ -54,7 +54,7 @@ from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.origins import Asked, Number, Setting, fresh
-from gradlint.static.state.provenance import NUMPYS, mode_of
+from gradlint.static.state.provenance import NUMPYS, made_by_library, mode_of
 from gradlint.static.state.values import (
     NONE,
     Bound,
@@ -86,7 +86,6 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import LibraryModels
-from gradlint.static.torch.library_objects import made_by
 from gradlint.static.torch.memory import Memory
 from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.modules import Modules
@@ -294,12 +293,12 @@ class Externals:
             self._uses.escaped(args, w)
             self._shown(name, args, w, ctx, site)
             if name.startswith("numpy."):
-                number = made_by(name, w) or Unknown(Number(fresh(), NUMPYS), mode_of(*args))
+                number = made_by_library(name, w) or Unknown(Number(fresh(), NUMPYS), mode_of(*args))
                 number = self._breaks.inherit(number, args, w)
                 return self._graphs.reduced(number, [*args, *self._tensors.tensors_in(args, w)], w)
-            return made_by(name, w) or self._batches.given(name, args, mode_of(*args), w)
+            return made_by_library(name, w) or self._batches.given(name, args, mode_of(*args), w)
         result = self._escapes.call(External(name), args, w, ctx, site)
-        return made_by(name, w) or result
+        return made_by_library(name, w) or result
 
     def _optimizer(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         given = args.get(0, "params") or NONE

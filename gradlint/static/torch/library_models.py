@@ -24,6 +24,7 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.origins import AttributeOf
+from gradlint.static.state.provenance import part_of_library_model
 from gradlint.static.state.values import (
     NONE,
     Class,
@@ -41,7 +42,6 @@ from gradlint.static.state.world import World
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_retention import GraphRetention
 from gradlint.static.torch.graphs import Graphs
-from gradlint.static.torch.library_objects import part_of
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
 from gradlint.static.torch.ownership import inside
@@ -107,11 +107,11 @@ class LibraryModels:
 
     def is_part(self, value: Unknown, w: World) -> bool:
         """Whether an unknown value is a module of a library's model: ``resnet.layer4``, ``vgg.features[0]``."""
-        return part_of(value, w) is not None
+        return part_of_library_model(value, w) is not None
 
     def part_called(self, part: Unknown, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
         """What a module of a library's model gives when it is called by itself; None if the value is no such module."""
-        found = part_of(part, w)
+        found = part_of_library_model(part, w)
         if found is None or args.open or not heads(found[0].name):
             return None
         owner, name = found

@@ -10,7 +10,7 @@ from gradlint.static.knowledge.torch_layers import WRAPPED
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf
-from gradlint.static.state.provenance import looks_like_module, ways_into
+from gradlint.static.state.provenance import looks_like_module, part_of_library_model, ways_into
 from gradlint.static.state.values import (
     NONE,
     Choice,
@@ -32,7 +32,6 @@ from gradlint.static.state.values import (
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import chains_in
 from gradlint.static.torch.batches import Loading
-from gradlint.static.torch.library_objects import part_of
 from gradlint.static.torch.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class Modules:
 
     def taken_for_one(self, value: Unknown, w: World, site: Site) -> Ref:
         """The opaque module that stands from now on for what can only be one."""
-        part = part_of(value, w)
+        part = part_of_library_model(value, w)
         name = value.hint if part is None else f"{part[0].name}.{part[1]}"
         given = w.get(w.bound.get(("parameters", value.key), NONE), Instance)
         groups = value.deps or (given.groups if given is not None else ())  # it was handed to an optimizer as it is

@@ -12,7 +12,7 @@ from gradlint.finding import Site
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import MODULE_NAME
 from gradlint.static.knowledge.torch_functions import ARRAY_METHODS, METHODS, TELLING_METHODS
-from gradlint.static.knowledge.torch_libraries import WRITES
+from gradlint.static.knowledge.torch_libraries import GIVES_ITSELF, WRITES
 from gradlint.static.knowledge.torch_training import CONVERTING, MODULE_METHODS, looks_like_handler
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
@@ -28,6 +28,7 @@ from gradlint.static.state.provenance import (
     from_module,
     is_made_of,
     is_numpys,
+    library_class_of,
     looks_like_optimizer,
     looks_like_parameter,
     made_of_none,
@@ -58,7 +59,6 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.library_models import LibraryModels
-from gradlint.static.torch.library_objects import class_of, is_itself
 from gradlint.static.torch.module_methods import ModuleMethods
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.operations import Operations
@@ -140,10 +140,10 @@ class UnknownMethods:
         self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value | None:
         """Call a method of what is known to be of some kind by where it comes from, or by its own name."""
-        cls = WRITES[name] if name in WRITES else class_of(receiver)
+        cls = WRITES[name] if name in WRITES else library_class_of(receiver)
         if cls is not None:
             given = self._calls.call(External(f"{cls}.{name}"), args, w, ctx, site)
-            return receiver if is_itself(name) else joined(given, w)
+            return receiver if name in GIVES_ITSELF else joined(given, w)
         if (owner := dict_of(receiver)) is not None:
             return self._attributes.dict_method(receiver, owner, name, args, w, ctx, site)
         if name in ("values", "items") and (owner := dict_of(receiver, "_modules")) is not None:
