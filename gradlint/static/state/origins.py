@@ -132,6 +132,7 @@ class Result(NamedTuple):
 
     number: int
     of_module: bool = False  #: what was called has the name of a module, and gradients are recorded
+    wraps: bool = False  #: it was given an optimizer, and may have returned another object that steps it
     kind: Literal["result"] = "result"
 
 

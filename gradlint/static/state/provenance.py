@@ -345,6 +345,13 @@ def looks_like_optimizer(value: Value) -> bool:
     return isinstance(value, Unknown) and bool(value.hint) and OPTIMIZER_NAME.search(value.hint) is not None
 
 
+def wraps_optimizer(key: Hashable) -> bool:
+    """Whether a key is of what a call that could not be followed has made of an optimizer, or of a part of that."""
+    while isinstance(key, (AttributeOf, ItemOf, ElementOf)):
+        key = key.of if isinstance(key, ElementOf) else key.owner
+    return isinstance(key, Result) and key.wraps
+
+
 def each_optimizer(value: Value, w: World) -> Value | None:
     """What iterating over optimizers of which only the name is known gives: one stands for them all."""
     if not isinstance(value, Unknown) or OPTIMIZERS_NAME.search(value.hint) is None:

@@ -125,7 +125,7 @@ class Escapes:
             self._witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
             self._witness.read(inputs, w, ctx, site, certain=False)
-        result = Unknown(Result(fresh()), method, frozenset(deps))
+        result = Unknown(Result(fresh(), wraps=self._has_optimizer(given, w)), method, frozenset(deps))
         result = self._breaks.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         trained = self._graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
         self._residuals.called(result, given, w, ctx)
@@ -133,6 +133,11 @@ class Escapes:
         if trained and isinstance(value, Unknown):
             self._tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
         return value
+
+    def _has_optimizer(self, given: Iterable[Value], w: World) -> bool:
+        """Whether an optimizer is among some values."""
+        objects = (w.get(w.resolve(value), Instance) for value in given)
+        return any(obj is not None and obj.role is roles.OPTIMIZER for obj in objects)
 
     def _may_disable(self, callee: Value) -> bool:
         """Whether a function of the project may call modules where gradients are disabled."""

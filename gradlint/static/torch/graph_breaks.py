@@ -298,7 +298,7 @@ class GraphBreaks:
             self._breaks[cut.key] = Cut("no_grad", site)
             return cut
         if w.grad is True and isinstance(result.key, Result):
-            return Unknown(Result(result.key.number, of_module=True), result.hint, result.deps)
+            return Unknown(result.key._replace(of_module=True), result.hint, result.deps)
         return result
 
 

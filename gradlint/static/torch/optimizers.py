@@ -18,6 +18,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.joining import joined
 from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, Parameter
+from gradlint.static.state.provenance import wraps_optimizer
 from gradlint.static.state.values import (
     ESCAPED,
     NONE,
@@ -224,6 +225,9 @@ class Optimizers:
         self._norms.stepped(obj.groups, w, ctx)
         self._stepping.before_step(obj.groups, w, ctx, site, proportional=self._pace.is_proportional(obj))
         self._evaluation.stepped(obj.groups, w)
+        if isinstance(optimizer, Ref) and wraps_optimizer(self._keys.get(optimizer.id)):
+            touches: events.Touches = dict.fromkeys(sorted(obj.groups))  # it may divide them by the scale before it applies them
+            self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
         self._tensors.outdate(obj.groups, w, site)
         self._state_dicts.stepped(obj.groups, w, site)
