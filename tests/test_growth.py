@@ -135,3 +135,30 @@ def work(folder: Path, make: Callable[[int], Files], size: int) -> int:
 def test_work_grows_with_the_size(make: Callable[[int], Files], size: int, tmp_path: Path) -> None:
     work(tmp_path / "before", make, 2)  # what is made once
     assert work(tmp_path / "large", make, 2 * size) <= GROWTH * work(tmp_path / "small", make, size)
+
+
+def test_a_long_body_keeps_what_it_needs(tmp_path: Path) -> None:
+    """What the first of many statements made is still there for the last, whatever was dropped meanwhile."""
+    rows = "    y = torch.relu(layer(y))\n" * 500
+    text = (
+        f"def run():\n    layer = nn.Linear(2, 2)\n    loss = layer(torch.ones(2)).sum()\n    loss.backward()\n"
+        f"    y = torch.ones(2)\n{rows}    loss.backward()\n\nrun()\n"
+    )
+    (tmp_path / "train.py").write_text(f"{_HEAD}{text}")
+    found = analyze(Project([tmp_path]), [tmp_path / "train.py"], all_rules()).findings
+    assert (last := text.count("\n", 0, text.rindex("loss.backward")) + 1 + _HEAD.count("\n")) > 500
+    assert last in [finding.location.row for finding in found]
+
+
+@pytest.mark.parametrize("kept", [None, 0, 50, 99])
+def test_a_long_match_joins_what_agrees_only(tmp_path: Path, kept: int | None) -> None:
+    """The one case of many that gives a tensor with its graph is not lost among the others."""
+    ends = ["" if i == kept else ".detach()" for i in range(100)]
+    rows = "".join(f"        case {i}:\n            y = (x * {i}){end}\n" for i, end in enumerate(ends))
+    text = (
+        f"def run(kind):\n    x = torch.ones(1, requires_grad=True)\n    match kind:\n{rows}"
+        "        case _:\n            y = x.detach()\n    y.backward()\n\nrun(input())\n"
+    )
+    (tmp_path / "train.py").write_text(f"{_HEAD}{text}")
+    found = analyze(Project([tmp_path]), [tmp_path / "train.py"], all_rules()).findings
+    assert bool(found) is (kept is None)

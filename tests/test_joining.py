@@ -196,3 +196,14 @@ def test_of_the_models_of_a_table_one_is_there(opaque: bool, together: bool, for
     own, other = (world.write(group.id).tokens for group in groups)
     assert own == evaluated
     assert other == ({} if forgotten else evaluated)
+
+
+def test_worlds_that_are_left_over_again_and_again_are_not_one_behind_the_other() -> None:
+    left = World()
+    key = left.new(Group(True)).id
+    forks = [left.copy()]
+    forks += [left.copy() for _ in range(50)]
+    forks[-1].write(key).requires_grad = False
+    assert left.history.depth <= 2
+    assert forks[0].parted(forks[-1])[1] == {key}
+    assert [changed for changed, _, _ in forks[0].disagreements(forks[-1])] == [key]

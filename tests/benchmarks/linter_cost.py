@@ -5,15 +5,23 @@ editable install slows every start of Python down; nothing is fetched::
 
     python tests/benchmarks/linter_cost.py FOLDER …
     python tests/benchmarks/linter_cost.py --torchfix ENV/bin/torchfix --ruff ENV/bin/ruff --rounds 3 FOLDER …
+    python tests/benchmarks/linter_cost.py --pyright ENV/bin/pyright --pythonpath ENV/bin/python FOLDER …
+    python tests/benchmarks/linter_cost.py --flake8 ENV/bin/flake8 FOLDER …
 
 Every command runs in a process of its own, all of a round one after the other, and its user and system time and
-its peak memory are those the operating system counted.  Told are the medians of the rounds, as ratios:
+its peak memory are those the operating system counted, with the processes that it started.  Told are the medians of
+the rounds, as ratios:
 
 - ``cold``: a check without a cache, to reading and parsing with libcst the files that mention torch;
 - ``warm``: a check of which nothing has changed since the last one, to the same, and to ``ruff check`` warm;
 - ``python``: an interpreter that starts and ends, which is the least a warm check can cost, to the same;
 - ``file``: a cold check of a single file, the median of five spread over the folder, to TorchFix on that file;
-- ``memory``: the peak of the cold check, to that of TorchFix on the folder.
+- ``memory``: the peak of the cold check, to that of TorchFix, or of pyright, on the folder;
+- ``hook``: a check of a single file as a pre-commit hook makes it, cold and warm, the median of the same five, to
+  flake8 on that file, with TorchFix as its plugin where that is installed beside it.
+
+Pyright, a type checker, infers the types of all files below the folder, with those of the libraries in the
+environment of ``--pythonpath``, which should have torch.
 """
 
 from __future__ import annotations
@@ -82,6 +90,7 @@ def measure(folder: Path, tools: argparse.Namespace) -> dict[str, Cost]:
             "warm": [[*cached, str(folder)]],
             "python": [[sys.executable, "-c", "pass"]],
             "file": [[*gradlint, "--no-cache", str(path)] for path in single],
+            "file warm": [[*gradlint, "--cache-dir", str(Path(scratch, "hook-results")), str(path)] for path in single],
         }
         if tools.ruff:
             ruff = [tools.ruff, "check", "--isolated", "--exit-zero", "--quiet", "--select", "E9"]
@@ -90,7 +99,11 @@ def measure(folder: Path, tools: argparse.Namespace) -> dict[str, Cost]:
         if tools.torchfix:
             commands["torchfix"] = [[tools.torchfix, "-j", "1", str(folder)]]
             commands["torchfix file"] = [[tools.torchfix, "-j", "1", str(path)] for path in single]
-        for name in ("warm", "ruff"):
+        if tools.flake8:
+            commands["flake8 file"] = [[tools.flake8, "--isolated", "-j", "1", str(path)] for path in single]
+        if tools.pyright:
+            commands["pyright"] = [[tools.pyright, "--pythonpath", tools.pythonpath, str(folder)]]
+        for name in ("warm", "file warm", "ruff"):
             for command in commands.get(name, ()):
                 Cost().measure(command, cwd=scratch)  # fills the cache
         for _ in range(tools.rounds):
@@ -112,6 +125,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ruff", type=_command, help="the command")
     parser.add_argument("--torchfix", type=_command, help="the command")
+    parser.add_argument("--flake8", type=_command, help="the command")
+    parser.add_argument("--pyright", type=_command, help="the command")
+    parser.add_argument("--pythonpath", type=_command, default=sys.executable, help="an interpreter that has torch")
     options = parser.parse_args()
     for folder in options.folders:
         costs = measure(folder.resolve(), options)
@@ -120,11 +136,14 @@ def main() -> None:
         ratios += [("warm / ruff warm", "warm", "ruff"), ("python / ruff warm", "python", "ruff")]
         ratios += [("cold / ruff cold", "cold", "ruff cold")]
         ratios += [("cold / TorchFix", "cold", "torchfix"), ("file / TorchFix", "file", "torchfix file")]
+        ratios += [("hook cold / flake8", "file", "flake8 file"), ("hook warm / flake8", "file warm", "flake8 file")]
+        ratios += [("cold / pyright", "cold", "pyright"), ("warm / pyright", "warm", "pyright")]
         for title, one, other in ratios:
             if other in costs:
                 print(f"  {title:18} {costs[one].cpu / costs[other].cpu:8.3f}")
-        if "torchfix" in costs:
-            print(f"  memory / TorchFix  {costs['cold'].peak / costs['torchfix'].peak:8.3f}")
+        for title, other in (("memory / TorchFix", "torchfix"), ("memory / pyright", "pyright")):
+            if other in costs:
+                print(f"  {title:18} {costs['cold'].peak / costs[other].peak:8.3f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How the time of a check grows with programs that are hard to follow, each of one kind and of two sizes.
+"""How the time of a check grows with programs that are hard to follow or have many files, each of two sizes.
 
 Run from anywhere, with gradlint installed; nothing is fetched::
 
@@ -136,6 +136,39 @@ def numbers(number: int) -> Files:
     return _script(f"data = [{', '.join(map(str, range(number)))}]\nx = torch.tensor(data)\n")
 
 
+def experiments(number: int) -> Files:
+    """Small experiments of four files each, which import one another, as research code does."""
+    network = (
+        "class Net(nn.Module):\n    def __init__(self, width=32):\n        super().__init__()\n"
+        "        self.body = nn.Sequential(nn.Linear(16, width), nn.ReLU(), nn.Dropout(0.2))\n"
+        "        self.head = nn.Linear(width, 4)\n\n"
+        "    def forward(self, x):\n        return self.head(self.body(x))\n"
+    )
+    data = (
+        "from torch.utils.data import DataLoader, TensorDataset\n\ndef batches(size=8):\n"
+        "    data = TensorDataset(torch.randn(64, 16), torch.randint(0, 4, (64,)))\n"
+        "    return DataLoader(data, batch_size=size, shuffle=True)\n"
+    )
+    helpers = (
+        "def update(loss, optimizer):\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+        "    return loss.item()\n\n@torch.no_grad()\ndef accuracy(model, loader):\n    model.eval()\n"
+        "    hits = [(model(x).argmax(1) == y).float().mean().item() for x, y in loader]\n"
+        "    return sum(hits) / len(hits)\n"
+    )
+    train = (
+        "from .data import batches\nfrom .helpers import accuracy, update\nfrom .network import Net\n\n"
+        "def main(epochs=5):\n    model = Net()\n    criterion = nn.CrossEntropyLoss()\n"
+        "    optimizer = optim.Adam(model.parameters(), lr=1e-3)\n    for epoch in range(epochs):\n"
+        "        model.train()\n        for x, y in batches():\n            update(criterion(model(x), y), optimizer)\n"
+        "        print(epoch, accuracy(model, batches()))\n\nif __name__ == '__main__':\n    main()\n"
+    )
+    parts = {"__init__": "", "network": network, "data": data, "helpers": helpers, "train": train}
+    files = {"last.py": f"{HEAD}{FLAW}"}
+    for i in range(number):
+        files |= {f"experiment_{i}/{name}.py": f"{HEAD}{text}" if text else "" for name, text in parts.items()}
+    return files
+
+
 KINDS: dict[Callable[[int], Files], int] = {
     conditions: 3200,
     match: 900,
@@ -144,6 +177,7 @@ KINDS: dict[Callable[[int], Files], int] = {
     all_trainers: 400,
     classes: 100,
     cycle: 3600,
+    experiments: 50,
     layers: 2500,
     sequential: 2500,
     numbers: 150_000,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Sequence as AbstractSequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from gradlint.static.python.progress import Coverage, Idleness, Nested, Progress
 from gradlint.static.python.streams import Streams
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import forget
-from gradlint.static.state.context import MAX_EXITS, Arguments, Context, Results
+from gradlint.static.state.context import MAX_EXITS, Arguments, Context, Outcome, Results
 from gradlint.static.state.joining import join_results, joined
 from gradlint.static.state.origins import AnotherThan, Parameter, fresh
 from gradlint.static.state.reducing import reduce_results
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 28
 _MUCH = 200  #: a call that makes so many objects and unknown values is cleaned up after
+_PIECE = 200  #: statements of a body, after which that may be done meanwhile
+_SHARE = 8  #: it is where as many objects were made as one in so many that there were
 MAX_RECURSION = 2
 
 
@@ -351,7 +354,7 @@ class Calls:
         if not self._witness.muted:
             self._coverage.enters(unit)
         with self._budget.within(self._reach.stands_aside(unit)):
-            out = self._execution.block(body, [w], here)
+            out = self._in_pieces(body, w, here)
         results = out.returns + [(world, NONE) for world in out.normal]
         if "def" in unit.constructs:
             self._nested.left(results, here)
@@ -361,6 +364,21 @@ class Calls:
         if not results and "abstract" in unit.constructs:
             return [(w, new_unknown("abstract"))]
         return reduce_results(results, MAX_EXITS)
+
+    def _in_pieces(self, body: AbstractSequence[cst.CSTNode], w: World, here: Context) -> Outcome:
+        """Execute statements; where there are many, what some have left behind is dropped before the next ones are."""
+        since, kept = fresh(), len(w.heap)
+        out = Outcome([w])
+        for start in range(0, len(body), _PIECE):
+            piece = self._execution.block(body[start : start + _PIECE], out.normal, here)
+            out.normal = piece.normal
+            out.absorb(piece)
+            if len(out.normal) == 1 and start + _PIECE < len(body):
+                world = out.normal[0]
+                if len(world.heap) > kept + max(kept // _SHARE, _MUCH):
+                    self._clean(world, Ref(here.frame), since)
+                    kept = len(world.heap)
+        return out
 
     def _generator(self, unit: FunctionUnit, w: World, here: Context) -> Results:
         yields = w.new(Sequence())

@@ -38,6 +38,8 @@ from gradlint.static.state.world import LAST, World
 from gradlint.static.text.counters import adds_to, running_total
 from gradlint.static.text.nodes import place_of
 
+_CASES = 32  #: ways through the cases of a ``match`` of which those that agree are joined before the next case
+
 
 class Flow:
     """Executes statements.  Every method takes a world it may change and tells how execution may go on."""
@@ -333,7 +335,7 @@ class Flow:
 
     def _match(self, node: cst.Match, w: World, ctx: Context) -> Outcome:
         subject = w.resolve(self._execution.evaluate(node.subject, w, ctx))
-        out = Outcome()
+        out, most = Outcome(), _CASES
         left = w.alternatives(subject) if isinstance(subject, Choice) else [(subject, w)]
         for case in node.cases:
             ways = [(way, value) for value, world in left for way in self._patterns.decide(case, value, world, ctx)]
@@ -342,6 +344,9 @@ class Flow:
             if taken:
                 out.absorb(branch := self.block(case.body.body, taken, ctx))
                 out.normal += branch.normal
+                if len(out.normal) > most and not any(world.raised for world in out.normal):
+                    out.normal = reduce(out.normal, len(out.normal), self._liveness.after(node, ctx))
+                    most = max(_CASES, 2 * len(out.normal))
         out.normal += [world for _, world in left]
         return out
 

@@ -85,11 +85,14 @@ class Moves:
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[frozenset[Token], Move]] = {}  #: by protocol, type of event and place
         self._single: dict[Hashable, dict[Token, tuple[Token, bool]]] = {}  #: the same of each token
+        self._last: tuple[str, Event | None] = "", None  #: the protocol and event that were asked about last
+        self._here: dict[frozenset[Token], Move] = {}  #: what is known of them: an event may touch many subjects
 
     def clear(self) -> None:
         """Forget them, which follow again from the events."""
         self._known.clear()
         self._single.clear()
+        self._last, self._here = ("", None), {}
 
     def of(self, slot: str, protocol: Protocol, before: frozenset[Token], event: Event) -> Move:
         """Advance each token.
@@ -100,12 +103,14 @@ class Moves:
             before: where a subject stands.
             event: what happens to it.
         """
-        key = slot, type(event), event.site
-        known = self._known.setdefault(key, {})
-        move = known.get(before)
+        if self._last[1] is not event or self._last[0] != slot:
+            self._last = slot, event
+            self._here = self._known.setdefault((slot, type(event), event.site), {})
+        move = self._here.get(before)
         if move is None:
             tokens = told_apart(before)  # those of several worlds
-            move = known[before] = self._advance(self._single.setdefault(key, {}), protocol, tokens, event)
+            single = self._single.setdefault((slot, type(event), event.site), {})
+            move = self._here[before] = self._advance(single, protocol, tokens, event)
         return move
 
     def _advance(

@@ -50,6 +50,15 @@ class History:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.keys: set[int] = set()
 
+    @property
+    def known(self) -> History:
+        """What there is to go on from: what was before the fork, where nothing was changed since.
+
+        The worlds that the cases of a long ``match`` leave over, each a fork of the one before, are not one behind the
+        other then.
+        """
+        return self if self.keys or self.parent is None else self.parent
+
 
 class World:
     """A heap, a grad mode, and what was assumed on the way."""
@@ -106,7 +115,7 @@ class World:
         new.varying, new.either_walks = self.varying, self.either_walks
         new.turns = self.turns  # never changed in place
         self.token, new.token = object(), object()
-        before = self.history
+        before = self.history.known
         self.history, new.history = History(before), History(before)
         return new
 

@@ -101,9 +101,9 @@ class ModuleCalls:
     def _call(self, callee: Ref, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         obj = w.get(callee, Instance)
         assert obj is not None
-        if obj.role is not roles.LOSS and self._modules.groups(callee, w):
+        if obj.role is not roles.LOSS and (groups := self._modules.groups(callee, w)):
             self._inputs.fed(args, w)
-            if self._trains(callee, w):
+            if self._trains(groups, w):
                 self._fed(obj.name, args, w, ctx, site)
         self._construction.applied(callee, obj, w, ctx)
         if obj.cls is not None:
@@ -215,10 +215,10 @@ class ModuleCalls:
             return self._leaf_behind(moved, w)
         return tensor if tensor.is_leaf or tensor.base is None else w.find(self._tensors.root(tensor.base, w))
 
-    def _trains(self, ref: Ref, w: World) -> bool:
-        """Whether a module has parameters that may require grad: if not, its input must for a backward pass."""
-        groups = [w.find(key) for key in self._modules.groups(ref, w)]
-        return any(isinstance(group, Group) and group.requires_grad is not False for group in groups)
+    def _trains(self, groups: Iterable[int], w: World) -> bool:
+        """Whether parameters of a module may require grad: if not, its input must for a backward pass."""
+        found = (w.find(key) for key in groups)
+        return any(isinstance(group, Group) and group.requires_grad is not False for group in found)
 
     def _is_output(self, value: Value, w: World) -> bool:
         """Whether a value was computed from parameters, as predictions are."""

@@ -157,6 +157,8 @@ class Modules:
     def children(self, obj: Instance, w: World) -> Iterator[Ref]:
         """The modules registered directly on a module."""
         for value in obj.attrs.values():
+            if type(value) is Const:
+                continue
             value = w.resolve(value)
             kind = type(value)
             if kind is not Ref and kind is not Choice:
@@ -171,8 +173,7 @@ class Modules:
         """A module and all modules below it, each once."""
         seen = {ref.id}
         queue = [ref]
-        while queue:
-            here = queue.pop(0)
+        for here in queue:  # which grows meanwhile
             yield here
             obj = w.find(here.id)
             if isinstance(obj, Instance):
@@ -184,7 +185,7 @@ class Modules:
     def groups(self, ref: Ref, w: World) -> frozenset[int]:
         """The parameter groups of a module and of all modules below it."""
         whole = w.find(ref.id)
-        if isinstance(whole, Instance) and not whole.attrs:  # as most layers are
+        if isinstance(whole, Instance) and _holds_nothing(whole):
             return whole.groups
         found: set[int] = set()
         for here in self.walk(ref, w):
@@ -193,6 +194,8 @@ class Modules:
                 found |= obj.groups
                 holds_modules = obj.layer is not None and obj.layer.container
                 for value in obj.attrs.values():
+                    if type(value) is Const:
+                        continue
                     value = w.resolve(value)
                     tensor = w.get(value, Tensor)
                     if tensor is not None and tensor.is_parameter:
@@ -257,6 +260,11 @@ class Modules:
         value = frame.vars.get(first.name.value)
         obj = w.get(w.resolve(value), Instance) if value is not None else None
         return first.name.value if obj is not None and obj.role.is_module else ""
+
+
+def _holds_nothing(obj: Instance) -> bool:
+    """Whether what a module holds are constants alone, as in most layers: their sizes and the like."""
+    return all(type(value) is Const for value in obj.attrs.values())
 
 
 def _is_within(key: Hashable) -> bool:
