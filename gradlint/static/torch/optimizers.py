@@ -225,8 +225,8 @@ class Optimizers:
         self._norms.stepped(obj.groups, w, ctx)
         self._stepping.before_step(obj.groups, w, ctx, site, proportional=self._pace.is_proportional(obj))
         self._evaluation.stepped(obj.groups, w)
-        if isinstance(optimizer, Ref) and wraps_optimizer(self._keys.get(optimizer.id)):
-            touches: events.Touches = dict.fromkeys(sorted(obj.groups))  # it may divide them by the scale before it applies them
+        if isinstance(optimizer, Ref) and wraps_optimizer(self._keys.get(optimizer.id)):  # it may unscale them first
+            touches: events.Touches = dict.fromkeys(sorted(obj.groups))
             self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)
         self._witness.step(obj.groups, obj.name, w, ctx, site)
         self._tensors.outdate(obj.groups, w, site)
