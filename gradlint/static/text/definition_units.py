@@ -368,6 +368,11 @@ def units_of(block: cst.BaseSuite | cst.Module, module: Module, tree: Tree, pare
 DefinitionUnit = FunctionUnit | ClassUnit
 
 
+def header_of(unit: ClassUnit) -> str:
+    """The text of a class that stands before its body."""
+    return unit.text.partition(unit.body[0].text)[0] if unit.body else unit.text
+
+
 def leaves(units: Iterable[Unit]) -> Iterator[Unit]:
     """The functions and statements of a body, those of its classes in their place."""
     for unit in units:
