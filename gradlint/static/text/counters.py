@@ -130,7 +130,7 @@ def _gather(node: cst.CSTNode, scope: cst.CSTNode, found: dict[int, Counted]) ->
         if kind in _LOOPS and here is not scope:
             _gather(here, here, found)
             continue
-        if isinstance(here, cst.If):
+        if type(here) is cst.If:
             counted = counted or _counted_in(scope)
             found[id(here.test)] = counted._replace(either_walks=_either_walks(here, behind))
         inner = list(children(here))
@@ -195,7 +195,7 @@ def _statements(block: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, bool, bool]]:
             sometimes = True
         for child in children(node):
             queue.append((child, inner, sometimes))
-            sometimes = sometimes or (isinstance(child, cst.If) and any(map(_leaves, _ways(child))))
+            sometimes = sometimes or (type(child) is cst.If and any(map(_leaves, _ways(child))))
 
 
 def _leaves(block: cst.CSTNode) -> bool:
@@ -210,11 +210,11 @@ def _leaves(block: cst.CSTNode) -> bool:
 
 def _assignments(statement: cst.CSTNode) -> Iterator[tuple[str, cst.BaseExpression | None]]:
     """What a statement assigns to, by its spelling, and what it assigns; None where it adds to it, or takes from it."""
-    if isinstance(statement, cst.AugAssign):
+    if type(statement) is cst.AugAssign:
         name = dotted(statement.target)
         if name and isinstance(statement.operator, _COUNTS):
             yield name, None
-    elif isinstance(statement, cst.Assign):
+    elif type(statement) is cst.Assign:
         for target in statement.targets:
             name = dotted(target.target)
             if name:

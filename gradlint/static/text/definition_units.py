@@ -61,12 +61,14 @@ def _does_nothing(node: cst.CSTNode) -> bool:
 
 def _scan(node: cst.CSTNode, found: set[str]) -> None:
     """What kinds of constructs a body contains, not looking into nested definitions for ``yield``."""
-    for child in children(node):
-        construct = _CONSTRUCTS.get(type(child))
+    queue = children(node)
+    while queue:
+        here = queue.pop()
+        construct = _CONSTRUCTS.get(type(here))
         if construct is not None:
             found.add(construct)
         if construct != "def":
-            _scan(child, found)
+            queue += children(here)
 
 
 _CONSTRUCTS: dict[type, str] = {
