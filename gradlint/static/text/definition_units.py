@@ -94,6 +94,7 @@ class _Definition(Unit):
         """The dotted name within the module, as Python tells it."""
         return _prefix(self.parent) + self.name
 
+    @cached_property
     def _from_header(self) -> cst.CSTNode:
         """The definition without its body, which is cheap; or as it is, where that cannot be had."""
         found = None
@@ -181,7 +182,7 @@ class FunctionUnit(_Definition):
         """The expressions behind ``@``, in order."""
         if self._rows is not None and not self._header_rows:
             return ()
-        return tuple(each.decorator for each in cast("cst.FunctionDef", self._from_header()).decorators)
+        return tuple(each.decorator for each in cast("cst.FunctionDef", self._from_header).decorators)
 
     @cached_property
     def assigned_attributes(self) -> frozenset[str]:
@@ -310,13 +311,13 @@ class ClassUnit(_Definition):
     @cached_property
     def bases(self) -> tuple[cst.Arg, ...]:
         """The arguments of the class statement: the bases, then those with a keyword."""
-        header = cast("cst.ClassDef", self._from_header())
+        header = cast("cst.ClassDef", self._from_header)
         return (*header.bases, *header.keywords)
 
     @cached_property
     def decorators(self) -> tuple[cst.BaseExpression, ...]:
         """The expressions behind ``@``, in order."""
-        return tuple(each.decorator for each in cast("cst.ClassDef", self._from_header()).decorators)
+        return tuple(each.decorator for each in cast("cst.ClassDef", self._from_header).decorators)
 
     @cached_property
     def body(self) -> tuple[Unit, ...]:
