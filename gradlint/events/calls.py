@@ -16,9 +16,10 @@ class InputFed(Event):
     module: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GradientRead(Event):
     """The gradient of an input was read, asked for, or given to an optimizer.  Touches that input."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,10 @@ from gradlint.facts import Fact, unknown
 from gradlint.finding import Site
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SuperInit(Event):
     """``__init__`` of ``torch.nn.Module`` ran for a module that is being built.  Touches that module."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

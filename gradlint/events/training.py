@@ -77,7 +77,6 @@ class FirstStep(Event):
     scheduled_at: Site | None = None  #: where a scheduler of it had been stepped before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsUpdated(Event):
     """An optimizer made a step.
 
@@ -85,70 +84,82 @@ class WeightsUpdated(Event):
     presumed to own.
     """
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class GradientsDropped(Event):
     """Gradients were cleared.  Touches what :class:`WeightsUpdated` does."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class GradientsAccumulated(Event):
     """A backward pass runs, not only in every k-th iteration.
 
     Touches what :class:`Backward` does, and is sent before it.
     """
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class GradientsLeft(Event):
     """An optimizer applied gradients of a backward pass that has reached parameters of others, too.
 
     Touches those others: what the pass has left there was not made for them, or is applied by a step of their own.
     """
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class LossRepeated(Event):
     """A backward pass is made where the last one was that reached these parameters.  Sent before :class:`Backward`."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class GradientsAssigned(Event):
     """Gradients were set, or changed, by the program itself: ``parameter.grad = value``."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class GradientsDiscarded(Event):
     """Gradients are cleared, not only in every k-th iteration.  Sent before :class:`Cleared`."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class DiscardedElsewhere(Event):
     """What was discarded last was not discarded in the loop that is about to step.
 
     Sent before :class:`PeriodicStep`.
     """
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class PeriodicStep(Event):
     """An optimizer steps in every k-th iteration only.  Sent before :class:`Step`."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class SchedulerStepped(Event):
     """A scheduler of an optimizer is stepped, not only in every k-th iteration.  Touches what that optimizer owns.
 
     It is not sent where the scheduler may have been built for the number of batches.
     """
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class ScheduledElsewhere(Event):
     """The scheduler that was stepped last was not stepped in the loop that is about to step.
 
     Sent before :class:`PeriodicStep`.
     """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,42 +173,49 @@ class AveragesSummed(Event):
     stepped_at: Site | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StepBehindLoop(Event):
     """An optimizer steps behind a loop, in each iteration of which gradients were cleared, and computed after that.
 
     Nothing has looked at those gradients in the loop.  Sent before :class:`Step`.
     """
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class GradientsScaled(Event):
     """The gradients a backward pass added are those of a scaled loss.  Sent after :class:`Backward`."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class GradientsUnscaled(Event):
     """Scaled gradients were divided by their scale, or changed by hand."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class GradientsClipped(Event):
     """Gradients were clipped, all at once."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class ScalerStepped(Event):
     """A gradient scaler made a step.  Touches the parameter groups of the optimizer."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class ScalerUpdated(Event):
     """A gradient scaler updated its scale, or may have.  Touches all groups it has stepped."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class Unfollowed(Event):
     """Code that could not be followed ran: it may have walked graphs back, or set gradients."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,14 +225,16 @@ class Cleared(Event):
     owner: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodicClearing(Event):
     """Gradients are cleared in every k-th iteration only, and applied in every one.  Sent before :class:`Cleared`."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class ParametersReplaced(Event):
     """Parameters got new values from elsewhere, or are new objects: what was accumulated is void."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,9 +345,10 @@ class StatisticsLeft(Event):
     followed_at: Site | None = None  #: where its parameters are changed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRetained(Event):
     """A backward pass kept its graph.  Taken back where a later one walks part of it, or where it leaves the code."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,14 +373,16 @@ class GraphKept(Event):
     where: str  #: as of :class:`ValueKept`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainMode(Event):
     """A module was put into training mode.  Touches its parameter groups."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class EvalMode(Event):
     """A whole module, not a layer of one, was put into evaluation mode.  Touches its parameter groups."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

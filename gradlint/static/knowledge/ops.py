@@ -129,7 +129,8 @@ def merged(*tables: Mapping[str, T]) -> dict[str, T]:
     result: dict[str, T] = {}
     for table in tables:
         for name, row in table.items():
-            if result.setdefault(name, row) != row:
+            known = result.setdefault(name, row)
+            if known is not row and known != row:
                 raise ValueError(f"the torch table has two rows for {name!r}: {result[name]} and {row}")
     return result
 

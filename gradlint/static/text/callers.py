@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gradlint.static.text.chains import Chain, assigned_in, chains_in
-from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, header_of
 from gradlint.static.text.triggers import Feature
 from gradlint.static.text.units import Statements, Unit
 
@@ -32,14 +33,19 @@ class Callers:
 
     def __init__(self, reach: Reach, targets: Iterable[Module]) -> None:
         self._reach = reach
+        self._targets = tuple(targets)
         self._bound: dict[Unit, set[str]] = {}
-        self._leading = {
-            unit
-            for module in targets
-            for unit in module.units
-            if reach.scope(module).mentions(unit) != Feature(0)  # nothing is reported where nothing is met
-        }
         self._others: set[Unit] = set()
+
+    @cached_property
+    def _leading(self) -> set[Unit]:
+        """What is known to lead there."""
+        return {
+            unit
+            for module in self._targets
+            for unit in module.units
+            if self._reach.scope(module).mentions(unit) != Feature(0)  # nothing is reported where nothing is met
+        }
 
     def among(self, units: Iterable[Unit]) -> list[Unit]:
         """Those of some units from which execution may get to one of the files, be it through others."""
@@ -86,8 +92,8 @@ class Callers:
 def _chains_of(unit: Unit) -> Iterable[Chain]:
     """The chains of names in a unit, but for those that begin with a parameter of the function they stand in."""
     if isinstance(unit, ClassUnit):
-        header = unit.text.partition(unit.body[0].text)[0] if unit.body else unit.text
-        return dict.fromkeys((*chains_in(header), *(chain for part in unit.body for chain in _chains_of(part))))
+        parts = (chain for part in unit.body for chain in _chains_of(part))
+        return dict.fromkeys((*chains_in(header_of(unit)), *parts))
     chains = () if unit.is_import else chains_in(unit.text)
     parameters = _parameters(unit.text) if isinstance(unit, FunctionUnit) else set()
     return [chain for chain in chains if chain.parts[0] not in parameters]

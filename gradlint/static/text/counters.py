@@ -72,6 +72,10 @@ def _factors(value: cst.BinaryOperation) -> list[cst.BaseExpression]:
 
 _LOOPS = frozenset([cst.For, cst.While])
 _APART = frozenset([cst.FunctionDef, cst.ClassDef, cst.Lambda])
+_HOLDING = _LOOPS | {
+    *(cst.IndentedBlock, cst.If, cst.Else, cst.With, cst.Match, cst.MatchCase),
+    *(cst.Try, cst.TryStar, cst.ExceptHandler, cst.ExceptStarHandler, cst.Finally),
+}  #: what branches may stand in
 _LEAVING = frozenset([cst.Continue, cst.Return])
 _COUNTS = (cst.AddAssign, cst.SubtractAssign)
 _AT_THE_END = (cst.Equal, cst.GreaterThanEqual, cst.NotEqual, cst.LessThan)
@@ -114,27 +118,25 @@ NOTHING = Counted()
 def counted_around(unit: cst.CSTNode) -> dict[int, Counted]:
     """What is counted where each branch of a function or statement stands, by the id of its condition."""
     found: dict[int, Counted] = {}
-    _gather(unit, unit, found)
+    _gather(unit, found, any(map(_walks, children(unit))))
     return found
 
 
-def _gather(node: cst.CSTNode, scope: cst.CSTNode, found: dict[int, Counted]) -> None:
-    """Note what is counted in ``scope``, the innermost loop or function, for each branch that stands in a node."""
+def _gather(scope: cst.CSTNode, found: dict[int, Counted], walks: bool) -> None:
+    """Note what is counted in the innermost loop or function for each branch in it; whether it walks at all is told."""
     counted: Counted | None = None
-    queue: list[tuple[cst.CSTNode, list[cst.CSTNode]]] = [(node, [])]
+    queue: list[tuple[cst.CSTNode, list[cst.CSTNode], int]] = [(scope, [], 0)]
     while queue:
-        here, behind = queue.pop()
-        kind = type(here)
-        if kind in _APART and here is not node:
+        here, around, number = queue.pop()
+        if here is not scope and type(here) in _LOOPS:
+            _gather(here, found, walks)
             continue
-        if kind in _LOOPS and here is not scope:
-            _gather(here, here, found)
-            continue
-        if isinstance(here, cst.If):
+        if type(here) is cst.If:
             counted = counted or _counted_in(scope)
-            found[id(here.test)] = counted._replace(either_walks=_either_walks(here, behind))
-        inner = list(children(here))
-        queue += ((child, inner[number + 1 :]) for number, child in enumerate(inner))
+            either_walks = walks and _either_walks(here, around[number + 1 :])
+            found[id(here.test)] = counted._replace(either_walks=either_walks)
+        inner = children(here)
+        queue += ((child, inner, place) for place, child in enumerate(inner) if type(child) in _HOLDING)
 
 
 def _either_walks(node: cst.If, behind: list[cst.CSTNode]) -> bool:
@@ -195,7 +197,7 @@ def _statements(block: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, bool, bool]]:
             sometimes = True
         for child in children(node):
             queue.append((child, inner, sometimes))
-            sometimes = sometimes or (isinstance(child, cst.If) and any(map(_leaves, _ways(child))))
+            sometimes = sometimes or (type(child) is cst.If and any(map(_leaves, _ways(child))))
 
 
 def _leaves(block: cst.CSTNode) -> bool:
@@ -210,11 +212,11 @@ def _leaves(block: cst.CSTNode) -> bool:
 
 def _assignments(statement: cst.CSTNode) -> Iterator[tuple[str, cst.BaseExpression | None]]:
     """What a statement assigns to, by its spelling, and what it assigns; None where it adds to it, or takes from it."""
-    if isinstance(statement, cst.AugAssign):
+    if type(statement) is cst.AugAssign:
         name = dotted(statement.target)
         if name and isinstance(statement.operator, _COUNTS):
             yield name, None
-    elif isinstance(statement, cst.Assign):
+    elif type(statement) is cst.Assign:
         for target in statement.targets:
             name = dotted(target.target)
             if name:

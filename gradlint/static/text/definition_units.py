@@ -61,12 +61,14 @@ def _does_nothing(node: cst.CSTNode) -> bool:
 
 def _scan(node: cst.CSTNode, found: set[str]) -> None:
     """What kinds of constructs a body contains, not looking into nested definitions for ``yield``."""
-    for child in children(node):
-        construct = _CONSTRUCTS.get(type(child))
+    queue = children(node)
+    while queue:
+        here = queue.pop()
+        construct = _CONSTRUCTS.get(type(here))
         if construct is not None:
             found.add(construct)
         if construct != "def":
-            _scan(child, found)
+            queue += children(here)
 
 
 _CONSTRUCTS: dict[type, str] = {
@@ -92,6 +94,7 @@ class _Definition(Unit):
         """The dotted name within the module, as Python tells it."""
         return _prefix(self.parent) + self.name
 
+    @cached_property
     def _from_header(self) -> cst.CSTNode:
         """The definition without its body, which is cheap; or as it is, where that cannot be had."""
         found = None
@@ -179,7 +182,7 @@ class FunctionUnit(_Definition):
         """The expressions behind ``@``, in order."""
         if self._rows is not None and not self._header_rows:
             return ()
-        return tuple(each.decorator for each in cast("cst.FunctionDef", self._from_header()).decorators)
+        return tuple(each.decorator for each in cast("cst.FunctionDef", self._from_header).decorators)
 
     @cached_property
     def assigned_attributes(self) -> frozenset[str]:
@@ -308,13 +311,13 @@ class ClassUnit(_Definition):
     @cached_property
     def bases(self) -> tuple[cst.Arg, ...]:
         """The arguments of the class statement: the bases, then those with a keyword."""
-        header = cast("cst.ClassDef", self._from_header())
+        header = cast("cst.ClassDef", self._from_header)
         return (*header.bases, *header.keywords)
 
     @cached_property
     def decorators(self) -> tuple[cst.BaseExpression, ...]:
         """The expressions behind ``@``, in order."""
-        return tuple(each.decorator for each in cast("cst.ClassDef", self._from_header()).decorators)
+        return tuple(each.decorator for each in cast("cst.ClassDef", self._from_header).decorators)
 
     @cached_property
     def body(self) -> tuple[Unit, ...]:
@@ -366,6 +369,11 @@ def units_of(block: cst.BaseSuite | cst.Module, module: Module, tree: Tree, pare
 
 
 DefinitionUnit = FunctionUnit | ClassUnit
+
+
+def header_of(unit: ClassUnit) -> str:
+    """The text of a class that stands before its body."""
+    return unit.text.partition(unit.body[0].text)[0] if unit.body else unit.text
 
 
 def leaves(units: Iterable[Unit]) -> Iterator[Unit]:

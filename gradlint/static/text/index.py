@@ -269,7 +269,8 @@ CONVERTED = re.compile(
 )
 _ASSIGNED = re.compile(r"\.(r\w{8,16})[ \t]*(?::[^=\n]+)?=(?!=)", re.IGNORECASE)
 _MULTIPLIED = re.compile(r"(?:\]|,\s*\))\s*\*\s*(?![*=])")
-_MULTIPLIES = re.compile(r"[\w)\]]\s*\*\s*\[")
+_TIMES_LIST = re.compile(r"\*\s*\[")
+_MULTIPLIES = re.compile(rf"[\w)\]]\s*{_TIMES_LIST.pattern}")
 _FAR = 10_000  #: characters between the brackets of a list; of a longer one nothing is asked
 _SUBSCRIPTED = re.compile(r"[\w)\]}]")
 _KEPT = re.compile(
@@ -332,7 +333,7 @@ def repeats(text: str) -> bool:
             depth += (text[start] in ")]}") - (text[start] in "([{")
         if depth or _SUBSCRIPTED.match(text[start - 1 : start]) is None:
             return True
-    return _MULTIPLIES.search(text) is not None
+    return _TIMES_LIST.search(text) is not None and _MULTIPLIES.search(text) is not None
 
 
 def misspells(text: str) -> bool:

@@ -12,22 +12,29 @@ from typing import Any
 import libcst as cst
 from libcst._nodes.internal import CodegenState  # libcst.metadata offers the same, at 0.4 s for the import
 
-_LAYOUT = ("whitespace", "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "leading_lines", "lines_after")
+_LAYOUT = (
+    *("whitespace", "leading_", "trailing_", "lines_after", "empty_lines", "header", "footer", "indent", "newline"),
+    *("lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace"),
+    *("comma", "semicolon", "colon", "first_colon", "second_colon", "dot", "equal", "separator"),
+)
 _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The nodes that a node is made of, without whitespace and parentheses."""
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The nodes that a node is made of, without whitespace, parentheses and punctuation."""
     kind = type(node)
     names = _FIELDS.get(kind)
     if names is None:
-        names = _FIELDS[kind] = tuple(f.name for f in fields(kind) if not f.name.startswith(_LAYOUT))
+        others = (each for each in fields(kind) if not each.name.startswith(_LAYOUT))
+        names = _FIELDS[kind] = tuple(each.name for each in others if each.type is not str)
+    found: list[cst.CSTNode] = []
     for name in names:
         value = getattr(node, name)
         if type(value) is tuple or type(value) is list:
-            yield from value
-        elif hasattr(value, "with_changes"):
-            yield value
+            found += value
+        elif value is not None and hasattr(value, "with_changes"):
+            found.append(value)
+    return found
 
 
 def dotted(node: cst.CSTNode | None) -> str:
@@ -43,7 +50,7 @@ def names_in(node: cst.CSTNode) -> Iterator[str]:
     queue = [node]
     while queue:
         here = queue.pop()
-        if isinstance(here, cst.Name):
+        if type(here) is cst.Name:
             yield here.value
         queue += children(here)
 

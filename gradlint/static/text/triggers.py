@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntFlag, auto
+from functools import cached_property, lru_cache
 from typing import Final
 
 from gradlint import events
@@ -281,19 +282,20 @@ def _last(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.rpartition(".")[2] for name in names)
 
 
-_NAMES: Final[dict[str, list[tuple[Feature, str]]]] = {}
-_FUNCTIONS: Final[dict[str, list[tuple[Feature, Callable[[str], bool]]]]] = {}
+# Features as plain numbers: those of a text are put together name by name, and flags take ten times as long.
+_NAMES: Final[dict[str, list[tuple[int, str]]]] = {}
+_FUNCTIONS: Final[dict[str, list[tuple[int, Callable[[str], bool]]]]] = {}
 
 
 def _mentions(feature: Feature, names: Iterable[str], form: str = ANYWHERE) -> None:
     for name in names:
-        _NAMES.setdefault(name, []).append((feature, form))
+        _NAMES.setdefault(name, []).append((feature.value, form))
 
 
 def _resolves(feature: Feature, table: Iterable[str], test: Callable[[str], bool] | None = None) -> None:
     known = frozenset(table)
     for last in _last(known):
-        _FUNCTIONS.setdefault(last, []).append((feature, test or known.__contains__))
+        _FUNCTIONS.setdefault(last, []).append((feature.value, test or known.__contains__))
 
 
 _mentions(Feature.KEEPS, ["append", "appendleft", "extend", "insert", "setdefault"], BEHIND_A_DOT)
@@ -349,7 +351,7 @@ def names_optimizer(text: str, others: Collection[str]) -> bool:
     return built or any(map(OPTIMIZER_NAME.search, variables))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Foreign:
     """What a file imports from outside of the project."""
 
@@ -357,50 +359,73 @@ class Foreign:
     star: bool = False  #: all names of a module are imported
     hidden: frozenset[str] = frozenset()  #: names that other files of the project give, which may have imported them
 
-    @property
+    @cached_property
     def converts(self) -> bool:
         """Whether libraries are among it whose objects turn what their methods are given into arrays."""
         return any(name.partition(".")[0] in CONVERTING_LIBRARIES for name in self.names.values())
 
 
-def features_of(chain: Chain, foreign: Foreign) -> Feature:
-    """What a chain of names alone tells, in a file with these imports."""
-    parts = chain.parts
-    imports = foreign.names
-    found = Feature(0)
-    for place, part in enumerate(parts):
-        for feature, form in _NAMES.get(part, ()):
+_IN_PLACE, _NUMPY = Feature.IN_PLACE.value, Feature.NUMPY.value
+_MAKES, _TRAINABLE = Feature.MAKES.value, Feature.TRAINABLE.value
+
+
+def features_of(chains: Iterable[Chain], foreign: Foreign) -> Feature:
+    """What chains of names alone tell, in a file with these imports."""
+    found = 0
+    for chain in chains:
+        of_names = _of_names(chain)
+        imported = foreign.names.get(chain.parts[0])
+        if imported is None:
+            found |= of_names | _of_unknown(chain, foreign)
+            continue
+        name = _function(chain, foreign.names) or ""
+        if name in INITS:
+            of_names &= ~_IN_PLACE
+        found |= of_names | _of_function(name, chain.parts[-1], imported.rpartition(".")[2])
+    return Feature(found)
+
+
+def _of_names(chain: Chain) -> int:
+    """What the names of a chain tell, each by itself and by where it stands."""
+    found = 0
+    for place, part in enumerate(chain.parts):
+        for feature, form in _rows(part):
             if form is ANYWHERE or (place and _has_form(form, chain, place)):
                 found |= feature
-        if OPTIMIZER_NAME.search(part):
-            found |= Feature.OPTIMIZER
-    if found & Feature.IN_PLACE and (name := _function(chain, imports)) is not None and name in INITS:
-        found &= ~Feature.IN_PLACE
-    rows = _FUNCTIONS.get(parts[-1])
-    if rows:
-        name = _function(chain, imports)
-        hidden = (
-            name is None
-            and chain.called
-            and (not parts[0] or parts[0] in foreign.hidden or (foreign.star and len(parts) == 1))
-        )
-        for feature, test in rows:
-            if hidden or (name is not None and test(name)):
-                found |= feature
-    if parts[0] in imports:
-        meant = imports[parts[0]].rpartition(".")[2]  # by whatever name it is known here
-        for feature, form in _NAMES.get(meant, ()):
-            found |= feature if form is ANYWHERE else Feature(0)
-        name = _function(chain, imports) or ""
-        if name in FILLED_ARRAYS or conversion(name) is not None:
-            found |= Feature.NUMPY
-    elif chain.called and len(parts) > 1 and foreign.converts:
-        found |= Feature.NUMPY
-    if makes_tensor(chain, foreign):
-        found |= Feature.MAKES
-    if not found & Feature.TRAINABLE and (name := _function(chain, imports)) is not None and builds_module(name):
-        found |= Feature.TRAINABLE
     return found
+
+
+@lru_cache(maxsize=8192)
+def _rows(name: str) -> tuple[tuple[int, str], ...]:
+    """What a name tells, and where it has to stand for that."""
+    optimizer = [(Feature.OPTIMIZER.value, ANYWHERE)] if OPTIMIZER_NAME.search(name) else []
+    return (*_NAMES.get(name, ()), *optimizer)
+
+
+def _of_unknown(chain: Chain, foreign: Foreign) -> int:
+    """What a chain may mean that does not begin with what is imported from outside."""
+    parts = chain.parts
+    found = 0
+    rows = _FUNCTIONS.get(parts[-1])
+    if rows and chain.called and (not parts[0] or parts[0] in foreign.hidden or (foreign.star and len(parts) == 1)):
+        for feature, _ in rows:
+            found |= feature
+    return found | _NUMPY if chain.called and len(parts) > 1 and foreign.converts else found
+
+
+@lru_cache(maxsize=4096)
+def _of_function(name: str, last: str, meant: str) -> int:
+    """What a name (canonical) tells; the last of those it is spelled with, and the first by what it was imported as."""
+    found = 0
+    for feature, test in _FUNCTIONS.get(last, ()):
+        found |= feature if test(name) else 0
+    for feature, form in _NAMES.get(meant, ()):
+        found |= feature if form is ANYWHERE else 0
+    if name in FILLED_ARRAYS or conversion(name) is not None:
+        found |= _NUMPY
+    if _makes_tensor(name):
+        found |= _MAKES
+    return found | _TRAINABLE if builds_module(name) else found
 
 
 def _has_form(form: str, chain: Chain, place: int) -> bool:
@@ -418,7 +443,11 @@ def _function(chain: Chain, imports: Mapping[str, str]) -> str | None:
 def makes_tensor(chain: Chain, foreign: Foreign) -> bool:
     """Whether a chain of names means a function of torch that makes a tensor of nothing."""
     name = _function(chain, foreign.names)
-    op = FUNCTIONS.get(name) if name is not None else None
+    return name is not None and _makes_tensor(name)
+
+
+def _makes_tensor(name: str) -> bool:
+    op = FUNCTIONS.get(name)
     return op is not None and (op.grad == "argument" or op.device == "argument")
 
 
