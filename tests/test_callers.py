@@ -9,12 +9,11 @@ import pytest
 from gradlint.configuration import Configuration
 from gradlint.disk import Disk
 from gradlint.engine import Engine
-from gradlint.static.text.callers import Callers
 from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
 from gradlint.static.text.files import Module
 from gradlint.static.text.importers import Importers, Layout
 from gradlint.static.text.project import Project
-from gradlint.static.text.reach import Reach
+from gradlint.static.text.reach import Callers, Reach
 
 NET = """\
 import torch

@@ -27,12 +27,11 @@ from gradlint.static.report.together import Together
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import forget_keys
 from gradlint.static.state.tokens import forget_tokens
-from gradlint.static.text.callers import Callers
 from gradlint.static.text.chains import chains_in
 from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit, leaves
 from gradlint.static.text.files import Module
 from gradlint.static.text.project import Project
-from gradlint.static.text.reach import Reach
+from gradlint.static.text.reach import Callers, Reach
 from gradlint.static.text.triggers import Feature, Triggers, walks_in
 from gradlint.static.text.units import StatementUnit, Unit
 
