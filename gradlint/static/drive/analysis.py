@@ -20,7 +20,7 @@ from gradlint.source import SourceError
 from gradlint.static.drive.effort import Agenda, Effort, Watch
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge.torch_table import GRAD_MODES
-from gradlint.static.python.budget import CLOSE, BudgetExceededError, OrderMattersError
+from gradlint.static.python.budget import BESIDE, BudgetExceededError, OrderMattersError
 from gradlint.static.python.progress import TRIES
 from gradlint.static.report.fixes import agreed, fix_of
 from gradlint.static.report.together import Together
@@ -38,7 +38,7 @@ from gradlint.static.text.units import StatementUnit, Unit
 _DISABLING = tuple(name.rpartition(".")[2] for name, mode in GRAD_MODES.items() if mode != "on")
 """What code says that disables gradients."""
 _RECURSION = 6_000
-_AGAIN = 2 * CLOSE  #: statements executed where a function is followed once more
+_AGAIN = 2 * BESIDE  #: statements executed where a function is followed once more
 _ENOUGH = 4  #: functions of a file that took too long once more, after which no others are tried there
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 

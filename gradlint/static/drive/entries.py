@@ -16,7 +16,7 @@ from gradlint.static.knowledge.torch_table import (
 )
 from gradlint.static.python.attributes import DeferredAttributes
 from gradlint.static.python.bodies import Bodies, Images
-from gradlint.static.python.budget import CLOSE, Budget, BudgetExceededError
+from gradlint.static.python.budget import BESIDE, Budget, BudgetExceededError
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.progress import Nested, Progress, Waiting, Wholeness
@@ -210,7 +210,7 @@ class Entries:
             if world.grad and not waiting.handed:
                 world.grad = None
             ctx = ctx.at("nested", function.unit)
-            with suppress(BudgetExceededError), budget.apart(CLOSE, briefly=not budget.ordered):
+            with suppress(BudgetExceededError), budget.apart(BESIDE, briefly=not budget.ordered):
                 steps = self._witness.steps
                 self._call(function, world.copy(), ctx, None)
                 if self._witness.steps > steps and not waiting.handed and self._is_step(waiting, features):
@@ -321,7 +321,7 @@ class Entries:
                 continue
             function = self._definitions.attribute(cls, method.name, end)
             if isinstance(function, Function):
-                with suppress(BudgetExceededError), budget.apart(CLOSE, briefly=not budget.ordered):
+                with suppress(BudgetExceededError), budget.apart(BESIDE, briefly=not budget.ordered):
                     self._filled(function, cls, instance, end, ctx)
                 budget.steps += budget.spent
 

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 MAX_WORLDS = 6  #: kept apart at one point of the program
 MAX_STEPS = 30_000  #: statements executed for one entry point at most
-CLOSE = 2_000  #: statements executed for one entry point with every distinction kept
-ORDERLY = ((CLOSE // 2, (MAX_WORLDS, 5)), (2 * CLOSE, (3, 3)), (math.inf, (1, 2)))
+CLOSE = 1_000  #: statements executed for one entry point with every distinction kept
+BESIDE = 2_000  #: statements executed for what is followed beside an entry point, as functions that it hands on
+ORDERLY = ((CLOSE, (MAX_WORLDS, 5)), (4 * CLOSE, (3, 3)), (math.inf, (1, 2)))
 """Where the order of events counts: up to so many statements, the worlds that are kept apart and the iterations."""
-UNORDERED = ((CLOSE // 8, (2, 2)), (math.inf, (1, 1)))
+UNORDERED = ((CLOSE // 4, (2, 2)), (math.inf, (1, 1)))
 """The same where no rule about an order of events may report anything."""
 
 
@@ -295,7 +296,7 @@ class Budget:
         if unit not in self._circular:
             return False
         self._rounds[unit] += 1
-        if len(self._circular) > FEW_CIRCULAR and self.steps > CLOSE:
+        if len(self._circular) > FEW_CIRCULAR and self.steps > 2 * CLOSE:
             return self._rounds[unit] > 1
         return self._rounds[unit] > max(FIRST_ROUNDS, min(ROUNDS, ALL_ROUNDS // len(self._circular)))
 
