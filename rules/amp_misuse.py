@@ -51,7 +51,8 @@ class AmpMisuse(Rule):
 
     ## Stays silent on
     Wrappers of the project that step and update; one update for several optimizers; a scaler that is used in one
-    branch and not in the other; gradients unscaled before the step; `GradScaler(enabled=False)`.
+    branch and not in the other; gradients unscaled before the step; `GradScaler(enabled=False)`; what code that is not
+    followed has made of an optimizer, as it may unscale them itself.
 
     ## References
     - [Automatic mixed precision examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)

@@ -262,7 +262,8 @@ class _Analyzer:
         """Run an entry point, once more and closely if that turns out to be needed; less far where it was (again).
 
         What takes too many steps is run once more in a hurry: first without following other packages (near), then
-        without what has taken most of the steps, as long as something has.  What a run has settled stays.
+        without what has taken most of the steps, as long as something has.  What a run has settled stays.  What is
+        followed once more (again) is tried once: for what its callers have left over, not for all that it leads to.
         """
         budget = self.machine.budget
         budget.ordered = closely

@@ -103,8 +103,10 @@ class Changes:
             self._memory.changed(target.id, how, w, ctx, site)
         self._changed(target.id, tensor, used, how, w)
         self._residuals.changed(operation_of(how), target, used, w, ctx, site)
-        if how in RESHAPING:
-            w.write(target.id).shape = None
+        resizes = operation_of(how).size == "unknown"
+        if resizes or how in RESHAPING:
+            new: Tensor = w.write(target.id)
+            new.shape, new.size = None, None if resizes else new.size
         if not tensor.groups and w.grad is not False:
             self._breaks.overwritten(how, target.id, values, w, site)
 
@@ -416,6 +418,8 @@ class Changes:
             self._left_statistics.written(tensor.groups, w, site)
             self._data_written(owner.id, ".data =", None, bool(tensor.groups & gradient_of), w, ctx, site)
             self._changed(owner.id, tensor, [], "copy_", w)
+            given, new = w.get(w.resolve(value), Tensor), w.write(owner.id)
+            new.shape, new.size = (None, None) if given is None else (given.shape, given.size)
 
     def set_attribute_of_unknown(
         self, owner: Unknown, name: str, value: Value, w: World, ctx: Context, site: Site
