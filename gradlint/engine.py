@@ -51,6 +51,7 @@ class Report:
     gone: list[str] = field(default_factory=list)  #: findings of the baseline that are no more, a line each
     differs: bool = False  #: fixes would change a file, and were asked to be shown only
     unfinished: dict[Path, Ending] = field(default_factory=dict)  #: targets of which not all is known, and why
+    alone: bool = False  #: what imports the targets was not followed
 
     def take_over(self, earlier: Report, targets: Iterable[Path]) -> None:
         """Take what an earlier report says of some targets, and what it could not do."""
@@ -143,6 +144,8 @@ class Engine:
         roots: Sequence[Path] = (),
         given: Mapping[Path, Callable[[], Source]] | None = None,
         earlier: Earlier | None = None,
+        *,
+        alone: bool = False,
     ) -> Report:
         """Check ``targets`` (absolute paths of files).
 
@@ -152,11 +155,12 @@ class Engine:
             given: sources that are not to be read from the disk, such as standard input.
             earlier: what was found in the same targets before some of them changed; what that cannot have altered is
                 taken from there.
+            alone: nothing is followed of what imports the targets; what it would prove or disprove is not known.
         """
         from gradlint.rules.syntax_error import SyntaxError as SyntaxErrorRule
 
         reader = _MemoReader(given or {}, self.disk)
-        report = Report(targets, reader)
+        report = Report(targets, reader, alone=alone)
         report.targets = targets = self._configured(targets, report)
         policies = {target: self.policy(self.configuration.of_folder(target.parent)) for target in targets}
         chosen = [policy.selection for policy in dict.fromkeys(policies.values())]
@@ -166,7 +170,7 @@ class Engine:
         due = targets if earlier is None or project is None else project.connected(earlier.changed, targets)
         readable: list[Path] = []
         found: list[Finding] = []
-        for part, outcome in self._analyze(project, due, rules) if project else self._read(due, reader):
+        for part, outcome in self._analyze(project, due, rules, alone) if project else self._read(due, reader):
             readable += outcome.readable
             found += [
                 *outcome.findings,
@@ -186,6 +190,12 @@ class Engine:
         report.findings.sort(key=lambda finding: finding.sort_key)
         report.tell_unfinished()
         return report
+
+    def are_imported(
+        self, targets: Sequence[Path], roots: Sequence[Path], given: Mapping[Path, Callable[[], Source]]
+    ) -> bool:
+        """Whether other files import some targets, so that a check of these alone is not all there is to know."""
+        return bool(self._project(roots, _MemoReader(given, self.disk)).importers_of(targets))
 
     def _configured(self, targets: Sequence[Path], report: Report) -> list[Path]:
         """The targets for which there are settings; a wrong configuration file costs those of its own folder.
@@ -211,12 +221,12 @@ class Engine:
         return Project(roots, read=reader, disk=self.disk, **({"sources": sources} if sources else {}))
 
     def _analyze(
-        self, project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]]
+        self, project: Project, targets: Sequence[Path], rules: Sequence[type[Rule]], alone: bool
     ) -> Iterator[tuple[Part, Outcome]]:
         """The parts that the targets fall into, and what each came to, now or in an earlier run."""
         from gradlint.parts import split
 
-        parts = split(project, targets)
+        parts = split(project, targets, alone=alone)
         known = {part: self.known.recall(part, rules, project) for part in parts} if self.known else {}
         due = [part for part in parts if known.get(part) is None]
         fresh: dict[Part, Outcome] = {}
@@ -266,7 +276,7 @@ class Engine:
                 suppressions = read_suppressions(source.text, source.location)
                 here = [*told, *unknown_codes(suppressions, self.rules)]
                 kept = [finding for finding in here if not suppressions.suppress(finding)]
-                if target not in report.unfinished:  # where not all is known, nobody knows what a comment is good for
+                if target not in report.unfinished and not report.alone:  # else nobody knows what a comment is good for
                     kept += unused(
                         suppressions, [rule for rule in self.rules if rule.code in policies[target].selection.shown]
                     )

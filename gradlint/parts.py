@@ -68,10 +68,10 @@ class Outcome:
         self.troubles.append(f"{path}: internal error: {type(error).__name__}: {error}")
 
 
-def split(project: Project, targets: Sequence[Path]) -> list[Part]:
-    """The parts that files fall into, in their order."""
+def split(project: Project, targets: Sequence[Path], *, alone: bool = False) -> list[Part]:
+    """The parts that files fall into, in their order; with the files that import them, or without (alone)."""
     wanted = set(targets)
-    groups = project.components([*targets, *project.importers_of(targets)])
+    groups = project.components([*targets, *(() if alone else project.importers_of(targets))])
     parts = [
         Part(tuple(path for path in group if path in wanted), tuple(path for path in group if path not in wanted))
         for group in groups

@@ -6,7 +6,7 @@ import io
 import re
 import tokenize
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from gradlint.finding import Finding, Location
@@ -94,16 +94,9 @@ class Move:
     def _finding(self, finding: Finding) -> Finding | None:
         if finding.code == SyntaxErrorRule.code and finding.location.filename == self.filename:
             return None
-        moved = replace(
-            finding,
-            location=self._location(finding.location),
-            related=tuple(replace(other, location=self._location(other.location)) for other in finding.related),
-            cause=None if finding.cause is None else self._location(finding.cause),
-        )
+        moved = relocated(finding, self._location)
         if finding.fix is None:
             return moved
-        edits = tuple(replace(edit, location=self._location(edit.location)) for edit in finding.fix.edits)
-        moved = replace(moved, fix=replace(finding.fix, edits=edits))
         same = all(self._reads_alike(*places) for places in zip(_places(finding), _places(moved), strict=True))
         return moved if same else None
 
@@ -122,6 +115,20 @@ class Move:
         number = self.before.anchor(old)
         was, now = self.before.starts[number], self.after.starts[number]
         return old[0] + now[0] - was[0], old[1] + (now[1] - was[1] if old[0] == was[0] else 0)
+
+
+def relocated(finding: Finding, place: Callable[[Location], Location]) -> Finding:
+    """A finding with all its places where they are now."""
+    fix = finding.fix
+    if fix is not None:
+        fix = replace(fix, edits=tuple(replace(edit, location=place(edit.location)) for edit in fix.edits))
+    return replace(
+        finding,
+        location=place(finding.location),
+        related=tuple(replace(other, location=place(other.location)) for other in finding.related),
+        cause=None if finding.cause is None else place(finding.cause),
+        fix=fix,
+    )
 
 
 def _places(finding: Finding) -> list[Location]:

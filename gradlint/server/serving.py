@@ -24,7 +24,7 @@ from gradlint.manual import find, page
 from gradlint.refusal import Refusal
 from gradlint.rule import all_rules
 from gradlint.selection import Choice
-from gradlint.server.checking import Checker
+from gradlint.server.checking import Checker, SupersededError
 from gradlint.server.documents import SYNCHRONISED, Document, Opened, opened, path_of, uri_of
 from gradlint.server.suppressing import suppressed
 from gradlint.server.synchronising import Protocol
@@ -120,6 +120,7 @@ class Server(LanguageServer):
         return False
 
     async def _check(self) -> None:
+        """Tell what can be told soon, and then, if nothing has changed meanwhile, what takes longer to find."""
         checked = list(opened(self.workspace))
         texts = {each.path: each.text for each in checked}
         folders = self.workspace.folders.values()
@@ -129,8 +130,18 @@ class Server(LanguageServer):
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            report = await loop.run_in_executor(self._worker, self._checker.check, texts, roots, given)
-            self._took = loop.time() - begun
+            soon = await loop.run_in_executor(self._worker, self._checker.check_alone, texts, roots, given)
+            if soon is not None:
+                self._took = loop.time() - begun
+                self._tell_all(checked, soon)
+                if self._asked:
+                    raise SupersededError
+            report = await loop.run_in_executor(
+                self._worker, self._checker.check, texts, roots, given, lambda: soon is not None and self._asked
+            )
+        except SupersededError:
+            self._changed = None if changed is None or self._changed is None else self._changed | changed
+            return
         except Refusal as refusal:
             self._changed = None
             self._refuse(str(refusal))
@@ -139,6 +150,12 @@ class Server(LanguageServer):
             self._changed = None
             self._refuse(f"gradlint: internal error: {type(error).__name__}: {error}")
             return
+        if soon is None:
+            self._took = loop.time() - begun
+        if soon is None or (soon.findings, soon.troubles) != (report.findings, report.troubles):
+            self._tell_all(checked, report)
+
+    def _tell_all(self, checked: list[Opened], report: Report) -> None:
         self._refusal = ""
         for trouble in report.troubles:
             self.window_log_message(types.LogMessageParams(types.MessageType.Warning, f"gradlint: {trouble}"))
