@@ -113,5 +113,5 @@ def test_folders_nested_in_one_another_are_searched_once_each(tmp_path: Path, mo
 
     monkeypatch.setattr(Disk, "entries", listed)
     importers = Importers(Layout([tmp_path], Disk()))
-    assert importers.of([tmp_path / "f" / "f" / "a.py", folder / "a.py"], 64) == [tmp_path / "user.py"]
+    assert importers.of([tmp_path / "f" / "f" / "a.py", folder / "a.py"], 64, 1_000) == [tmp_path / "user.py"]
     assert len(asked) < 20 * 150

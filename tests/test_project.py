@@ -218,6 +218,13 @@ def test_importers(make: Make, tmp_path: Path) -> None:
     assert [path.name for path in nearest] == [
         *("book.ipynb", "continued.py", "direct.py", "listed.py", "use.py", "plain.py")
     ]
+    net = tmp_path / "p" / "net.py"
+    sizes = {path: len(path.read_text()) for path in nearest if path.suffix == ".py"}
+    room = sum(sizes.values()) + len("import torch\nfrom p.net import Net\n")
+    assert project.importers_of([net], room=room) == nearest
+    assert project.importers_of([net], room=room - 1) == []
+    net.write_text("import torch" + "#" * room)
+    assert Project([tmp_path]).importers_of([net], room=0) == nearest  # no less than the file itself holds
     everything = [tmp_path / name for name in (*names, "p/net.py")]
     assert project.importers_of(everything) == []
 

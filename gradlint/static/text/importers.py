@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gradlint.consulted import FOLDER, FOLDERS, MARKERS
 from gradlint.disk import Disk
+from gradlint.source import SourceError, read_source
 
 #: names that mean the installed package wherever they are imported, even if a folder of the project bears them
 INSTALLED = frozenset({"numpy", "torch", "torchvision"})
@@ -182,13 +184,19 @@ class Importers:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._imports: dict[Path, Imports] = {}
+        self._sizes: dict[Path, int] = {}  #: of the code in a file
         self._scopes: dict[Path, list[Path]] = {}
         self._too_large: set[Path] = set()
 
-    def of(self, paths: Iterable[Path], limit: int) -> list[Path]:
-        """The files that import one of ``paths``, directly or through others, the nearest first up to ``limit``.
+    def of(self, paths: Iterable[Path], limit: int, room: int) -> list[Path]:
+        """The files that import one of ``paths``, directly or through others, the nearest first up to a limit.
 
         A step that would exceed the limit is left out as a whole, and those behind it.  Sorted by path.
+
+        Args:
+            paths: the files that are imported.
+            limit: how many may come together.
+            room: how much code they may hold together, in characters, where ``paths`` hold less.
         """
         given = {absolute(path) for path in paths}
         candidates = {path for folder in {path.parent for path in given} for path in self._scope(folder)} - given
@@ -199,8 +207,18 @@ class Importers:
             wanted = {path for path in candidates - found if self._leads_to(path, wanted, names)}
             if len(found) + len(wanted) > limit:
                 break
+            size = self._size(found | wanted)
+            if size > room and size > self._size(given):
+                break
             found |= wanted
         return sorted(found)
+
+    def _size(self, paths: Collection[Path]) -> int:
+        for path in paths:
+            if path not in self._sizes:
+                with suppress(SourceError):
+                    self._sizes[path] = len(read_source(path, self._layout.disk.read).text)
+        return sum(self._sizes.get(path, 0) for path in paths)
 
     def connected(self, paths: Iterable[Path], among: Iterable[Path], between: Iterable[Path]) -> list[Path]:
         """The files among some that are connected with ``paths`` by imports, also by those in others ``between``."""

@@ -19,6 +19,7 @@ from gradlint.static.text.trees import Trees
 if TYPE_CHECKING:
     from gradlint.static.text.files import Module
 
+CALLERS = 128 * 1024  #: characters of code in files that import others and are followed for these, some 3,500 lines
 _STAR = re.compile(r"\bimport[ \t]*\*")
 
 
@@ -163,12 +164,13 @@ class Project:
     def _find(self, folder: Path, level: int, name: str) -> Path | None:
         return self._layout.find_relative(level, name, folder) if level else self._layout.find(name, folder)
 
-    def importers_of(self, paths: Iterable[Path], *, limit: int = 64) -> list[Path]:
+    def importers_of(self, paths: Iterable[Path], *, limit: int = 64, room: int = CALLERS) -> list[Path]:
         """The files of the project that import one of ``paths``, directly or through others, those left out; sorted.
 
-        The nearest are taken first.  Where more than ``limit`` would come together, the farther ones are left out.
+        The nearest are taken first.  Where more than ``limit`` would come together, or more characters than ``room``
+        and than the files themselves have, the farther ones are left out.
         """
-        return self._importers.of(paths, limit)
+        return self._importers.of(paths, limit, room)
 
     def connected(self, paths: Iterable[Path], among: Sequence[Path]) -> list[Path]:
         """Those of some files that imports connect with one of ``paths``, in either direction, at any distance.
