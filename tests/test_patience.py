@@ -289,3 +289,57 @@ def test_other_packages_are_too_far_once_they_have_often_taken_too_long(tmp_path
     far = part.far(script, near=False)
     assert far is not None
     assert (far(script), far(other)) == (False, True)
+
+
+DECORATOR = """\
+def needs_gpu(test):
+    def wrapper(*args, **kwargs):
+        return test(*args, **kwargs)
+
+    return wrapper
+"""
+LONG_TEST = """\
+import torch
+from decorating import needs_gpu
+from torch import nn
+
+
+class TestLong:
+    @needs_gpu
+    def test_long(self):
+        x = 0
+{long}
+        with torch.no_grad():
+            assert nn.Linear(2, 1).eval()(torch.ones(3, 2)).sum() < x
+
+    def test_short(self):
+        x = 0
+{short}
+        with torch.no_grad():
+            assert nn.Linear(2, 1).eval()(torch.ones(3, 2)).sum() < x
+"""
+EVALUATION = """\
+import torch
+from decorating import needs_gpu
+from torch import nn
+
+
+class TestEvaluation:
+    @needs_gpu
+    def test_same(self):
+        model = nn.Sequential(nn.Linear(2, 1), nn.Dropout()).eval()
+        x = torch.ones(3, 2)
+        assert torch.allclose(model(x), model(x))
+"""
+
+
+def test_a_decorator_is_followed_however_much_what_it_calls_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrowing(monkeypatch, (Stage(500, (2,), 4, training=False),), 1_000)
+    long = LONG.replace("    ", "        ")
+    short = "\n".join(long.splitlines()[:150])
+    long_test = LONG_TEST.format(long=long, short=short)
+    files = {"decorating.py": DECORATOR, "test_a.py": long_test, "test_b.py": EVALUATION}
+    found = checked(tmp_path, files, "GL406")
+    assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("test_b.py", 11)]

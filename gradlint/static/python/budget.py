@@ -60,6 +60,15 @@ NARROWING = (
 ALIKE = 6  #: modules of one class that are looked into, and forward passes of them, where an entry point is hurried
 
 
+class Running(NamedTuple):
+    """A function that is being executed, and what had been counted when it was entered."""
+
+    unit: FunctionUnit
+    steps: int
+    passes: int
+    own: int
+
+
 class BudgetExceededError(Exception):
     """An entry point took more steps than it may."""
 
@@ -85,8 +94,9 @@ class Budget:
         )  #: those that took most of an entry point, which is too much for one of another file
         self._left: set[Unit] = set()  #: those of them that are not followed any more in this one either
         self._home: Module | None = None
-        self._shares: Counter[FunctionUnit] = Counter()  #: the steps that their calls took, calls within included
-        self._running: list[tuple[FunctionUnit, int, int]] = []  #: those executed, the steps and passes before each
+        self._shares: Counter[FunctionUnit] = Counter()  #: the steps that their calls took, but for own ones in them
+        self._running: list[Running] = []  #: those executed, the innermost last
+        self._own_steps = 0  #: those of what belongs to what is executed, where something else has called it
         self._passes = 0  #: backward passes so far
         self._training: set[Unit] = set()  #: functions in which some were made
         self._own: Callable[[Unit], bool] | None = None
@@ -158,6 +168,7 @@ class Budget:
         before = self.steps, self._briefly, self.hurried, self._far, self._elsewhere, self._home, self._left
         bounds = self._own, self._narrowed, self._limit, self._mark
         counted = self._times, self._often, self._alike, self._kinds, self._shares, self._running, self._rounds
+        own_steps, self._own_steps = self._own_steps, 0
         self.steps, self._briefly, self.hurried, self._far = 0, briefly, hurried, far
         self._elsewhere, self._home = elsewhere or self._elsewhere, home or self._home
         self._left = set() if home is not None else self._left
@@ -173,18 +184,25 @@ class Budget:
             self._last_shares, self._last_own = self._shares, self._own or _everything
             self._own, self._narrowed, self._limit, self._mark = bounds
             self._times, self._often, self._alike, self._kinds, self._shares, self._running, self._rounds = counted
+            self._own_steps = own_steps
 
     def enters(self, unit: FunctionUnit) -> None:
         """A function is called, and executed."""
-        self._running.append((unit, self.steps, self._passes))
+        self._running.append(Running(unit, self.steps, self._passes, self._own_steps))
 
     def leaves(self) -> int:
-        """The innermost of those is over: it has its share of the steps since then, which are returned."""
-        unit, before, passes = self._running.pop()
-        self._shares[unit] += self.steps - before
+        """The innermost of those is over: it has its share of the steps since then, which are returned.
+
+        What is executed for an entry point's own sake is no share of what calls it, as decorators do.
+        """
+        unit, before, passes, own = self._running.pop()
+        steps = self.steps - before
+        self._shares[unit] += steps - (self._own_steps - own)
+        if self._own is not None and self._own(unit):
+            self._own_steps = own + steps
         if self._passes > passes:
             self._training.add(unit)
-        return self.steps - before
+        return steps
 
     def is_opaque(self, unit: Unit) -> bool:
         """Whether a function or class is too costly to follow where something else calls it, or too far away."""
@@ -224,13 +242,21 @@ class Budget:
         self.hurried = True
         if stage.parts is PARTS:
             self._far = self._elsewhere
-        running = {unit: before for unit, before, _ in reversed(self._running)}  # since it was first entered
-        shares = self._shares + Counter({unit: self.steps - before for unit, before in running.items()})
         own, spared = self._own or _everything, () if stage.training else self._training
+        running = dict(self._since_entered(own))
+        shares = self._shares + Counter(running)
         shares = Counter({unit: steps for unit, steps in shares.items() if not own(unit) and unit not in spared})
         largest = self._largest(shares, self.steps, stage.parts, stage.aside, running)
         self._long |= largest
         self._left |= largest
+
+    def _since_entered(self, own: Callable[[Unit], bool]) -> Iterator[tuple[FunctionUnit, int]]:
+        """The functions that are being executed, and their shares since they were first entered; those last."""
+        within = self._own_steps  # by the end of what is executed now
+        for unit, before, _, mark in reversed(self._running):
+            yield unit, self.steps - before - (within - mark)
+            if own(unit):
+                within = mark + self.steps - before
 
     def _largest(
         self, shares: Mapping[FunctionUnit, int], of: int, parts: Iterable[int], aside: int, but: Container[Unit] = ()
