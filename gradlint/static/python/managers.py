@@ -134,9 +134,11 @@ class Managers:
             result = body(world.copy(), value)
             out.absorb(result)
             exits = result.exits
-            if result.normal:
-                world.become(reduce(join, result.normal))
-                return exits
+            if result.normal:  # what a branch in it has decided is known behind it, too
+                goes_on, *others = self._flow.fewer(result.normal)
+                world.become(goes_on)
+                out.normal += others
+                return [*others, *exits]
             first = exits[0] if exits else None
             if first is not None:
                 world.become(first.copy())
