@@ -31,6 +31,7 @@ from gradlint.static.state.values import (
     Mapping,
     Namespace,
     Object,
+    Partial,
     Ref,
     Sequence,
     Super,
@@ -254,6 +255,8 @@ class Attributes:
             found = self._definitions.attribute(cls, name, w, after=owner.cls)
             if found is not None:
                 return self._bind(found, receiver, cls, w, ctx, site)
+        if name == "__call__" and isinstance(receiver, Class):  # in a metaclass
+            return Partial(External("builtins.type.__call__"), (receiver,), ())
         return Bound(owner, name)
 
     def set(self, owner: Value, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:

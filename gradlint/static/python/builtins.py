@@ -160,7 +160,7 @@ class BuiltinCalls:
             "dataclasses.replace": self._records.replaced,
             "dataclasses.asdict": self._records.as_dict,
             "copy.deepcopy": self._deepcopy,
-            "copy.copy": self._first,
+            "copy.copy": self._shallow,
             "copy.replace": self._records.replaced,
             "collections.namedtuple": self._namedtuple,
             "enum.auto": self._unique,
@@ -476,6 +476,14 @@ class BuiltinCalls:
         copy = clone(original, w) if not isinstance(original, Unknown) else self._copy(original, w)
         self._domain.values.copied(original, copy, w, site)
         return copy
+
+    def _shallow(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
+        """``copy(value)``: another list, dict or object, which holds the same values."""
+        original = w.resolve(args.get(0) or NONE)
+        obj = w.get(original, Object)
+        if isinstance(obj, (Sequence, Mapping)) or (isinstance(obj, Instance) and obj.cls is not None):
+            return w.new(obj.copy())
+        return original
 
     def _copy(self, original: Unknown, w: World) -> Unknown:
         """Something unknown that is another one than its original: a module has parameters and a mode of its own."""

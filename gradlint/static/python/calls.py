@@ -171,7 +171,8 @@ class Calls:
         if isinstance(callee, Bound):
             return [(w, self._domain.calls.method(callee.receiver, callee.name, args, w, ctx, site))]
         if isinstance(callee, Class):
-            return self.instantiate(callee, args, w, ctx, site)
+            made = self._definitions.made_by_metaclass(callee, args, w, ctx, site)
+            return self.instantiate(callee, args, w, ctx, site) if made is None else made
         if isinstance(callee, Lambda):
             return self._lambda(callee, args, w, ctx, site)
         if isinstance(callee, Partial):

@@ -16,7 +16,7 @@ from gradlint.static.python.budget import Budget
 from gradlint.static.python.domain import Domain
 from gradlint.static.python.execution import Execution
 from gradlint.static.python.progress import Nested
-from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.context import Arguments, Context, Results
 from gradlint.static.state.joining import joined
 from gradlint.static.state.values import (
     NONE,
@@ -26,8 +26,10 @@ from gradlint.static.state.values import (
     Frame,
     Function,
     Instance,
+    Ref,
     Unknown,
     Value,
+    each_of,
     new_unknown,
 )
 from gradlint.static.state.world import World
@@ -46,6 +48,7 @@ _SETTING = frozenset(["setattr", "__setattr__", "__getattr__", "__getattribute__
 """Words of classes whose objects may have attributes that are not named where they are set."""
 
 
+_METACLASS = "<metaclass>"  #: what the metaclass is called that stands beside the attributes of its class
 _PLAIN = frozenset(["Any", "None", "bool", "bytes", "complex", "dict", "float", "int", "list", "set", "str", "tuple"])
 """Classes that tell nothing when an annotation names them."""
 
@@ -128,8 +131,21 @@ class Definitions:
                 w.write(scope.id).vars[part.name] = method
             else:
                 self._execution.run_unit(part, w, inside)
+        metaclass = next((base.value for base in unit.bases if base.keyword and base.keyword.value == "metaclass"), None)
+        if metaclass is not None:
+            w.write(scope.id).vars[_METACLASS] = w.resolve(self._execution.evaluate(metaclass, w, here))
         self._told(value, w, here)
         return value
+
+    def made_by_metaclass(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results | None:
+        """What the ``__call__`` of a metaclass of the project builds; None if that is not known, or there is none."""
+        metaclass = self.attribute(cls, _METACLASS, w)
+        maker = self.attribute(metaclass, "__call__", w) if isinstance(metaclass, Class) else None
+        if not isinstance(maker, Function):
+            return None
+        results = self._execution.call(Bound(cls, "__call__", maker), args, w.copy(), ctx, site)
+        built = all(isinstance(each, Ref) for world, value in results for each in each_of(world.resolve(value)))
+        return results if built else None
 
     def _told(self, cls: Class, w: World, ctx: Context) -> None:
         """Call the ``__init_subclass__`` that a class inherits, which may enter the class into a table."""

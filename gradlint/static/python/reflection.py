@@ -66,6 +66,7 @@ class Reflection:
     _imports: Imports
     _dispatch: Dispatch
     _attributes: Attributes
+    _calls: Calls
 
     def __init__(self) -> None:
         self.handlers: dict[str, Handler] = {
@@ -75,7 +76,15 @@ class Reflection:
             "builtins.hasattr": self._hasattr,
             "builtins.isinstance": self._isinstance,
             "builtins.type": self._type,
+            "builtins.type.__call__": self._build,
         }
+
+    def _build(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value | None:
+        """``type.__call__(cls, …)``: an object of a class, whatever its metaclass does beside that."""
+        cls = w.resolve(args.get(0) or NONE)
+        if not isinstance(cls, Class):
+            return None
+        return joined(self._calls.instantiate(cls, replace(args, positional=args.positional[1:]), w, ctx, site), w)
 
     def _vars(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """The ``__dict__`` of an object."""

@@ -480,7 +480,7 @@ class Mapping(Object):
     factory: Value | None = fact(None, points=GIVEN_VALUE, same=SETTLED)
     """What makes the value of a key that is not there yet."""
     views: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=POINTED_SET, points=IDS, reset=True)
-    """Of a state dict as a module gave it: the parameter groups whose memory its tensors share."""
+    """Of a state dict as a module gave it: the parameter groups, and the buffers, whose memory its tensors share."""
     taken_at: Site | None = story(TOLD)  #: where the module gave it
     outdated_at: Site | None = fact(None, join=FIRST, same=WHETHER, reset=True)
     """Where these parameters were changed since, on one of the ways that led here."""

@@ -13,7 +13,19 @@ from gradlint.static.knowledge import roles
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.provenance import key_of
-from gradlint.static.state.values import NONE, Choice, Instance, Mapping, Object, Ref, Sequence, Tensor, Value, each_of
+from gradlint.static.state.values import (
+    NONE,
+    Choice,
+    Group,
+    Instance,
+    Mapping,
+    Object,
+    Ref,
+    Sequence,
+    Tensor,
+    Value,
+    each_of,
+)
 from gradlint.static.state.world import World
 from gradlint.static.text.units import NodeSite
 from gradlint.static.torch.batches import OWN, SAVED
@@ -39,8 +51,14 @@ class StateDicts:
     def taken(self, module: Ref, tensor: Tensor, w: World, site: Site) -> Value:
         """``module.state_dict()``, of which one tensor stands for all."""
         listened = self._witness.listened(events.StateDictReused, events.WeightsTaken)
-        views = self._modules.groups(module, w) if listened else frozenset[int]()
+        views = self._modules.groups(module, w) | self._buffers(module, w) if listened else frozenset[int]()
         return w.new(Mapping({}, w.new(tensor), views=views, taken_at=site))
+
+    def _buffers(self, module: Ref, w: World) -> frozenset[int]:
+        """The buffers of a module and of those below it, as far as they are known."""
+        held = [obj for ref in self._modules.walk(module, w) if isinstance(obj := w.find(ref.id), Instance)]
+        values = (w.resolve(obj.attrs[name]) for obj in held for name in obj.buffers if name in obj.attrs)
+        return frozenset(value.id for value in values if isinstance(value, Ref))
 
     def stepped(self, groups: frozenset[int], w: World, site: Site) -> None:
         """An optimizer of these parameters made a step; one of which nothing is known is presumed to have others."""
@@ -61,7 +79,8 @@ class StateDicts:
         for each in each_of(given):
             state = w.get(w.resolve(each), Mapping)
             if state is not None:
-                self._used("load", state, bool(groups) and groups == state.views, w, ctx, site)
+                buffers = frozenset(key for key in state.views if not isinstance(w.find(key), Group))
+                self._used("load", state, bool(groups) and groups == state.views - buffers, w, ctx, site)
         if not any(self._views(each, w) & groups for each in each_of(given)):
             self._changed(groups, w, site)
 
@@ -70,7 +89,7 @@ class StateDicts:
         state, obj = w.get(given, Mapping), w.get(module, Instance)
         if state is None or obj is None or not state.views or not _is_argument(state.taken_at, site):
             return
-        own = groups == state.views and not stands_for_others(module, w)
+        own = groups | self._buffers(module, w) == state.views and _is_one(module, obj, w)
         self._witness.send(events.WeightsTaken(site=site, by="load", own=known(own), built_at=obj.made_at), w, ctx)
 
     def paired(self, values: list[Value], w: World, ctx: Context, site: Site) -> None:
@@ -118,6 +137,14 @@ class StateDicts:
             elif isinstance(obj, (Mapping, Sequence)) and depth:
                 for part in obj.parts():
                     yield from self._within(part, w, depth - 1)
+
+
+def _is_one(module: Ref, obj: Instance, w: World) -> bool:
+    """Whether a module is all there is with its parameters, as far as those tell which one it is."""
+    if stands_for_others(module, w):
+        return False
+    others = (other for key, other in w.all(Instance) if key != module.id and other.role is roles.MODULE)
+    return not (obj.opaque and any(other.opaque and other.groups == obj.groups for other in others))
 
 
 def _is_argument(taken_at: Site | None, site: Site) -> bool:
