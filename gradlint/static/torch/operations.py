@@ -34,7 +34,7 @@ from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.memory import Memory
-from gradlint.static.torch.placement import DevicePlacement, device_of
+from gradlint.static.torch.placement import DevicePlacement, device_of, moves_some
 from gradlint.static.torch.plain_tensors import PlainTensors
 from gradlint.static.torch.shapes import Broadcasts, Shapes
 from gradlint.static.torch.tensors import Tensors
@@ -388,6 +388,8 @@ class Operations:
         return next((tensor for tensor in tensors if tensor and tensor.activation in ("logits", "unbounded")), None)
 
     def _device(self, op: Op, inputs: list[Value], args: Arguments, w: World) -> str | None:
+        if moves_some(op, args, w):
+            return None
         if op.device in ("cpu", "cuda"):
             return op.device
         if op.device == "unknown":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import DEVICE_CONDITION, DEVICE_NAME, MODEL_PART_NAME, MODULE_NAME
+from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_operations import DEVICE_TYPES
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
@@ -148,6 +149,14 @@ def device_of(value: Value, w: World) -> str | None:
         return kind if colon else None
     tensor = w.get(value, Tensor)
     return tensor.device if tensor is not None else None
+
+
+def moves_some(op: Op, args: Arguments, w: World) -> bool:
+    """Whether ``batch.to(device, "x", "y")`` names what is moved of something that is no tensor: the rest stays."""
+    if op.device not in ("to", "cpu", "cuda"):
+        return False
+    named = [w.resolve(value) for value in args.positional[1 if op.device == "cpu" else 2 :]]
+    return any(isinstance(name, Const) and isinstance(name.value, str) for name in named)
 
 
 def asks_device(node: cst.CSTNode) -> bool:

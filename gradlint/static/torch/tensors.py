@@ -448,6 +448,8 @@ class Tensors:
         new.retains = False
         if tensor.structured:  # beside outputs, a tuple may hold figures
             new.pending, new.supposed = (), tensor.supposed or tensor.part_of is not None
+            if name and tensor.part_of is not None and new.device_if_tensor is None:
+                new.device_if_tensor = new.device
         if (tensor.structured or tensor.is_gradient) and isinstance(value, Ref):
             new.part_of = value.id
         if isinstance(value, Ref) and not tensor.structured:
