@@ -109,8 +109,10 @@ class Entries:
         variables = world.find(ctx.frame)
         assert isinstance(variables, Frame)
         value = variables.vars.get(unit.name)
-        if not isinstance(value, Function):
-            value = self._definitions.function(unit, ctx)
+        if not isinstance(value, Function):  # the body of the module took too long to come there, or gave it up
+            bare = self._definitions.function(unit, ctx)
+            value = self._definitions.decorate(unit, bare, world, ctx)
+            value = value if isinstance(value, Function) else bare
         if grad is None:
             world.grad = None
         if unit not in self._progress.called:

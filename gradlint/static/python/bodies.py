@@ -140,9 +140,8 @@ class Images:
         ends = self._ends(module, w, ctx)
         if ends is None:
             self.given_up.append(module)
-            w, ends = self._definitions_of(module, ctx), []
-        image = ends[0] if ends else w
-        for other in ends[1:]:
+        image = ends[0] if ends else self._definitions_of(module, ctx)
+        for other in ends[1:] if ends else ():
             image = join(image, other)
         image.token = object()
         kept = [frame.id, *(key for key in image.heap if key in self.shared)]  # registries of other files, too
@@ -176,7 +175,7 @@ class Images:
         self.optimizers[module] = {key for key, _ in image.having(roles.OPTIMIZER)}
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:
-        """A module of which only what it defines and imports is known: its body is too long to follow."""
+        """A module of which only what it defines and imports is known: its body is too long to follow, or never ends."""
         w = World(self.shared)
         w.new(Frame({"__name__": Const(module.name or module.path.stem)}), key=ctx.frame)
         w.modules[module] = ctx.frame
