@@ -175,7 +175,7 @@ class Images:
         self.optimizers[module] = {key for key, _ in image.having(roles.OPTIMIZER)}
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:
-        """A module of which only what it defines and imports is known: its body is too long to follow, or never ends."""
+        """A module of which only what it defines and imports is known: its body is too long, or never ends."""
         w = World(self.shared)
         w.new(Frame({"__name__": Const(module.name or module.path.stem)}), key=ctx.frame)
         w.modules[module] = ctx.frame

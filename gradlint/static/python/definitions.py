@@ -131,9 +131,9 @@ class Definitions:
                 w.write(scope.id).vars[part.name] = method
             else:
                 self._execution.run_unit(part, w, inside)
-        metaclass = next((base.value for base in unit.bases if base.keyword and base.keyword.value == "metaclass"), None)
-        if metaclass is not None:
-            w.write(scope.id).vars[_METACLASS] = w.resolve(self._execution.evaluate(metaclass, w, here))
+        for base in unit.bases:
+            if base.keyword is not None and base.keyword.value == "metaclass":
+                w.write(scope.id).vars[_METACLASS] = w.resolve(self._execution.evaluate(base.value, w, here))
         self._told(value, w, here)
         return value
 
