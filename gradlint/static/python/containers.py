@@ -187,7 +187,7 @@ class Containers:
                 value = default if obj.tail is None else self._choices.either(obj.tail, default, w)
                 self._filling.put(receiver, key, value, w)
                 return value
-            if obj.tail is None:
+            if obj.tail is None and all(type(each) is Const for each in obj.items):
                 return default
         if name == "setdefault" and not obj.items and obj.tail is None:
             w.write(receiver.id).tail = default  # one value stands for all keys that are not known
