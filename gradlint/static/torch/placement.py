@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gradlint import events
 from gradlint.static.knowledge import roles
@@ -151,10 +151,18 @@ def device_of(value: Value, w: World) -> str | None:
     return tensor.device if tensor is not None else None
 
 
+_MOVING: Final = frozenset(["device", "non_blocking", "memory_format"])  #: what ``x.cpu()`` and ``x.cuda()`` take
+
+
 def moves_some(op: Op, args: Arguments, w: World) -> bool:
-    """Whether ``batch.to(device, "x", "y")`` names what is moved of something that is no tensor: the rest stays."""
+    """Whether ``batch.to(device, "x", "y")`` names what is moved of something that is no tensor: the rest stays.
+
+    What takes other options is none, either: numbers that are read off it are in no memory.
+    """
     if op.device not in ("to", "cpu", "cuda"):
         return False
+    if op.device != "to" and args.keywords.keys() - _MOVING:
+        return True
     named = [w.resolve(value) for value in args.positional[1 if op.device == "cpu" else 2 :]]
     return any(isinstance(name, Const) and isinstance(name.value, str) for name in named)
 
