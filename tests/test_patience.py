@@ -343,3 +343,58 @@ def test_a_decorator_is_followed_however_much_what_it_calls_takes(
     files = {"decorating.py": DECORATOR, "test_a.py": long_test, "test_b.py": EVALUATION}
     found = checked(tmp_path, files, "GL406")
     assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("test_b.py", 11)]
+
+
+COMMON = """\
+import torch
+from decorating import needs_gpu
+
+
+class Common:
+    @needs_gpu
+    def test_long(self):
+        x = 0
+{long}
+        with torch.no_grad():
+            assert self.make().eval()(torch.ones(3, 2)).sum() < x
+
+    @needs_gpu
+    def test_again(self):
+        x = 0
+{long}
+        with torch.no_grad():
+            assert self.make().eval()(torch.ones(3, 2)).sum() < x
+"""
+INHERITING = """\
+import torch
+from common import Common
+from torch import nn
+
+
+class TestLong(Common):
+    def make(self):
+        return nn.Linear(2, 1)
+
+    def test_short(self):
+        x = 0
+{short}
+        with torch.no_grad():
+            assert self.make().eval()(torch.ones(3, 2)).sum() < x
+"""
+
+
+def test_a_decorator_of_inherited_tests_is_followed_however_much_they_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrowing(monkeypatch, (Stage(900, (2,), 4, training=False),), 1_500)
+    monkeypatch.setattr("gradlint.static.drive.effort.PER_FILE", 2_000)
+    long = LONG.replace("    ", "        ")
+    short = "\n".join(long.splitlines()[:150])
+    files = {
+        "common.py": COMMON.format(long=long),
+        "decorating.py": DECORATOR,
+        "test_a.py": INHERITING.format(short=short),
+        "test_b.py": EVALUATION,
+    }
+    found = checked(tmp_path, files, "GL406")
+    assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("test_b.py", 11)]

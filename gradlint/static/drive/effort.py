@@ -144,6 +144,17 @@ class Shares:
             self._witness.finish()
             self._done |= self._progress.entered - before
 
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """A method is executed that another class defines: it has what is left, and where that is little, nothing."""
+        try:
+            yield
+        except BudgetExceededError:
+            self._progress.give_up(again=self._again)
+        else:
+            self._progress.settle()
+            self._witness.finish()
+
     def end(self) -> None:
         """The class was followed: BudgetExceededError if some method took too long, and is to be followed again."""
         if self._exceeded:

@@ -162,7 +162,7 @@ class Entries:
         tests = [method for method in (*inherited, *methods) if objects.is_test(method, cls)]
         starts = dict.fromkeys(tests, objects.prepared(cls, ends, ctx)) if tests and not unknown else {}
         for method in inherited:
-            with shares.of(method):
+            with shares.left():
                 for end, instance in starts.get(method, ends):
                     with self._whole.partly(len(ends) == 1):
                         self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=built)
@@ -250,6 +250,7 @@ class Entries:
         function, obj = self._definitions.attribute(cls, method.name, end), end.get(instance, Instance)
         if not isinstance(function, Function):
             return
+        self._budget.owns(method, function.unit)  # what a decorator made of it
         trial = end.copy()
         if obj is not None and is_called_without_grad(obj.role, method.name):
             trial.grad = False
@@ -306,7 +307,7 @@ class Entries:
         for name, method in methods.items() if len(methods) > len(unit.methods) else ():
             if name in unit.methods or (name.startswith("_") and name != "__call__"):
                 continue
-            own = [methods[other] for other in sorted(reached_from(methods, [name]) & unit.methods.keys())]
+            own = [methods[other] for other in sorted(methods.mentioned_by(name) & unit.methods.keys())]
             features = self._reach.features_of_method(method, unit)
             for other in own:
                 features |= self._reach.features_of_call(other)
@@ -352,7 +353,7 @@ class Entries:
         if not features & Feature.STEP or not features & Feature.BACKWARD:
             return False
         methods = self._definitions.methods(cls)
-        reached = reached_from(methods, [method.name])
+        reached = methods.mentioned_by(method.name)
         given = {name: methods[name].parameters if name != method.name else frozenset() for name in reached}
         if any(names_optimizer(methods[name].text, methods.keys() | given[name]) for name in reached):
             return False  # it has one of its own, or is given one
@@ -361,7 +362,7 @@ class Entries:
     def _steps_alone(self, method: FunctionUnit, cls: Class) -> bool:
         """Whether no other method steps an optimizer: before this one is called first, nothing has been stepped."""
         methods = self._definitions.methods(cls)
-        others = methods.keys() - reached_from(methods, [method.name])
+        others = methods.keys() - methods.mentioned_by(method.name)
         return not any(self._reach.features_of_call(methods[name]) & Feature.STEP for name in others)
 
     def _class_of(self, unit: ClassUnit, world: World, ctx: Context) -> Class | None:

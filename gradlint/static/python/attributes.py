@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
@@ -40,7 +39,7 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
-from gradlint.static.text.definition_units import FunctionUnit, reached_from
+from gradlint.static.text.definition_units import FunctionUnit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -294,7 +293,6 @@ class Attributes:
         return found if isinstance(found, Function) else None
 
 
-_READ = attrgetter("read_attributes")
 _MAX_FILLING = 6  #: methods that fill what another one reads
 
 
@@ -383,14 +381,14 @@ class DeferredAttributes:
         """The methods that fill what is empty and what ``method`` reads, by themselves or through others."""
         obj = w.get(owner, Instance)
         methods = self._definitions.methods(cls)
-        own = reached_from(methods, [method.name]) | {"__init__"}
+        own = methods.mentioned_by(method.name) | {"__init__"}
         read = frozenset[str]().union(*(methods[name].words for name in own & methods.keys() - {"__init__"}))
         empty = {name for name, value in obj.attrs.items() if name in read and _is_empty(value, w)} if obj else set()
         filling = {name for name in methods.keys() - own if empty & methods[name].filled_attributes} if empty else set()
         if not filling:
             return []
         # only what a method calls on its own object: ``self.net.train()`` is a call of another one's
-        reached = {name: reached_from(methods, [name], _READ) for name in methods.keys() - own}
+        reached = {name: methods.called_by(name) for name in methods.keys() - own}
         leading = {name for name in reached if filling & reached[name]}
         outer = {name for name in leading if not any(name in reached[other] for other in leading - {name})}
         return [methods[name] for name in sorted(outer or leading)]

@@ -100,6 +100,7 @@ class Budget:
         self._passes = 0  #: backward passes so far
         self._training: set[Unit] = set()  #: functions in which some were made
         self._own: Callable[[Unit], bool] | None = None
+        self._also_own: set[Unit] = set()
         self._far: Callable[[Module], bool] | None = None
         self._shunned: set[Unit] = set()  #: functions that are too costly to follow from other packages
         self._elsewhere: Callable[[Module], bool] = _nowhere
@@ -166,13 +167,15 @@ class Budget:
             home: the file that it stands in; as before if not given.
         """
         before = self.steps, self._briefly, self.hurried, self._far, self._elsewhere, self._home, self._left
-        bounds = self._own, self._narrowed, self._limit, self._mark
+        bounds = self._own, self._also_own, self._narrowed, self._limit, self._mark
         counted = self._times, self._often, self._alike, self._kinds, self._shares, self._running, self._rounds
         own_steps, self._own_steps = self._own_steps, 0
         self.steps, self._briefly, self.hurried, self._far = 0, briefly, hurried, far
         self._elsewhere, self._home = elsewhere or self._elsewhere, home or self._home
         self._left = set() if home is not None else self._left
-        self._own, self._narrowed = own, 0
+        also: set[Unit] = set()
+        self._also_own = also
+        self._own, self._narrowed = own and (lambda unit: own(unit) or unit in also), 0
         self._bound(MAX_STEPS if steps is None else min(steps, MAX_STEPS))
         self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
         self._shares, self._running, self._rounds = Counter(), [], Counter()
@@ -182,9 +185,13 @@ class Budget:
             self.spent = self.steps
             self.steps, self._briefly, self.hurried, self._far, self._elsewhere, self._home, self._left = before
             self._last_shares, self._last_own = self._shares, self._own or _everything
-            self._own, self._narrowed, self._limit, self._mark = bounds
+            self._own, self._also_own, self._narrowed, self._limit, self._mark = bounds
             self._times, self._often, self._alike, self._kinds, self._shares, self._running, self._rounds = counted
             self._own_steps = own_steps
+
+    def owns(self, *units: Unit) -> None:
+        """Functions belong to what is executed, too: to be followed whatever they take."""
+        self._also_own.update(units)
 
     def enters(self, unit: FunctionUnit) -> None:
         """A function is called, and executed."""

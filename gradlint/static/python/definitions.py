@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
@@ -33,7 +34,7 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
-from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit
+from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit, reached_from
 from gradlint.static.text.index import INIT_SUBCLASS
 from gradlint.static.text.units import Unit
 
@@ -68,6 +69,27 @@ class Field(NamedTuple):
         return next((annotation for name, annotation in _annotated(self.part) if name == self.name), None)
 
 
+class Methods(dict[str, FunctionUnit]):
+    """The methods of objects of a class, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mentioned: dict[str, frozenset[str]] = {}
+        self._called: dict[str, frozenset[str]] = {}
+
+    def mentioned_by(self, name: str) -> frozenset[str]:
+        """Those that one mentions, directly or not; itself included."""
+        if name not in self._mentioned:
+            self._mentioned[name] = frozenset(reached_from(self, [name]))
+        return self._mentioned[name]
+
+    def called_by(self, name: str) -> frozenset[str]:
+        """The same, where it mentions them as attributes of its own object."""
+        if name not in self._called:
+            self._called[name] = frozenset(reached_from(self, [name], attrgetter("read_attributes")))
+        return self._called[name]
+
+
 class Definitions:
     """Turns definitions into values."""
 
@@ -80,6 +102,8 @@ class Definitions:
         self._fields: dict[ClassUnit, list[Field]] = {}
         self._records: dict[Unit, bool] = {}  #: classes of which it is known whether they hold fields
         self._roles: dict[Unit, Role] = {}
+        self._orders: dict[int, tuple[Class, tuple[Class, ...]]] = {}  #: of classes and their bases, by their scopes
+        self._methods: dict[tuple[ClassUnit, ...], Methods] = {}
         self.seen_classes: dict[Unit, Class] = {}  #: as they were last defined
         self._too_long: Counter[Unit] = Counter()  #: how often decorators took too many statements
 
@@ -240,27 +264,23 @@ class Definitions:
         """The class and its bases of the project, each once, left to right and bases after all their subclasses."""
         if not any(isinstance(base, Class) for base in cls.bases):
             return iter([cls] if after is None else [])
-        order: list[Class] = []
-
-        def visit(here: Class) -> None:
-            if here in order:
-                order.remove(here)
-            order.append(here)
-            for base in here.bases:
-                if isinstance(base, Class) and base is not here:
-                    visit(base)
-
-        visit(cls)
+        known, order = self._orders.get(cls.scope, (None, ()))
+        if known is not cls:
+            order = _order(cls)
+            self._orders[cls.scope] = cls, order
         if after is not None:
-            order = order[order.index(after) + 1 :] if after in order else []
+            order = order[order.index(after) + 1 :] if after in order else ()
         return iter(order)
 
-    def methods(self, cls: Class) -> dict[str, FunctionUnit]:
+    def methods(self, cls: Class) -> Methods:
         """The methods that the project gives to objects of a class, by name."""
-        found: dict[str, FunctionUnit] = {}
-        for here in self.mro(cls):
-            found = {**here.unit.methods, **found}
-        return found
+        units = tuple(here.unit for here in self.mro(cls))
+        known = self._methods.get(units)
+        if known is None:
+            known = self._methods[units] = Methods()
+            for unit in reversed(units):
+                known.update(unit.methods)
+        return known
 
     def running(self, cls: Class, obj: Instance) -> dict[str, Value]:
         """The numbers that an object counts on in its attributes, which are any once it is in use."""
@@ -386,6 +406,21 @@ def _words(node: cst.CSTNode) -> str:
     if isinstance(node, cst.Attribute):
         return node.attr.value
     return node.value if isinstance(node, cst.Name) else ""
+
+
+def _order(cls: Class) -> tuple[Class, ...]:
+    order: list[Class] = []
+
+    def visit(here: Class) -> None:
+        if here in order:
+            order.remove(here)
+        order.append(here)
+        for base in here.bases:
+            if isinstance(base, Class) and base is not here:
+                visit(base)
+
+    visit(cls)
+    return tuple(order)
 
 
 def _may_tell(annotation: cst.Annotation) -> bool:

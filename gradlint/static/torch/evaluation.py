@@ -35,7 +35,6 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import Chain, chains_in
-from gradlint.static.text.definition_units import reached_from
 from gradlint.static.text.units import NodeSite, Unit
 from gradlint.static.torch.graphs import Graphs
 from gradlint.static.torch.modules import Modules
@@ -173,7 +172,7 @@ class Evaluation:
         known_answer = self._asking.get(cls.unit)
         if known_answer is None:
             methods = self._definitions.methods(cls)
-            texts = (methods[name].text for name in reached_from(methods, ["forward"]))
+            texts = (methods[name].text for name in methods.mentioned_by("forward"))
             known_answer = self._asking[cls.unit] = any(_OWN_MODE in chains_in(text) for text in texts)
         return known_answer
 
