@@ -152,7 +152,8 @@ class Definitions:
         for part in unit.body:
             if isinstance(part, FunctionUnit):
                 method = self.decorate(part, self.function(part, ctx, value), w, inside._replace(unit=part))
-                w.write(scope.id).vars[part.name] = method
+                name = part.name if part.accessor is None else f"{part.name}.{part.accessor}"
+                w.write(scope.id).vars[name] = method
             else:
                 self._execution.run_unit(part, w, inside)
         for base in unit.bases:

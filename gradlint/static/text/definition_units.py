@@ -78,7 +78,7 @@ _CONSTRUCTS: dict[type, str] = {
 }
 
 
-_ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(?:setter|deleter|getter)\b")
+_ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(setter|deleter|getter)\b")
 _SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
 _FILLS = r"\.(?:append|extend|insert|add|appendleft|update|setdefault)\(|\s*=(?!=)"  #: after the name of what is filled
 
@@ -251,9 +251,10 @@ class FunctionUnit(_Definition):
         return frozenset(word for part in parts for word in words_in(part))
 
     @cached_property
-    def is_accessor(self) -> bool:
-        """Whether it is the setter or deleter of a property, which leaves the getter under its name."""
-        return any(_ACCESSOR.match(row) for row in self.text.split("def ", 1)[0].split("\n"))
+    def accessor(self) -> str | None:
+        """What it is of a property, if it is its ``setter`` or ``deleter``, which leave the getter under its name."""
+        found = (_ACCESSOR.match(row) for row in self.text.split("def ", 1)[0].split("\n"))
+        return next((match[1] for match in found if match is not None), None)
 
     def _is_meant(self, node: cst.CSTNode) -> bool:
         return isinstance(node, cst.FunctionDef) and node.name.value == self.name
@@ -333,7 +334,7 @@ class ClassUnit(_Definition):
     @cached_property
     def methods(self) -> Mapping[str, FunctionUnit]:
         """The methods of its body by name; the last definition wins, setters of properties left out."""
-        return {unit.name: unit for unit in self.body if isinstance(unit, FunctionUnit) and not unit.is_accessor}
+        return {unit.name: unit for unit in self.body if isinstance(unit, FunctionUnit) and unit.accessor is None}
 
     @property
     def _class_of_parts(self) -> ClassUnit | None:
