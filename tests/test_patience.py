@@ -398,3 +398,57 @@ def test_a_decorator_of_inherited_tests_is_followed_however_much_they_take(
     }
     found = checked(tmp_path, files, "GL406")
     assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("test_b.py", 11)]
+
+
+LIBRARY_MODEL = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        x = 0
+{long}
+        self.layer = nn.Linear(2, x)
+
+    def forward(self, x):
+        return self.layer(x)
+"""
+FIRST_USE = """\
+import torch
+from library import Net
+
+
+def test_first():
+    with torch.no_grad():
+        assert Net().eval()(torch.ones(3, 2)).sum() < 1
+    x = 0
+{short}
+    assert x > 0
+"""
+SECOND_USE = """\
+import torch
+from library import Net
+
+
+def test_second():
+    model = Net().eval()
+    x = torch.ones(3, 2)
+    assert torch.allclose(model(x), model(x))
+"""
+
+
+@pytest.mark.parametrize("stages", [(), (Stage(500, (2,), 4, training=False),)])
+def test_a_model_has_parameters_though_building_it_is_followed_no_more(
+    stages: tuple[Stage, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrowing(monkeypatch, stages, 1_000)
+    monkeypatch.setattr("gradlint.static.drive.effort.PER_FILE", 2_000)
+    files = {
+        "library.py": LIBRARY_MODEL.format(long=LONG.replace("    ", "        ")),
+        "test_a.py": FIRST_USE.format(short="\n".join(LONG.splitlines()[:150])),
+        "test_b.py": SECOND_USE,
+    }
+    found = checked(tmp_path, files, "GL406")
+    assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("test_b.py", 8)]

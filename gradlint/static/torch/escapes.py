@@ -125,6 +125,7 @@ class Escapes:
             self._witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
             self._witness.read(inputs, w, ctx, site, certain=False)
+        self._built_unseen(callee, args, w, site)
         result = Unknown(Result(fresh(), wraps=self._has_optimizer(given, w)), method, frozenset(deps))
         result = self._breaks.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         trained = self._graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
@@ -133,6 +134,19 @@ class Escapes:
         if trained and isinstance(value, Unknown):
             self._tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
         return value
+
+    def _built_unseen(self, callee: Value, args: Arguments, w: World, site: Site) -> None:
+        """A module is built by an ``__init__`` that is not followed: what is in it is not known, but for parameters."""
+        if not isinstance(callee, Function) or callee.unit.name != "__init__" or not args.positional:
+            return
+        ref = w.resolve(args.positional[0])
+        obj = w.get(ref, Instance)
+        if not isinstance(ref, Ref) or obj is None or obj.role is not roles.MODULE:
+            return
+        if self._reach.features_of_call(callee.unit) & Feature.TRAINABLE:
+            group = w.new(Group(True, opaque=True, made_at=site))
+            module = w.write(ref.id)
+            module.opaque, module.groups = True, module.groups | {group.id}
 
     def _has_optimizer(self, given: Iterable[Value], w: World) -> bool:
         """Whether an optimizer is among some values."""
