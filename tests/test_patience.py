@@ -439,11 +439,11 @@ def test_second():
 """
 
 
-@pytest.mark.parametrize("stages", [(), (Stage(500, (2,), 4, training=False),)])
+@pytest.mark.parametrize("stages", [(), (Stage(900, (2,), 4, training=False),)])
 def test_a_model_has_parameters_though_building_it_is_followed_no_more(
     stages: tuple[Stage, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    narrowing(monkeypatch, stages, 1_000)
+    narrowing(monkeypatch, stages, 1_500)
     monkeypatch.setattr("gradlint.static.drive.effort.PER_FILE", 2_000)
     files = {
         "library.py": LIBRARY_MODEL.format(long=LONG.replace("    ", "        ")),
