@@ -96,6 +96,19 @@ def test_a_new_mistake_is_told_at_once_and_one_that_is_mended_no_more(tmp_path: 
     assert project.soon(MODEL) == [("GL301", 6)]
 
 
+def test_nothing_is_fixed_before_all_is_known(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    texts = {project.model: MODEL + "\n\nx = torch.ones(3)\nx.add(1)\n"}
+    soon = project.checker.check_alone(texts, [tmp_path])
+    assert soon is not None
+    assert [(finding.code, finding.fix) for finding in soon.findings] == [("GL201", None), ("GL505", None)]
+    whole = project.checker.check(texts, [tmp_path])
+    assert [(finding.code, finding.fix is not None) for finding in whole.findings] == [("GL301", True), ("GL505", True)]
+    again = project.checker.check_alone(texts, [tmp_path], frozenset([project.model]))
+    assert again is not None
+    assert [(finding.code, finding.fix) for finding in again.findings] == [("GL301", None), ("GL505", None)]
+
+
 def test_what_was_edited_is_told_anew(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.soon(MODEL)

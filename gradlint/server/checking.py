@@ -105,8 +105,6 @@ class Checker:
             report = engine.check(
                 targets, roots, given, _earlier(None if last is None else last.report, changed, targets)
             )
-        except SupersededError:
-            raise
         except Exception:
             self._whole = None
             raise
@@ -120,8 +118,9 @@ class Checker:
     ) -> Report | None:
         """What a whole check is likely to find, by what stands in the documents and in what they import.
 
-        What other files prove or disprove of them is taken from the last whole check.  The arguments are those of
-        :meth:`check`, before which this is to be called.
+        What other files prove or disprove of them is taken from the last whole check.  Nothing is to be fixed yet: what
+        mends a document may do harm where it is imported.  The arguments are those of :meth:`check`, before which this
+        is to be called.
 
         Returns:
             None where no other file imports a document, so that a whole check takes no longer.
@@ -133,18 +132,17 @@ class Checker:
         if not self._are_imported:
             return None
         self._alone = report = engine.check(targets, roots, given, _earlier(last, changed, targets), alone=True)
-        whole = self._whole
-        if whole is None or whole.alone is None:
-            return report
-        edits = {
-            str(path): Edit(before, texts[path])
-            for path, before in whole.texts.items()
-            if path in texts and texts[path] != before
-        }
-        findings = foreseen(report.findings, whole.alone, whole.report.findings, edits)
+        whole, findings = self._whole, report.findings
+        if whole is not None and whole.alone is not None:
+            edits = {
+                str(path): Edit(before, texts[path])
+                for path, before in whole.texts.items()
+                if path in texts and texts[path] != before
+            }
+            findings = foreseen(findings, whole.alone, whole.report.findings, edits)
         names = set(map(str, report.targets))
-        findings = [finding for finding in findings if finding.location.filename in names]
-        return replace(report, findings=sorted(findings, key=lambda finding: finding.sort_key))
+        told = [replace(finding, fix=None) for finding in findings if finding.location.filename in names]
+        return replace(report, findings=sorted(told, key=lambda finding: finding.sort_key))
 
     def _begun(
         self, texts: Mapping[Path, str], superseded: Callable[[], bool] = lambda: False
