@@ -185,7 +185,7 @@ class Endless(Checker):
 LAST = "SIZE = 3\n"
 
 
-def test_a_change_does_not_wait_for_a_whole_check_to_end(tmp_path: Path) -> None:
+def test_a_change_does_not_wait_for_a_whole_check_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Project(tmp_path).model
     server = Server(Endless(lambda disk: Configuration(isolated=True, disk=disk), Choice()))
     uri = uris.from_fs_path(str(model)) or ""
@@ -206,6 +206,6 @@ def test_a_change_does_not_wait_for_a_whole_check_to_end(tmp_path: Path) -> None
     def tell(_checked: object, report: Report) -> None:
         told.append([code for code, _ in found(report)])
 
-    server._tell_all = tell  # type: ignore[method-assign]
+    monkeypatch.setattr(server, "_tell_all", tell)
     asyncio.run(asyncio.wait_for(act(), 60))
     assert told == [["GL201"]] * 4 + [["GL301"]]
