@@ -181,6 +181,11 @@ class Engine:
             report.troubles += outcome.troubles
             if outcome.ending is not None:
                 report.unfinished.update(dict.fromkeys(part.targets, outcome.ending))
+        if project is not None and project.importers_left_out:
+            count = len(project.importers_left_out)
+            report.notes.append(
+                f"what imports the files that are checked is too much to be followed: files left out: {count}"
+            )
         report.notes.sort()  # in an order that does not tell which part they come from
         for finding in self._unsuppressed(found, readable, reader, policies, report):
             self._file(finding, policies, report)

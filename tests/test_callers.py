@@ -115,3 +115,13 @@ def test_folders_nested_in_one_another_are_searched_once_each(tmp_path: Path, mo
     importers = Importers(Layout([tmp_path], Disk()))
     assert importers.of([tmp_path / "f" / "f" / "a.py", folder / "a.py"], 64, 1_000) == [tmp_path / "user.py"]
     assert len(asked) < 20 * 150
+
+
+@pytest.mark.parametrize(("length", "left_out"), [(10, 0), (200_000, 1)])
+def test_what_is_too_much_to_follow_is_told(length: int, left_out: int, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET, encoding="utf-8")
+    (tmp_path / "user.py").write_text("from net import Net\nnet = Net()\n" + "#" * length, encoding="utf-8")
+    report = Engine(Configuration(isolated=True)).check([tmp_path / "net.py"], [tmp_path])
+    assert [note.rpartition(": ")[2] for note in report.notes if "left out" in note] == [str(left_out)] * left_out
+    everything = Engine(Configuration(isolated=True)).check([tmp_path / "net.py", tmp_path / "user.py"], [tmp_path])
+    assert not [note for note in everything.notes if "left out" in note]

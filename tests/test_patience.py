@@ -440,15 +440,66 @@ def test_second():
 
 
 @pytest.mark.parametrize("stages", [(), (Stage(900, (2,), 4, training=False),)])
-def test_a_model_has_parameters_though_building_it_is_followed_no_more(
-    stages: tuple[Stage, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("layer", "rows"),
+    [
+        ("nn.Linear(2, x)", [8]),
+        ("nn.Softmax(dim=x)", []),
+        ("nn.Linear(2, x).requires_grad_(False)", []),
+    ],
+)
+def test_a_model_is_what_it_holds_though_building_it_is_followed_no_more(
+    layer: str, rows: list[int], stages: tuple[Stage, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     narrowing(monkeypatch, stages, 1_500)
     monkeypatch.setattr("gradlint.static.drive.effort.PER_FILE", 2_000)
+    model = LIBRARY_MODEL.replace("nn.Linear(2, x)", layer)
     files = {
-        "library.py": LIBRARY_MODEL.format(long=LONG.replace("    ", "        ")),
+        "library.py": model.format(long=LONG.replace("    ", "        ")),
         "test_a.py": FIRST_USE.format(short="\n".join(LONG.splitlines()[:150])),
         "test_b.py": SECOND_USE,
     }
     found = checked(tmp_path, files, "GL406")
-    assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [("test_b.py", 8)]
+    assert [(Path(f.location.filename).name, f.location.row) for f in found.findings] == [
+        ("test_b.py", r) for r in rows
+    ]
+
+
+BASE = """\
+import torch
+
+
+class Base(torch.nn.Module):
+    def generate(self, x):
+{long}
+        return self.forward(x).numpy()
+"""
+DERIVED = """\
+from base import Base
+from torch import nn
+
+
+class Derived(Base):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    def shown(self, x):
+        return self(x).numpy()
+"""
+
+
+@pytest.mark.parametrize(("room", "rows"), [(2_000, [806, 14]), (300, [14])])
+def test_what_a_class_inherits_has_what_its_file_has_left(
+    room: int, rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.drive.effort.PER_FILE", room)
+    monkeypatch.setattr("gradlint.static.drive.analysis._AGAIN", 100)  # nor is it followed once more
+    long = "\n".join(f"        x = x + {n}" for n in range(800))
+    found = checked(tmp_path, {"derived.py": DERIVED, "base.py": BASE.format(long=long)}, "GL501")
+    assert [f.location.row for f in found.findings] == rows
+    notes = [note for note in found.notes if "inherits" in note]
+    assert notes == ([] if len(rows) == 2 else [f"{tmp_path / 'derived.py'}:5: {notes[0].partition(': ')[2]}"])

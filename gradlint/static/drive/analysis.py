@@ -129,6 +129,10 @@ class _Analyzer:
             f"{module.path}: too long to follow, only what it defines and imports is known"
             for module in dict.fromkeys(self.machine.images.given_up)
         ]
+        self.notes += [
+            f"{unit.module.path}:{unit.row}: methods that it inherits take too long to follow them here to their end"
+            for unit in dict.fromkeys(self.entries.short)
+        ]
         wanted = {str(path.resolve()) for path in self.targets}
         withdrawn, used = self.witness.withdrawn(), self.witness.used_elsewhere()
         findings = [

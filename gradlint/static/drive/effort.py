@@ -128,32 +128,27 @@ class Shares:
         self._budget, self._progress, self._witness, self._again = budget, progress, witness, again
         self._done: set[Unit] = set()  #: what methods executed first that came to their end
         self._exceeded = False
+        self.are_short = False  #: for a method that is inherited, too little was left
 
     @contextmanager
-    def of(self, method: FunctionUnit) -> Iterator[None]:
-        """A method is executed; where that takes too long, the others are none the less."""
+    def of(self, method: FunctionUnit, *, inherited: bool = False) -> Iterator[None]:
+        """A method is executed; where that takes too long, the others are none the less.
+
+        One that is inherited is followed where it stands as well: it has what is left here, and no more.
+        """
         before = set(self._progress.entered)
+        own = 0 if inherited else PER_DEFINITION + PER_OWN_LINE * _lines(method.text)
         try:
-            with self._budget.assured(PER_DEFINITION + PER_OWN_LINE * _lines(method.text)):
+            with self._budget.assured(own):
                 yield
         except BudgetExceededError:
-            self._exceeded = True
+            self._exceeded = self._exceeded or not inherited
+            self.are_short = self.are_short or inherited
             self._progress.give_up(again=self._again)
         else:
             self._progress.settle()
             self._witness.finish()
             self._done |= self._progress.entered - before
-
-    @contextmanager
-    def left(self) -> Iterator[None]:
-        """A method is executed that another class defines: it has what is left, and where that is little, nothing."""
-        try:
-            yield
-        except BudgetExceededError:
-            self._progress.give_up(again=self._again)
-        else:
-            self._progress.settle()
-            self._witness.finish()
 
     def end(self) -> None:
         """The class was followed: BudgetExceededError if some method took too long, and is to be followed again."""

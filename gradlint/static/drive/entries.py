@@ -80,6 +80,7 @@ class Entries:
     def __init__(self) -> None:
         self._idle = False  #: the object whose methods are executed was put into evaluation mode when it was built
         self._unbuilt: set[ClassUnit] = set()  #: classes that nothing had built when their methods were first executed
+        self.short: list[ClassUnit] = []  #: classes that inherit methods which were not followed to their end
         self.alone: set[FunctionUnit] = set()  #: functions and methods that were executed because nothing called them
 
     def module(self, module: Module) -> None:
@@ -162,7 +163,7 @@ class Entries:
         tests = [method for method in (*inherited, *methods) if objects.is_test(method, cls)]
         starts = dict.fromkeys(tests, objects.prepared(cls, ends, ctx)) if tests and not unknown else {}
         for method in inherited:
-            with shares.left():
+            with shares.of(method, inherited=True):
                 for end, instance in starts.get(method, ends):
                     with self._whole.partly(len(ends) == 1):
                         self._method(method, cls, instance, end, ctx.at("inherited", unit, method), built=built)
@@ -185,6 +186,7 @@ class Entries:
             due += [one for name, one in self._definitions.methods(cls).items() if name not in unit.methods]
         for end, instance in ends:
             self._all_filled(due, cls, instance, end, ctx)
+        self.short += [unit] if shares.are_short else []
         shares.end()
 
     def _open(self, cls: Class, ends: list[tuple[World, Ref]], *, built: bool) -> None:

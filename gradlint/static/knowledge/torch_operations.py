@@ -448,6 +448,10 @@ DEVICE_TYPES: Final = frozenset(["cpu", "cuda", "mps", "xpu", "npu", "hpu", "mlu
 """The types of devices between which programs choose what is available."""
 
 
+MOVING_OPTIONS: Final = frozenset(["device", "non_blocking", "memory_format"])
+"""What ``tensor.cpu()`` and ``tensor.cuda()`` may be given by name."""
+
+
 def device_of_type(name: str) -> str | None:
     """Where a tensor is that was given a type by ``.type()``: "cuda", "cpu", or "same" for where it was before."""
     owner, _, last = name.rpartition(".")

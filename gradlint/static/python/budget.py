@@ -175,7 +175,8 @@ class Budget:
         self._left = set() if home is not None else self._left
         also: set[Unit] = set()
         self._also_own = also
-        self._own, self._narrowed = own and (lambda unit: own(unit) or unit in also), 0
+        self._own = None if own is None else lambda unit: own(unit) or unit in also
+        self._narrowed = 0
         self._bound(MAX_STEPS if steps is None else min(steps, MAX_STEPS))
         self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
         self._shares, self._running, self._rounds = Counter(), [], Counter()

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
@@ -34,7 +33,7 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
-from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit, reached_from
+from gradlint.static.text.definition_units import ClassUnit, DefinitionUnit, FunctionUnit, Methods
 from gradlint.static.text.index import INIT_SUBCLASS
 from gradlint.static.text.units import Unit
 
@@ -67,27 +66,6 @@ class Field(NamedTuple):
         if not self.telling:
             return None
         return next((annotation for name, annotation in _annotated(self.part) if name == self.name), None)
-
-
-class Methods(dict[str, FunctionUnit]):
-    """The methods of objects of a class, by name."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._mentioned: dict[str, frozenset[str]] = {}
-        self._called: dict[str, frozenset[str]] = {}
-
-    def mentioned_by(self, name: str) -> frozenset[str]:
-        """Those that one mentions, directly or not; itself included."""
-        if name not in self._mentioned:
-            self._mentioned[name] = frozenset(reached_from(self, [name]))
-        return self._mentioned[name]
-
-    def called_by(self, name: str) -> frozenset[str]:
-        """The same, where it mentions them as attributes of its own object."""
-        if name not in self._called:
-            self._called[name] = frozenset(reached_from(self, [name], attrgetter("read_attributes")))
-        return self._called[name]
 
 
 class Definitions:
@@ -193,6 +171,8 @@ class Definitions:
     def _apply(self, node: cst.BaseExpression, value: Value, w: World, ctx: Context) -> Value:
         if isinstance(node, cst.Attribute) and node.attr.value in ("setter", "deleter"):
             return value
+        if isinstance(node, cst.Attribute) and node.attr.value == "getter" and isinstance(value, Function):
+            return replace(value, kind="property")
         decorator = w.resolve(self._execution.evaluate(node, w, ctx))
         if isinstance(decorator, External):
             if isinstance(value, Function):

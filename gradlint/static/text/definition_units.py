@@ -78,7 +78,7 @@ _CONSTRUCTS: dict[type, str] = {
 }
 
 
-_ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(setter|deleter|getter)\b")
+_ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(setter|deleter)\b")
 _SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
 _FILLS = r"\.(?:append|extend|insert|add|appendleft|update|setdefault)\(|\s*=(?!=)"  #: after the name of what is filled
 
@@ -406,3 +406,24 @@ def reached_from(
             found.add(name)
             frontier += methods.keys() & mentioned(methods[name])
     return found
+
+
+class Methods(dict[str, FunctionUnit]):
+    """The methods of objects of a class, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mentioned: dict[str, frozenset[str]] = {}
+        self._called: dict[str, frozenset[str]] = {}
+
+    def mentioned_by(self, name: str) -> frozenset[str]:
+        """Those that one mentions, directly or not; itself included."""
+        if name not in self._mentioned:
+            self._mentioned[name] = frozenset(reached_from(self, [name]))
+        return self._mentioned[name]
+
+    def called_by(self, name: str) -> frozenset[str]:
+        """The same, where it mentions them as attributes of its own object."""
+        if name not in self._called:
+            self._called[name] = frozenset(reached_from(self, [name], attrgetter("read_attributes")))
+        return self._called[name]

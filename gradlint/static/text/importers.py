@@ -185,6 +185,7 @@ class Importers:
         self._layout = layout
         self._imports: dict[Path, Imports] = {}
         self._sizes: dict[Path, int] = {}  #: of the code in a file
+        self.left_out: set[Path] = set()  #: the nearest files that import others and were too many, or too long
         self._scopes: dict[Path, list[Path]] = {}
         self._too_large: set[Path] = set()
 
@@ -205,13 +206,16 @@ class Importers:
         while wanted:
             names = {_last_name(path) for path in wanted}
             wanted = {path for path in candidates - found if self._leads_to(path, wanted, names)}
-            if len(found) + len(wanted) > limit:
-                break
-            size = self._size(found | wanted)
-            if size > room and size > self._size(given):
+            if len(found) + len(wanted) > limit or self._exceeds(found | wanted, room, given):
+                self.left_out |= wanted
                 break
             found |= wanted
         return sorted(found)
+
+    def _exceeds(self, paths: Collection[Path], room: int, given: Collection[Path]) -> bool:
+        """Whether files hold more code than there is room for, and than the given ones."""
+        size = self._size(paths)
+        return size > room and size > self._size(given)
 
     def _size(self, paths: Collection[Path]) -> int:
         for path in paths:

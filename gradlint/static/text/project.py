@@ -172,6 +172,11 @@ class Project:
         """
         return self._importers.of(paths, limit, room)
 
+    @property
+    def importers_left_out(self) -> frozenset[Path]:
+        """The nearest of the files that :meth:`importers_of` left out."""
+        return frozenset(self._importers.left_out)
+
     def connected(self, paths: Iterable[Path], among: Sequence[Path]) -> list[Path]:
         """Those of some files that imports connect with one of ``paths``, in either direction, at any distance.
 

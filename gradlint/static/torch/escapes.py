@@ -136,12 +136,15 @@ class Escapes:
         return value
 
     def _built_unseen(self, callee: Value, args: Arguments, w: World, site: Site) -> None:
-        """A module is built by an ``__init__`` that is not followed: what is in it is not known, but for parameters."""
+        """A module is built by an ``__init__`` that is not followed: what is in it is not known, but for parameters.
+
+        Where its file may freeze some, they are not known either.
+        """
         if not isinstance(callee, Function) or callee.unit.name != "__init__" or not args.positional:
             return
         ref = w.resolve(args.positional[0])
         obj = w.get(ref, Instance)
-        if not isinstance(ref, Ref) or obj is None or obj.role is not roles.MODULE:
+        if not isinstance(ref, Ref) or obj is None or obj.role is not roles.MODULE or callee.unit.module.may_freeze:
             return
         if self._reach.features_of_call(callee.unit) & Feature.TRAINABLE:
             group = w.new(Group(True, opaque=True, made_at=site))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gradlint import events
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import DEVICE_CONDITION, DEVICE_NAME, MODEL_PART_NAME, MODULE_NAME
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_operations import DEVICE_TYPES
+from gradlint.static.knowledge.torch_operations import DEVICE_TYPES, MOVING_OPTIONS
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.values import NONE, Frame, Instance
@@ -151,9 +151,6 @@ def device_of(value: Value, w: World) -> str | None:
     return tensor.device if tensor is not None else None
 
 
-_MOVING: Final = frozenset(["device", "non_blocking", "memory_format"])  #: what ``x.cpu()`` and ``x.cuda()`` take
-
-
 def moves_some(op: Op, args: Arguments, w: World) -> bool:
     """Whether ``batch.to(device, "x", "y")`` names what is moved of something that is no tensor: the rest stays.
 
@@ -161,7 +158,7 @@ def moves_some(op: Op, args: Arguments, w: World) -> bool:
     """
     if op.device not in ("to", "cpu", "cuda"):
         return False
-    if op.device != "to" and args.keywords.keys() - _MOVING:
+    if op.device != "to" and args.keywords.keys() - MOVING_OPTIONS:
         return True
     named = [w.resolve(value) for value in args.positional[1 if op.device == "cpu" else 2 :]]
     return any(isinstance(name, Const) and isinstance(name.value, str) for name in named)

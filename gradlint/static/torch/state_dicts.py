@@ -143,7 +143,7 @@ def _is_one(module: Ref, obj: Instance, w: World) -> bool:
     """Whether a module is all there is with its parameters, as far as those tell which one it is."""
     if stands_for_others(module, w):
         return False
-    others = (other for key, other in w.all(Instance) if key != module.id and other.role is roles.MODULE)
+    others = (other for key, other in w.having(roles.MODULE) if key != module.id)
     return not (obj.opaque and any(other.opaque and other.groups == obj.groups for other in others))
 
 
