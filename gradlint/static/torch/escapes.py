@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import CALLING_METHODS
-from gradlint.static.knowledge.torch_table import CALLING
+from gradlint.static.knowledge.torch_table import CALLING, may_freeze
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.progress import Nested
 from gradlint.static.report.witness import Witness
@@ -138,13 +138,13 @@ class Escapes:
     def _built_unseen(self, callee: Value, args: Arguments, w: World, site: Site) -> None:
         """A module is built by an ``__init__`` that is not followed: what is in it is not known, but for parameters.
 
-        Where its file may freeze some, they are not known either.
+        Where that may freeze some itself, they are not known either.
         """
         if not isinstance(callee, Function) or callee.unit.name != "__init__" or not args.positional:
             return
         ref = w.resolve(args.positional[0])
         obj = w.get(ref, Instance)
-        if not isinstance(ref, Ref) or obj is None or obj.role is not roles.MODULE or callee.unit.module.may_freeze:
+        if not isinstance(ref, Ref) or obj is None or obj.role is not roles.MODULE or may_freeze(callee.unit.text):
             return
         if self._reach.features_of_call(callee.unit) & Feature.TRAINABLE:
             group = w.new(Group(True, opaque=True, made_at=site))
