@@ -83,6 +83,8 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
 
     class Project:
+        importers_left_out: frozenset[Path] = frozenset()
+
         def __init__(self, roots: Sequence[Path], read: Callable[[Path], Any], disk: Any) -> None:
             self.roots, self.read, self.disk = roots, read, disk
 
