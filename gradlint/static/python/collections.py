@@ -23,6 +23,7 @@ from gradlint.static.state.values import (
     NONE,
     Bound,
     Choice,
+    Class,
     Const,
     External,
     Instance,
@@ -240,7 +241,7 @@ class Collections:
             return new_unknown("nothing")
         if isinstance(owner, External):
             return self._member(owner, index, w, ctx, site)
-        if isinstance(owner, Namespace) and isinstance(index, Const) and isinstance(index.value, str):
+        if isinstance(owner, (Namespace, Class)) and isinstance(index, Const) and isinstance(index.value, str):
             return self._attributes.get(owner, index.value, w, ctx, site)
         if isinstance(index, Const) and isinstance(index.value, str):
             holder = dict_of(owner, "__dict__", *self._domain.names.parts)

@@ -22,6 +22,7 @@ from gradlint.static.state.values import (
     NONE,
     Bound,
     Class,
+    Const,
     External,
     Frame,
     Function,
@@ -141,7 +142,9 @@ class Definitions:
         return value
 
     def made_by_metaclass(self, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> Results | None:
-        """What the ``__call__`` of a metaclass of the project builds; None if that is not known, or there is none."""
+        """What the ``__call__`` of a metaclass builds; None if that is not known, or an instance as of any class."""
+        if self.role(cls) is roles.ENUM:
+            return [(w, self._member(cls, args, w))]
         metaclass = self.attribute(cls, _METACLASS, w)
         maker = self.attribute(metaclass, "__call__", w) if isinstance(metaclass, Class) else None
         if not isinstance(maker, Function):
@@ -149,6 +152,16 @@ class Definitions:
         results = self._execution.call(Bound(cls, "__call__", maker), args, w.copy(), ctx, site)
         built = all(isinstance(each, Ref) for world, value in results for each in each_of(world.resolve(value)))
         return results if built else None
+
+    def _member(self, cls: Class, args: Arguments, w: World) -> Value:
+        """The member of an enumeration that has a value: members stand for their values, as far as these are known."""
+        scope, value = w.find(cls.scope), w.resolve(args.get(0) or NONE)
+        if not isinstance(scope, Frame) or len(args.positional) != 1 or args.keywords or args.open:
+            return new_unknown("member")
+        members = {w.resolve(each) for name, each in scope.vars.items() if not name.startswith("_")}
+        if isinstance(value, Const):
+            return value if value in members else new_unknown("member")
+        return value if all(isinstance(each, (Const, Function)) for each in members) else new_unknown("member")
 
     def _told(self, cls: Class, w: World, ctx: Context) -> None:
         """Call the ``__init_subclass__`` that a class inherits, which may enter the class into a table."""
