@@ -37,7 +37,7 @@ class ParameterDataMutation(Rule):
     ```
 
     ## Stays silent on
-    The same change without `.data`, or by `torch.nn.init`; changes under `torch.no_grad()`, unless a graph still
+    The same change without `.data`, also by `torch.nn.init`; changes under `torch.no_grad()`, unless a graph still
     needs the old values; `.data` that is only read; changes of a copy.
 
     ## References

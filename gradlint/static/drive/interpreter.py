@@ -49,6 +49,7 @@ from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Arrays, Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
+from gradlint.static.torch.data_reads import DataReads
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
@@ -160,6 +161,7 @@ class Interpreter:
     def _follow_tensors(self) -> None:
         """Tensors: their graphs, their storage, and what becomes of them."""
         self.tensors = self._make(Tensors)
+        self.data_reads = self._make(DataReads)
         self.loading = self._make(Loading)
         self.modules = self._make(Modules)
         self.ownership = self._make(Ownership)

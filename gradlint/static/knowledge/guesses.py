@@ -35,6 +35,14 @@ NO_MODULE_NAME: Final = re.compile(
 DATA_NAME: Final = re.compile(r"loader|dataset|(^|_)(data|batch|batches|dl|iter|it)(_|\d|$)")
 """What data, or what gives it, is called."""
 
+HOLDER_NAME: Final = re.compile(
+    r"data|loader|batch|graph|pack|mnist|cifar|[a-z_]sets?(_|\d|$)|(^|_)(dl|ds|df|set|train|test|val|valid|split|msg|"
+    r"message|resp|response|reply|request|args|opts?|cfg|conf|config|buffer|memory|sparse|csr|coo|frame|field|file|store|"
+    r"node|mesh)s?(_|\d|$)",
+    re.IGNORECASE,
+)
+"""What is called so may be no tensor but hold values, tensors among them, as its ``data``."""
+
 DEVICE_NAME: Final = re.compile(r"(^|_)device$|^dev$")
 """What a device that a program chose is called."""
 

@@ -27,6 +27,7 @@ __all__ = [
     "SPECIAL_ATTRIBUTES",
     "SPECIAL_METHODS",
     "TELLING_METHODS",
+    "TENSOR_METHODS",
     "is_method",
     "returns_new",
 ]
@@ -185,6 +186,14 @@ ARRAY_METHODS: Final = names(
     "ravel repeat reshape round size sort squeeze std sum swapaxes take tolist trace transpose var view",
 )
 """Methods that numpy's arrays have as well: they do not tell that a value is a tensor."""
+
+TENSOR_METHODS: Final = names(
+    "",
+    "bernoulli bmm byte clamp clone contiguous cpu cuda detach dim double expand expand_as float gather half index_select "
+    "is_contiguous log_softmax long masked_fill masked_select mm narrow ndimension nelement new new_empty new_full "
+    "new_ones new_tensor new_zeros norm numel numpy permute sigmoid softmax tanh topk type_as unsqueeze view_as",
+)
+"""Methods that tensors have, and no arrays, tables, texts or containers."""
 
 SPECIAL_METHODS: Final = names(
     "",

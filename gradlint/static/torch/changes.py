@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +16,12 @@ from gradlint.static.knowledge.torch_operations import RESHAPING
 from gradlint.static.knowledge.torch_table import ATTRIBUTES, OVERWRITING, SCALING, STORING
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.report.witness import MANUAL, Witness
-from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
+from gradlint.static.state.context import Arguments, Context, Ledgers
 from gradlint.static.state.origins import Asked, AttributeOf
-from gradlint.static.state.provenance import from_module, is_any, is_loaded, looks_like_parameter, may_be_input
+from gradlint.static.state.provenance import from_module, is_any, looks_like_parameter, may_be_input
 from gradlint.static.state.values import NONE, Bound, Const, Frame, Group, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
+from gradlint.static.torch.data_reads import DataReads
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates, average_of
 from gradlint.static.torch.graph_breaks import GraphBreaks
@@ -62,6 +62,7 @@ class Changes:
     _estimates: Estimates
     _unowned: UnownedParameters
     _stepping: Stepping
+    _data_reads: DataReads
     _escapes: Escapes
     _optimizers: Optimizers
     _library_models: LibraryModels
@@ -71,8 +72,6 @@ class Changes:
     def __init__(self) -> None:
         self.trained: set[int] = set()  #: groups of leaves that an optimizer is given
         self._derived: set[int] = set()  #: groups of leaves whose gradient is read
-        self._read: Ledger[Hashable, Site] = self._ledgers.open()
-        """By what it gave: where ``.data`` of what may be no tensor was read."""
 
     def in_place(self, how: str, target: Value, values: list[Value], w: World, ctx: Context, site: Site) -> None:
         """An operation that changes ``target`` itself, using ``values``."""
@@ -109,6 +108,14 @@ class Changes:
             new.shape, new.size = None, None if resizes else new.size
         if not tensor.groups and w.grad is not False:
             self._breaks.overwritten(how, target.id, values, w, site)
+
+    def unrecorded(self, how: str, target: Value, w: World, ctx: Context, site: Site) -> None:
+        """A function changes ``target`` itself under ``no_grad``, which does not help with ``.data``."""
+        before, tensor = w.grad, w.get(w.resolve(target), Tensor)
+        if tensor is None or tensor.data_of is None:
+            w.grad = False
+        self.in_place(how, target, [], w, ctx, site)
+        w.grad = before
 
     def _stepped(self, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
         """Parameters were changed by their gradients: an update, unless it is an optimizer that updates them.
@@ -306,7 +313,7 @@ class Changes:
                 new.data_of, new.data_at = (tensor.data_of or owner.id), site
             ref = w.new(new)
             if not self._is_tensor(owner, tensor, w):
-                self._read[ref.id] = site
+                self._data_reads.taken(ref, tensor.presumed, site)
             self._plain.shown(ref, tensor, w)
             return ref
         if name == "grad":
@@ -380,16 +387,9 @@ class Changes:
         if name == "data" and from_module(owner):
             self._tensors.from_unknown(owner, w, structured=True)
             return self._attributes.get(owner, name, w, ctx, site)
-        if name == "data" and is_loaded(owner):
-            given = w.resolve(Unknown(AttributeOf(owner.key, name)))
-            self._read[given.id if isinstance(given, Ref) else AttributeOf(owner.key, name)] = site
+        if name == "data":
+            self._data_reads.taken_of_unknown(owner, w, site)
         return None
-
-    def converted(self, value: Ref | Unknown, w: World, ctx: Context) -> None:
-        """A method was called that arrays have not: what was read before as ``.data`` was that of a tensor."""
-        site = self._read.get(value.id if isinstance(value, Ref) else value.key)
-        if site is not None:
-            self._witness.send(events.DataRead(site=site, tensor=self._tensors.view_of(value, w)), w, ctx)
 
     def set_attribute(self, owner: Ref, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``tensor.name = value``."""

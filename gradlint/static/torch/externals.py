@@ -78,6 +78,7 @@ from gradlint.static.torch.building import ModuleBuilding
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.conversions import Conversions
+from gradlint.static.torch.data_reads import DataReads
 from gradlint.static.torch.distributions import Distributions
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates
@@ -147,6 +148,7 @@ class Externals:
     _scalers: Scalers
     _library_models: LibraryModels
     _changes: Changes
+    _data_reads: DataReads
     _overwriting: Overwriting
     _distributions: Distributions
     _module_calls: ModuleCalls
@@ -330,10 +332,9 @@ class Externals:
 
     def _initialized(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """A function of ``torch.nn.init`` fills a tensor, unrecorded."""
-        before, w.grad = w.grad, False
-        self._changes.in_place(name.rpartition(".")[2], args.get(0, "tensor") or NONE, [], w, ctx, site)
-        w.grad = before
-        return args.get(0, "tensor") or NONE
+        given = args.get(0, "tensor") or NONE
+        self._changes.unrecorded(name.rpartition(".")[2], given, w, ctx, site)
+        return given
 
     def _clipped(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         given = args.get(0, "parameters") or NONE
@@ -366,6 +367,7 @@ class Externals:
             self._changes.in_place(last, args.positional[0], used, w, ctx, site)
             return args.positional[0]
         given = Arguments(list(args.positional), {k: v for k, v in args.keywords.items() if k != "out"}, args.open)
+        self._data_reads.given(op, given, w, ctx)
         if self._overwriting.is_asked(name, op, args, w):
             value = self._overwriting.applied(last.removesuffix("_"), op, given, w, ctx, site)
         else:

@@ -13,7 +13,6 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import (
     ARRAY_METHODS,
     BACKWARD_HOOKS,
-    CONVERTING,
     EXPECTING_METHODS,
     METHODS,
     NEEDLESS,
@@ -45,6 +44,7 @@ from gradlint.static.torch.behaviours import Behaviours
 from gradlint.static.torch.changes import Changes
 from gradlint.static.torch.conversions import Conversions
 from gradlint.static.torch.custom_functions import CustomFunctions
+from gradlint.static.torch.data_reads import DataReads
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
@@ -93,6 +93,7 @@ class Methods:
     _passes: Passes
     _devices: Devices
     _changes: Changes
+    _data_reads: DataReads
     _overwriting: Overwriting
     _module_calls: ModuleCalls
     _trainers: Trainers
@@ -121,8 +122,7 @@ class Methods:
             self._devices.moved(args, w, ctx, site)
         if name in BACKWARD_HOOKS:
             w.bound[HOOKED] = Const(True)
-        if name in CONVERTING and isinstance(receiver, (Ref, Unknown)):
-            self._changes.converted(receiver, w, ctx)
+        self._data_reads.called(receiver, name, w, ctx)
         if isinstance(receiver, Super):
             return self._super(receiver, name, args, w, ctx, site)
         if isinstance(receiver, Ref):
@@ -190,6 +190,7 @@ class Methods:
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
             self._same_storage(name, receiver, tensor, result, op, w)
         self._tensors.suppose(result, [receiver], w)
+        self._data_reads.became(receiver, result)
         self._legacy.computed(name, given.positional, result, w, site)
         return result
 

@@ -52,6 +52,7 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.batches import Loading
+from gradlint.static.torch.data_reads import DataReads
 from gradlint.static.torch.effects import Effects
 from gradlint.static.torch.escapes import Escapes
 from gradlint.static.torch.evaluation import Evaluation
@@ -88,6 +89,7 @@ class UnknownMethods:
     _calls: Calls
     _attributes: Attributes
     _tensors: Tensors
+    _data_reads: DataReads
     _modules: Modules
     _breaks: GraphBreaks
     _evaluation: Evaluation
@@ -302,6 +304,7 @@ class UnknownMethods:
             return Unknown(origin, deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self._operations.apply(op, given, w, ctx, site)
+        self._data_reads.became(receiver, value)
         if name not in ARRAY_METHODS:
             self._placement.proven(value, w)
         if isinstance(value, Ref) and w.get(value, Tensor) is not None:
