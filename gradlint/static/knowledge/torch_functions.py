@@ -27,6 +27,7 @@ __all__ = [
     "SPECIAL_ATTRIBUTES",
     "SPECIAL_METHODS",
     "TELLING_METHODS",
+    "TENSOR_HOOKS",
     "TENSOR_METHODS",
     "is_method",
     "returns_new",
@@ -195,10 +196,10 @@ TENSOR_METHODS: Final = names(
 )
 """Methods that tensors have, and no arrays, tables, texts or containers."""
 
-SPECIAL_METHODS: Final = names(
-    "",
-    "backward register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad",
-)
+TENSOR_HOOKS: Final = names("", "register_hook register_post_accumulate_grad_hook")
+"""Methods of tensors that register what a backward pass calls."""
+
+SPECIAL_METHODS: Final = TENSOR_HOOKS | names("", "backward requires_grad_ retain_grad")
 """Methods that act on the graph or the gradient itself: the tracer knows them one by one."""
 
 SPECIAL_ATTRIBUTES: Final = names(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gradlint import events
@@ -19,15 +20,19 @@ from gradlint.static.state.reducing import reduce_results
 from gradlint.static.state.values import (
     NONE,
     Bound,
+    Frame,
     Function,
     Hook,
     Instance,
     Lambda,
+    Mapping,
+    Object,
     Partial,
     Ref,
     Sequence,
     Unknown,
     Value,
+    new_unknown,
 )
 from gradlint.static.state.world import World
 from gradlint.static.torch.layer_containers import stands_for_others
@@ -41,6 +46,8 @@ _MODULE, _HOOK = "<module>", "<hook>"
 _OUTPUT = Op(activation="clears", saves="other")
 _MAX_HOOKS = 4  #: of one module that are called
 _MAX_ENDS = 3
+_FILLED = re.compile(r"\b(\w+)(?:\.(\w+)(?=\s*=(?!=))|(?:\.(\w+))?(?=(?:\[[^\]\n]*\])+\s*=(?!=)|\.append\())")
+"""A variable of which an attribute is bound, or that gets another item, by itself or in an attribute."""
 
 
 class Hooks:
@@ -69,6 +76,40 @@ class Hooks:
         if key not in w.bound:
             w.bound[key] = w.new(Instance(role=roles.HOOK, attrs={_MODULE: module, _HOOK: function}), key)
         return w.bound[key]
+
+    def handed(self, args: Arguments, w: World) -> None:
+        """A hook runs whenever a pass comes by, which is not followed: what it keeps is there at some time."""
+        function = w.resolve(args.get(0, "hook") or NONE)
+        while isinstance(function, Partial):
+            function = w.resolve(function.function)
+        if isinstance(function, Bound) and isinstance(receiver := w.resolve(function.receiver), Ref):
+            obj = w.get(receiver, Instance)
+            method = self._definitions.attribute(obj.cls, function.name, w) if obj is not None and obj.cls else None
+            for name in sorted(method.unit.filled_attributes) if isinstance(method, Function) else ():
+                self._keeps(receiver, name, w)
+        elif isinstance(function, Function):
+            for variable, bound, filled in sorted(set(_FILLED.findall(function.unit.text))):
+                owner = self._around(function, variable, w)
+                if isinstance(owner, Ref):
+                    self._keeps(owner, bound or filled, w)
+
+    def _keeps(self, owner: Ref, name: str, w: World) -> None:
+        """A hook puts something into an attribute, or into what that holds; without one, into the object itself."""
+        obj = w.get(owner, Instance)
+        kept = w.resolve(obj.attrs.get(name, NONE)) if obj is not None and name else owner
+        several = w.get(kept, Object)
+        if isinstance(several, (Sequence, Mapping)) and isinstance(kept, Ref):
+            if several.tail is None:
+                w.write(kept.id).tail = new_unknown("kept", name)
+        elif kept == NONE and obj is not None and obj.cls is not None:
+            w.write(owner.id).attrs[name] = new_unknown("kept", name)
+
+    def _around(self, function: Function, variable: str, w: World) -> Value:
+        """What a variable around a function stands for."""
+        frame = w.find(function.frame)
+        while isinstance(frame, Frame) and variable not in frame.vars:
+            frame = w.find(frame.parent) if frame.parent is not None else None
+        return w.resolve(frame.vars[variable]) if isinstance(frame, Frame) else NONE
 
     def watched(self, receiver: Ref, method: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """A hook that is called before a forward pass, or by a backward pass, which are not followed there."""

@@ -10,10 +10,12 @@ from gradlint import events
 from gradlint.facts import unknown
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
+from gradlint.static.knowledge.torch_functions import TENSOR_HOOKS
 from gradlint.static.knowledge.torch_table import (
     ARRAY_METHODS,
     BACKWARD_HOOKS,
     EXPECTING_METHODS,
+    HOOKING,
     METHODS,
     NEEDLESS,
     RENAMING,
@@ -50,6 +52,7 @@ from gradlint.static.torch.estimates import Estimates
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graph_breaks import GraphBreaks
 from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.hooks import Hooks
 from gradlint.static.torch.legacy import Legacy
 from gradlint.static.torch.library_models import Trainers
 from gradlint.static.torch.memory import Memory
@@ -94,6 +97,7 @@ class Methods:
     _devices: Devices
     _changes: Changes
     _data_reads: DataReads
+    _hooks: Hooks
     _overwriting: Overwriting
     _module_calls: ModuleCalls
     _trainers: Trainers
@@ -122,6 +126,8 @@ class Methods:
             self._devices.moved(args, w, ctx, site)
         if name in BACKWARD_HOOKS:
             w.bound[HOOKED] = Const(True)
+        if name in BACKWARD_HOOKS or name in TENSOR_HOOKS or (name in HOOKING and isinstance(receiver, Unknown)):
+            self._hooks.handed(args, w)
         self._data_reads.called(receiver, name, w, ctx)
         if isinstance(receiver, Super):
             return self._super(receiver, name, args, w, ctx, site)
