@@ -153,8 +153,7 @@ class Changes:
         if how.endswith("_"):
             self._tensors.must_be_tensor(Ref(key), w)
         view = self._tensors.view_of(Ref(key), w)
-        if taken_at is not None and (w.grad is False or not view.requires_grad.known):  # changed, and not read
-            self._witness.withdraw(events.DataRead, taken_at)
+        is_no_read = w.grad is False or not view.requires_grad.known
         root = key if how == ".data =" else self._tensors.root(key, w)
         tensor = w.find(root)
         if isinstance(tensor, Tensor) and (
@@ -184,8 +183,10 @@ class Changes:
             new.pending = (*new.pending, event)
             return
         dropped = self._memory.is_dropped(key, w, ctx) or self._memory.is_unseen(key, w, ctx)
-        if taken_at is not None and dropped:
+        if taken_at is not None and dropped:  # a copy is changed: it was read
             return
+        if taken_at is not None and is_no_read:
+            self._witness.withdraw(events.DataRead, taken_at)
         if view.requires_grad.is_false and view.is_parameter.is_false and how != ".data =":
             self._memory.spoil(root, "data", w, site)
         self._witness.send(event, w, ctx)

@@ -298,6 +298,9 @@ class Passes:
             if tensor.cut is not None and place == tensor.cut.at:
                 asked = replace(asked, stackable=known(self._breaks.are_losses(copied, w)))
             self._retention.missed(place, copied, w)
+        held = frozenset[int]().union(*(obj.groups for _, obj in w.having(roles.OPTIMIZER)))
+        if given.is_true and tensor.is_leaf and tensor.groups & held:
+            return  # no loss: what an optimizer trains is given its gradient
         self._witness.send(asked, w, ctx, alternative=tensor.asked_at)  # of that place, other worlds know nothing
 
     def _perhaps_fed(self, touches: events.Touches, w: World, ctx: Context, site: Site) -> None:
