@@ -190,11 +190,11 @@ ARRAY_METHODS: Final = names(
 
 TENSOR_METHODS: Final = names(
     "",
-    "bernoulli bmm byte clamp clone contiguous cpu cuda detach dim double expand expand_as float gather half index_select "
+    "bernoulli bmm byte clamp clone contiguous cpu cuda dim double expand expand_as float gather half index_select "
     "is_contiguous log_softmax long masked_fill masked_select mm narrow ndimension nelement new new_empty new_full "
-    "new_ones new_tensor new_zeros norm numel numpy permute sigmoid softmax tanh topk type_as unsqueeze view_as",
+    "new_ones new_tensor new_zeros norm numel numpy permute sigmoid size softmax tanh topk type_as unsqueeze view_as",
 )
-"""Methods that tensors have, and no arrays, tables, texts or containers."""
+"""Methods that tensors have, and no arrays, tables or texts; what holds tensors has ``detach``, too."""
 
 TENSOR_HOOKS: Final = names("", "register_hook register_post_accumulate_grad_hook")
 """Methods of tensors that register what a backward pass calls."""

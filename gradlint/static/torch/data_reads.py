@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gradlint import events
 from gradlint.static.knowledge.guesses import HOLDER_NAME
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_functions import METHODS, TENSOR_METHODS
+from gradlint.static.knowledge.torch_functions import ARRAY_METHODS, METHODS, TENSOR_METHODS
 from gradlint.static.knowledge.torch_training import CONVERTING
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
@@ -61,9 +61,9 @@ class DataReads:
         if name in CONVERTING or (taken.of_model and name in METHODS) or (name in TENSOR_METHODS and not taken.holder):
             self._tell(taken, receiver, w, ctx)
 
-    def became(self, receiver: Value, result: Value) -> None:
-        """A method gave ``result`` that arrays have as well: what is done with that tells, too."""
-        if isinstance(receiver, (Ref, Unknown)) and isinstance(result, (Ref, Unknown)):
+    def became(self, receiver: Value, name: str, result: Value) -> None:
+        """A method gave ``result`` that arrays may have as well: what is done with that tells, too."""
+        if name in ARRAY_METHODS and isinstance(receiver, (Ref, Unknown)) and isinstance(result, (Ref, Unknown)):
             taken = self._taken.get(_key(receiver))
             if taken is not None:
                 self._taken.setdefault(_key(result), taken)

@@ -196,7 +196,7 @@ class Methods:
         if op.detaches or name in ("cpu", "cuda", "to", "contiguous", "float", "double", "half", "type"):
             self._same_storage(name, receiver, tensor, result, op, w)
         self._tensors.suppose(result, [receiver], w)
-        self._data_reads.became(receiver, result)
+        self._data_reads.became(receiver, name, result)
         self._legacy.computed(name, given.positional, result, w, site)
         return result
 

@@ -304,7 +304,7 @@ class UnknownMethods:
             return Unknown(origin, deps=receiver.deps)
         given = Arguments([receiver, *args.positional], args.keywords, args.open)
         value = self._operations.apply(op, given, w, ctx, site)
-        self._data_reads.became(receiver, value)
+        self._data_reads.became(receiver, name, value)
         if name not in ARRAY_METHODS:
             self._placement.proven(value, w)
         if isinstance(value, Ref) and w.get(value, Tensor) is not None:
