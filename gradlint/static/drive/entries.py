@@ -109,7 +109,7 @@ class Entries:
         world, ctx = start
         variables = world.find(ctx.frame)
         assert isinstance(variables, Frame)
-        value = None if _is_replaced(unit) else variables.vars.get(unit.name)
+        value = None if self._is_replaced(unit) else variables.vars.get(unit.name)
         if not isinstance(value, Function):  # the body of the module took too long to come there, or gave it up
             bare = self._definitions.function(unit, ctx)
             value = self._definitions.decorate(unit, bare, world, ctx)
@@ -370,10 +370,16 @@ class Entries:
     def _class_of(self, unit: ClassUnit, world: World, ctx: Context) -> Class | None:
         variables = world.find(ctx.frame)
         assert isinstance(variables, Frame)
-        cls = self._definitions.klass(unit, world, ctx) if _is_replaced(unit) else variables.vars.get(unit.name)
+        cls = self._definitions.klass(unit, world, ctx) if self._is_replaced(unit) else variables.vars.get(unit.name)
         if not isinstance(cls, Class):
             cls = self._definitions.seen_classes.get(unit)
         return None if cls is None or world.find(cls.scope) is None else cls
+
+    def _is_replaced(self, unit: FunctionUnit | ClassUnit) -> bool:
+        """Whether another definition further down in its file has its name, which is what bears that in the end."""
+        named = self._reach.scope(unit.module).defined.get(unit.name, ())
+        last = next((other for other in reversed(named) if isinstance(other, (FunctionUnit, ClassUnit))), unit)
+        return last is not unit
 
     def _repeat_alone(self, function: Function, world: World, ctx: Context, receiver: Value | None) -> None:
         """As :meth:`_repeat`, where all else was told of a single call."""
@@ -445,9 +451,3 @@ class Entries:
         if ctx is not None:
             for world in worlds:
                 self._witness.inputs_done((key for key in world.heap if key not in escaped), world, ctx)
-
-
-def _is_replaced(unit: FunctionUnit | ClassUnit) -> bool:
-    """Whether another definition further down in a module has its name: what bears that in the end is not this one."""
-    others = (other for other in unit.module.units if isinstance(other, (FunctionUnit, ClassUnit)))
-    return [other for other in others if other.name == unit.name][-1:] not in ([], [unit])
