@@ -84,6 +84,7 @@ class Rule:
 
     concerns_values: ClassVar[bool] = False  #: the numbers of a training are wrong, whoever's code computes them
     once_for_a_cause: ClassVar[bool] = False  #: where one cause shows at several places, the first of them is reported
+    loops_apart: ClassVar[bool] = False  #: then the first in each of several loops, none of which holds the other
 
     checks: ClassVar[dict[type[Event], tuple[str, ...]]] = {}
     protocols: ClassVar[tuple[Protocol, ...]] = ()

@@ -20,7 +20,8 @@ class EvalWithoutNoGrad(Rule):
     Finds calls of a model, with gradients enabled, whose output is only measured, shown or saved: turned into numbers,
     labels or images. No backward pass reaches it. The model is in evaluation mode, or it was trained before in the same
     program: then the use of the output tells that it is evaluated, also where training and evaluation share the code
-    (`for phase in ("train", "val")`). Of several in a function the first is reported.
+    (`for phase in ("train", "val")`). Of several in a function the first is reported, or the first in each of its
+    loops.
 
     ## Why is this bad
     Every operation saves what a backward pass would need, and none comes. `eval()` does not prevent that: it only
@@ -63,11 +64,12 @@ class EvalWithoutNoGrad(Rule):
     effect = Effect.WASTES
     fix = "unsafe"
     once_for_a_cause = True
+    loops_apart = True
     remedy = "evaluate under torch.no_grad() or torch.inference_mode()"
 
     @on(OutputMeasured)
     def measured(self, event: OutputMeasured) -> Iterator[Violation]:
-        if not event.grad_enabled.is_true or not (event.training.is_false or event.trained.is_true):
+        if event.single or not event.grad_enabled.is_true or not (event.training.is_false or event.trained.is_true):
             return
         in_evaluation = event.training.is_false
         yield Violation(

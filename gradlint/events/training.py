@@ -398,7 +398,8 @@ class OutputMeasured(Event):
     training: Fact[bool] = field(default_factory=unknown)  #: the mode it was called in
     grad_enabled: Fact[bool] = field(default_factory=unknown)
     copied: Fact[bool] = field(default_factory=unknown)  #: no number or label was made of it, only a copy
-    trained: Fact[bool] = field(default_factory=unknown)  #: the program has trained the module before
+    trained: Fact[bool] = field(default_factory=unknown)  #: it was trained before, in the program or in another
+    single: bool = False  #: nothing but its use tells of an evaluation, and the call stands in no loop
     set_at: Site | None = None  #: where its mode was set
     called_at: Site | None = None  #: the call of the module, where ``site`` is another
     within: Site | None = None  #: the function, or the statement of a file, that the call stands in

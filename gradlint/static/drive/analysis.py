@@ -434,7 +434,8 @@ class _Analyzer:
         for finding in findings:
             by_code.setdefault(finding.code, []).append(finding)
         for code, found in by_code.items():
-            yield from self.together.once(found) if self.rules[code].once_for_a_cause else found
+            rule = self.rules[code]
+            yield from self.together.once(found, rule.loops_apart) if rule.once_for_a_cause else found
 
 
 def _row(place: Location) -> _Row:

@@ -34,12 +34,30 @@ class Together:
         if self._functions.setdefault(key, found) is not None:
             self._functions[key] = found
 
-    def once(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Of some findings of a rule, the first of each cause; those without a cause as they are."""
+    def once(self, findings: Iterable[Finding], loops_apart: bool) -> list[Finding]:
+        """Of some findings of a rule, the first of each cause; those without a cause as they are.
+
+        Args:
+            findings: all of them.
+            loops_apart: whether of those of one cause the first in each loop is meant, where no loop holds the other.
+        """
         groups: dict[Hashable, list[Finding]] = {}
         for finding in findings:
             groups.setdefault(finding.cause or finding.location, []).append(finding)
-        return [self._first(group) for group in groups.values()]
+        parts = (part for group in groups.values() for part in (self._by_loops(group) if loops_apart else [group]))
+        return [self._first(part) for part in parts]
+
+    def _by_loops(self, group: list[Finding]) -> Iterable[list[Finding]]:
+        """Findings in one function, those apart whose innermost loops stand beside one another."""
+        if len(group) == 1:
+            return [group]
+        loops = [_loops(self._sites[f.code, f.location]) for f in group]
+        innermost = {each[0] if each else None for each in loops}
+        parts: dict[Hashable, list[Finding]] = {}
+        for finding, around in zip(group, loops, strict=True):
+            outermost = next((loop for loop in reversed(around) if loop in innermost), None)
+            parts.setdefault(None if None in innermost else outermost, []).append(finding)
+        return parts.values()
 
     def merged(self, findings: Iterable[Finding]) -> list[Finding]:
         """Findings in order, each with those for which it stands."""
@@ -87,6 +105,19 @@ def _path(tree: Tree, node: cst.CSTNode) -> tuple[int, ...]:
             path.append(next(i for i, child in enumerate(children(above)) if child is node))
         node = above
     return tuple(reversed(path))
+
+
+def _loops(site: Site) -> list[int]:
+    """The loops that a place stands in, the innermost first, by their identity."""
+    if not isinstance(site, NodeSite):
+        return []
+    found: list[int] = []
+    node: cst.CSTNode | None = site.node
+    while node is not None:
+        if isinstance(node, (cst.For, cst.While)):
+            found.append(id(node))
+        node = site.unit.tree.parent(node)
+    return found
 
 
 def _function(violation: Violation) -> tuple[Hashable, str] | None:

@@ -296,6 +296,7 @@ class Group(Object):
     stepped: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which an optimizer last stepped them
     prepared: bool | None = fact(False, reset=True, same=SETTLED)
     """A backward pass has added to its gradients since the last step."""
+    loaded: bool = fact(False, join=EITHER, same=SETTLED)  #: they came out of a file, where it was trained before
     discarded: Hashable = fact(None, same=SETTLED)
     """The loop in which their gradients were last cleared, whatever the iteration.
 
@@ -323,8 +324,7 @@ class Group(Object):
     averages: int | None = fact(0, same=SETTLED)  #: whose gradients are summed: 1, 2 for several, -1 for others
     averaged_in: int = fact(0, join=GREATEST, same=SETTLED)  #: the iteration in which the first of them was added
     clipped: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which its gradients were last clipped
-    fed_at: Site | None = fact(None, same=SETTLED)
-    """Where, if that pass is known to have reached them."""
+    fed_at: Site | None = fact(None, same=SETTLED)  #: where, if that pass is known to have reached them
     cleared: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which they were last cleared, or may have been."""
     owner: object = None

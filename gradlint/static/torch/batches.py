@@ -309,12 +309,18 @@ class Loading:
             key = key.owner
         return isinstance(key, New) and key.what == "unpickled"
 
+    def is_from_file(self, value: Value) -> bool:
+        """Whether a value is what ``torch.load`` gave, or a part of that."""
+        return self._load_of(key_of(value)) is not None
+
+    def _load_of(self, key: Hashable) -> _Load | None:
+        while isinstance(key, (AttributeOf, ItemOf)):
+            key = key.owner
+        return self._loads.get(key)
+
     def is_module(self, value: Unknown, w: World) -> None:
         """Something unknown turns out to be a module: where it came out of a file, that holds one."""
-        key: Hashable = value.key
-        while isinstance(key, ItemOf):
-            key = key.owner
-        load = self._loads.get(key)
+        load = self._load_of(value.key) if not isinstance(value.key, AttributeOf) else None
         if load is not None:
             self._witness.send(events.ModuleLoaded(site=load.site, weights_only=load.weights_only), w, load.ctx)
 

@@ -13,7 +13,7 @@ from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.contents import reachable
+from gradlint.static.state.contents import reachable, united
 from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers, Results
 from gradlint.static.state.origins import AttributeOf, fresh
 from gradlint.static.state.provenance import looks_like_module
@@ -57,6 +57,8 @@ class _Call:
     trained: bool  #: a step was made with parameters of it before
     module: str
     groups: frozenset[int]  #: its parameters
+    graph: frozenset[int]  #: the segments behind its output
+    repeated: bool  #: it stands in a loop
     phase: Hashable = ()  #: what the call was made for, as :attr:`Context.phase` tells it
 
     @property
@@ -187,8 +189,6 @@ class Evaluation:
         """
         if self._witness.muted or before is None or _in_forward(ctx) or self._is_interacting(args, results):
             return
-        if any(self._tensors.requires_grad(value, results[0][0]) for value in args) if results else True:
-            return
         for world, value in results:
             obj = world.get(ref, Instance)
             if obj is None or obj.role is not roles.MODULE:
@@ -196,7 +196,7 @@ class Evaluation:
             acting = self._acting(ref, obj, world)
             if not before and acting.training is not True:
                 continue
-            if not (before and self._is_frozen(ref, world)):
+            if not (before and self._is_frozen(ref, value, world)):
                 self._watch(ref, obj, acting, value, before, world, ctx, site)
 
     def method_called(
@@ -242,15 +242,20 @@ class Evaluation:
             return obj
         return acting[0]
 
-    def _is_frozen(self, ref: Ref, w: World) -> bool:
-        """Whether no parameter of a module requires grad: it builds no graph of its own."""
+    def _is_frozen(self, ref: Ref, output: Value, w: World) -> bool:
+        """Whether no parameter of a module requires grad: it builds no graph of its own.
+
+        One without any may build layers in each forward pass.
+        """
         groups = [w.find(key) for key in self._modules.groups(ref, w)]
+        if not groups and any(self._tensors.requires_grad(part, w) for part in self._tensors.tensors_in([output], w)):
+            return False
         return all(isinstance(group, Group) and group.requires_grad is False for group in groups)
 
     def _is_trained(self, ref: Ref, w: World) -> bool:
-        """Whether a step was made before with parameters of a module, behind a backward pass."""
+        """Whether a step was made before with parameters of a module, behind a backward pass, or a file has them."""
         groups = (w.find(key) for key in self._modules.groups(ref, w))
-        return any(isinstance(group, Group) and group.stepped and group.fed for group in groups)
+        return any(isinstance(group, Group) and (group.loaded or (group.stepped and group.fed)) for group in groups)
 
     def _watch(
         self, ref: Ref, obj: Instance, acting: Instance, value: Value, grad: bool, w: World, ctx: Context, site: Site
@@ -263,15 +268,18 @@ class Evaluation:
                 return
             training = None
         presumed = grad and training is not False
-        if presumed and not ctx.iteration:
-            return  # a single look at a model costs nothing worth telling of
+        if presumed and not ctx.iteration and not training:
+            return  # a single look at a model costs nothing worth telling of, but in training mode it is wrong
         parts = self._tensors.tensors_in([*map(w.resolve, each_of(value)), *self._kept(ref, w)], w)
         if grad and all(_is_unrecorded(part, w) for part in parts):
             return  # the forward pass itself sees to it
         key = fresh()
         name = obj.cls.unit.name if obj.cls is not None else obj.name
         trained, groups = self._is_trained(ref, w), frozenset(self._modules.groups(ref, w))
-        self._calls[key] = _Call(tuple(ctx.way(site)), training, acting.mode_at, grad, trained, name, groups, ctx.phase)
+        graph = united(self._graphs.reached(part, w) for part in parts)
+        way = tuple(ctx.way(site))
+        repeated = bool(ctx.iteration)
+        self._calls[key] = _Call(way, training, acting.mode_at, grad, trained, name, groups, graph, repeated, ctx.phase)
         if presumed:
             self._presumed[key] = None
         for part in parts:
@@ -392,6 +400,7 @@ class Evaluation:
                 grad_enabled=known(call.grad),
                 copied=known(copied),
                 trained=known(True) if call.trained else unknown(),
+                single=key in self._presumed and not call.repeated,
                 set_at=call.set_at,
                 called_at=None if site == call.site else call.site,
                 within=site.unit.here if isinstance(site, NodeSite) else None,
@@ -399,8 +408,13 @@ class Evaluation:
             self._witness.send(event, w, ctx, call.occasion, (copied, call.module))
 
     def trained(self, root: Value, w: World) -> None:
-        """A backward pass started from a value: what it was computed from is no mere evaluation."""
-        self._withdraw(self._graphs.computed_from([root], w))
+        """A backward pass started from a value: what it was computed from is no mere evaluation.
+
+        But where the mode tells of one, an environment may have answered to its numbers: their graph is not walked.
+        """
+        keys, walked = self._graphs.computed_from([root], w), self._graphs.reached(root, w)
+        apart = self._graphs.told_by_numbers(keys) - self._presumed.keys()
+        self._withdraw(key for key in keys if key not in apart or not walked.isdisjoint(self._calls[key].graph))
 
     def stepped(self, groups: Iterable[int], w: World) -> None:
         """Parameters are about to be stepped: if no backward pass came before, one was forgotten."""

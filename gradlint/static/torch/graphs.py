@@ -79,6 +79,8 @@ class Graphs:
         """By the key of something unknown, the calls from whose outputs it was given something."""
         self._answered: Ledger[int, None] = self._ledgers.open()
         """The calls from whose outputs something unknown was given anything."""
+        self._lent: Ledger[int, None] = self._ledgers.open()
+        """Those of which it was given tensors that may carry the graph."""
         self._whole: Ledger[int, int] = self._ledgers.open()
         """By the segment of an item: that of the result it is an item of."""
         self._presumed: Ledger[int, None] = self._ledgers.open()  #: all of those
@@ -143,6 +145,9 @@ class Graphs:
         while isinstance(keeper, (AttributeOf, ItemOf)):
             keeper = keeper.owner
         new = self.computed_from(given, w)
+        for value in given:
+            if self._tensors.requires_grad(value, w) is not False:
+                self._lent |= dict.fromkeys(self.outputs_behind(value, w))
         held = self._held.get(keeper, frozenset()) | new
         self._answered |= dict.fromkeys(held)
         if new:
@@ -259,6 +264,10 @@ class Graphs:
     def answered(self, values: Iterable[Value], w: World) -> frozenset[int]:
         """The calls whose outputs code that cannot be followed was given, and answered to by what led to values."""
         return self.computed_from(values, w) & self._answered.keys() if self._answered else frozenset()
+
+    def told_by_numbers(self, calls: frozenset[int]) -> frozenset[int]:
+        """Those of some calls of whose outputs code that cannot be followed was given numbers alone."""
+        return (calls & self._answered.keys()) - self._lent.keys()
 
     def reduced(self, result: Value, values: Iterable[Value], w: World) -> Value:
         """``result``, a number or an array made from the mere values of ``values``."""

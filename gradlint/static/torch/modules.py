@@ -84,6 +84,8 @@ class Modules:
         obj = w.get(opaque, Instance)
         for key in obj.groups if obj is not None and self._loading.may_be_frozen(value) else ():
             w.write(key).requires_grad_set = True
+        for key in obj.groups if obj is not None and self._loading.is_from_file(value) else ():
+            w.write(key).loaded = True
         w.bound[value.key] = opaque
         return opaque
 

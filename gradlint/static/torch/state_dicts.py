@@ -28,7 +28,7 @@ from gradlint.static.state.values import (
 )
 from gradlint.static.state.world import World
 from gradlint.static.text.units import NodeSite
-from gradlint.static.torch.batches import OWN, SAVED
+from gradlint.static.torch.batches import OWN, SAVED, Loading
 from gradlint.static.torch.layer_containers import stands_for_others
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import LeftStatistics
@@ -46,6 +46,7 @@ class StateDicts:
 
     _modules: Modules
     _left_statistics: LeftStatistics
+    _loading: Loading
     _witness: Witness
 
     def taken(self, module: Ref, tensor: Tensor, w: World, site: Site) -> Value:
@@ -75,6 +76,8 @@ class StateDicts:
         """``module.load_state_dict(state)``: other state dicts of the module are those of the loaded state now."""
         groups = self._modules.groups(module, w)
         given = w.resolve(args.get(0, "state_dict") or NONE)
+        for key in groups if self._loading.is_from_file(given) else ():
+            w.write(key).loaded = True
         self._given(module, groups, given, w, ctx, site)
         for each in each_of(given):
             state = w.get(w.resolve(each), Mapping)
