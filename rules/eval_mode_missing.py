@@ -13,7 +13,8 @@ class EvalModeMissing(Rule):
     ## What it does
     Finds calls of a model that is known to be in training mode and to hold layers whose behaviour depends on it, where
     numbers, labels, probabilities or losses are made of the output, or it is printed. The call is made under
-    `torch.no_grad()`, or no backward pass reaches the output and the model was trained before in the same program.
+    `torch.no_grad()`, or no backward pass reaches the output and the model was trained before, in the same program or
+    in that which wrote the file of its weights.
 
     ## Why is this bad
     Dropout stays active, so that the result is random and too low. Batch normalization uses the statistics of

@@ -18,10 +18,10 @@ class EvalWithoutNoGrad(Rule):
 
     ## What it does
     Finds calls of a model, with gradients enabled, whose output is only measured, shown or saved: turned into numbers,
-    labels or images. No backward pass reaches it. The model is in evaluation mode, or it was trained before in the same
-    program: then the use of the output tells that it is evaluated, also where training and evaluation share the code
-    (`for phase in ("train", "val")`). Of several in a function the first is reported, or the first in each of its
-    loops.
+    labels or images. No backward pass reaches it. The model is in evaluation mode, or it was trained before, in the
+    same program or in that which wrote the file of its weights: then the use of the output tells that it is evaluated,
+    also where training and evaluation share the code (`for phase in ("train", "val")`). Of several in a function the
+    first is reported, or the first in each of its loops.
 
     ## Why is this bad
     Every operation saves what a backward pass would need, and none comes. `eval()` does not prevent that: it only

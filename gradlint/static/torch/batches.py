@@ -313,6 +313,10 @@ class Loading:
         """Whether a value is what ``torch.load`` gave, or a part of that."""
         return self._load_of(key_of(value)) is not None
 
+    def is_whole(self, value: Unknown) -> bool:
+        """Whether an unknown value is what ``torch.load`` gave, or an item of that, which may be a model."""
+        return not isinstance(value.key, AttributeOf) and self.is_from_file(value)
+
     def _load_of(self, key: Hashable) -> _Load | None:
         while isinstance(key, (AttributeOf, ItemOf)):
             key = key.owner
@@ -320,7 +324,7 @@ class Loading:
 
     def is_module(self, value: Unknown, w: World) -> None:
         """Something unknown turns out to be a module: where it came out of a file, that holds one."""
-        load = self._load_of(value.key) if not isinstance(value.key, AttributeOf) else None
+        load = self._load_of(value.key) if self.is_whole(value) else None
         if load is not None:
             self._witness.send(events.ModuleLoaded(site=load.site, weights_only=load.weights_only), w, load.ctx)
 

@@ -124,6 +124,7 @@ class Modules:
         frozen = tensor.requires_grad is False and not tensor.structured
         set_so = frozen or (before is not None and self._loading.may_be_frozen(before))
         fresh_group = Group(False if frozen else None, opaque=True, made_at=site, requires_grad_set=set_so)
+        fresh_group.loaded = before is not None and self._loading.is_from_file(before)
         groups = tensor.deps or [w.new(fresh_group).id]
         module = Instance(role=roles.MODULE, opaque=True, training=None, device=tensor.device, made_at=tensor.made_at)
         module.groups = frozenset(groups)
@@ -146,6 +147,8 @@ class Modules:
         """What is called: what was taken for a tensor, or was moved to a device, is a module then."""
         if isinstance(callee, Unknown):
             self._loading.is_module(callee, w)
+            if callee.key not in w.bound and (MOVED, callee.key) not in w.bound and self._loading.is_whole(callee):
+                return self.taken_for_one(callee, w, site)
         moved = w.bound.get((MOVED, callee.key)) if isinstance(callee, Unknown) else callee
         if not isinstance(moved, Ref):
             return callee
