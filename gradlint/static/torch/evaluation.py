@@ -185,11 +185,13 @@ class Evaluation:
     ) -> None:
         """A module was called from outside of any forward, with grad mode ``before``.
 
-        Inputs that require grad are those of attacks and saliency maps.
+        Inputs that carry a graph are those of attacks, or outputs of other modules.
         """
         if self._witness.muted or before is None or _in_forward(ctx) or self._is_interacting(args, results):
             return
         for world, value in results:
+            if any(self._graphs.is_computed(given, world) for given in args):
+                return
             obj = world.get(ref, Instance)
             if obj is None or obj.role is not roles.MODULE:
                 continue

@@ -230,6 +230,11 @@ class Graphs:
         """When a segment was made: that of an item is numbered when it is asked for, and made with the whole."""
         return self.made(self._whole[segment]) if segment in self._whole else segment
 
+    def is_computed(self, value: Value, w: World) -> bool:
+        """Whether a value requires grad and is no leaf: what is one may require it for nothing."""
+        tensor = w.get(w.resolve(value), Tensor)
+        return bool(self._tensors.requires_grad(value, w)) and (tensor is None or tensor.is_leaf is not True)
+
     def of_known(self, value: Value, w: World) -> frozenset[int]:
         """The segments of the tensors in ``value``, without presumed ones."""
         tensors = (w.get(part, Tensor) for part in self._tensors.tensors_in([value], w))
