@@ -136,7 +136,8 @@ class Attributes:
         special = self._domain.attributes.get_of_unknown(owner, name, w, ctx, site)
         if special is not None:
             return special
-        value = w.resolve(attribute)
+        stored = w.stored(AttributeOf(owner.key, name))
+        value = w.resolve(attribute) if stored is None else stored
         part = self._domain.attributes.part_of_unknown(value, w) if isinstance(value, Unknown) else None
         return value if part is None else part
 
@@ -273,7 +274,7 @@ class Attributes:
         elif isinstance(owner, Unknown):
             if self._domain.attributes.set_of_unknown(owner, name, value, w, ctx, site):
                 return
-            w.remember(AttributeOf(owner.key, name), value)
+            w.store(AttributeOf(owner.key, name), value)
             self._domain.escapes.kept(owner, w.resolve(value), w)
         elif isinstance(owner, Namespace):
             frame = w.modules.get(owner.module)

@@ -248,6 +248,8 @@ class Collections:
             if holder is not None:
                 return self._attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
+            if (stored := w.stored(ItemOf(owner.key, key_of(index)))) is not None:
+                return stored
             item = Unknown(computed(ItemOf(owner.key, key_of(index))), "", owner.deps)
             name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
             return known_by(known_by(item, name), owner.hint)

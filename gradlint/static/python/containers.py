@@ -281,7 +281,7 @@ class Filling:
         elif isinstance(obj, Instance) and isinstance(owner, Ref):
             self._domain.items.set_in(owner, obj, index, value, w, site)
         elif isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
-            w.remember(ItemOf(owner.key, key_of(index)), value)
+            w.store(ItemOf(owner.key, key_of(index)), value)
 
     def _set_slice(self, owner: Ref, index: slice, value: Value, w: World, ctx: Context, site: Site) -> None:
         """``owner[:] = value`` for a list: all that it held is gone; of another slice, some may be."""

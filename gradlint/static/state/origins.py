@@ -213,6 +213,13 @@ class ItemOf(NamedTuple):
     kind: Literal["item"] = "item"
 
 
+class Stored(NamedTuple):
+    """The place in something unknown that a value was stored in: what was read from there before is another."""
+
+    place: Hashable  #: an :class:`AttributeOf` or an :class:`ItemOf`
+    kind: Literal["stored"] = "stored"
+
+
 class ElementOf(NamedTuple):
     """What an iteration over something gives."""
 

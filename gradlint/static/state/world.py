@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from gradlint.static.knowledge.roles import Role
 from gradlint.static.state.comparisons import Assumed
-from gradlint.static.state.origins import Comparison, fresh
+from gradlint.static.state.origins import Comparison, Stored, fresh
 from gradlint.static.state.values import (
     Assumptions,
     Choice,
@@ -242,17 +242,14 @@ class World:
         assert isinstance(value, Ref)
         return getattr(self.find(value.id), "age", 0) or value.id
 
-    def remember(self, key: Hashable, value: Value) -> None:
-        """Let what has this key, and was unknown, be ``value``, unless that is made of the unknown itself."""
-        value = self.resolve(value)
-        if not self._made_of(value, key):
-            self.bound[key] = value
+    def store(self, place: Hashable, value: Value) -> None:
+        """Let what is read at a place in something unknown be ``value`` from now on."""
+        self.bound[Stored(place)] = self.resolve(value)
 
-    def _made_of(self, value: Value, key: Hashable) -> bool:
-        value = self.resolve(value)
-        if type(value) is Choice:
-            return value.key == key or any(self._made_of(each, key) for each in value.alternatives)
-        return type(value) is Unknown and value.key == key
+    def stored(self, place: Hashable) -> Value | None:
+        """What was stored last at a place in something unknown; None if nothing was."""
+        known = self.bound.get(Stored(place))
+        return None if known is None else self.resolve(known)
 
     def resolve(self, value: Value) -> Value:
         """``value``, or what it has turned out to be in this world."""

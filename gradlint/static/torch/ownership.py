@@ -15,7 +15,7 @@ from gradlint.static.python.attributes import DeferredAttributes
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import reachable
 from gradlint.static.state.liveness import Liveness
-from gradlint.static.state.origins import AttributeOf, ItemOf, fresh
+from gradlint.static.state.origins import AttributeOf, ItemOf, Stored, fresh
 from gradlint.static.state.values import (
     Choice,
     Const,
@@ -432,6 +432,8 @@ def inside(key: Hashable) -> tuple[Ref | None, list[str]]:
                 names.insert(0, name)
             case ItemOf(owner, Const(int(index))) if index >= 0:  # whatever their number, that is the one
                 names.insert(0, str(index))
+            case Stored(owner):
+                pass
             case _:
                 return None, names
         if isinstance(owner, Ref):
