@@ -100,6 +100,22 @@ OTHERWISE = {
         "with gradients and in training mode, any call may belong to the training"
     ),
     "eval_mode_missing-tested in the mode it was trained in": "one call may belong to the training",
+    "eval_mode_missing-a single test after the training": "one call may belong to the training",
+    "eval_mode_missing-weights that came out of a file": (
+        "with gradients and in training mode, any call may belong to the training"
+    ),
+    "eval_without_no_grad-weights that came out of a file were trained before": (
+        "with gradients and in training mode, any call may belong to the training"
+    ),
+    "eval_without_no_grad-the inputs of a test require grad for nothing": (
+        "to the guard, inputs that require grad are those of attacks"
+    ),
+    "eval_without_no_grad-the first in each loop of a function is told": "the guard tells of each",
+    "parameter_data_mutation-an initializer that is given the data of a parameter": (
+        "the guard does not see what initializers of torch are given"
+    ),
+    "parameter_data_mutation-a function that another one of its name replaces": "nothing calls the function",
+    "unregistered_modules-a class that another one of its name replaces": "nothing builds the class",
     "eval_mode_missing-a model just loaded": "one call that is compared with nothing is no evaluation yet",
     "eval_mode_missing-some layers of a model that was trained": "what is compared with nothing is no evaluation",
     "eval_mode_missing-tested in training mode, which another test has saved and restored": (

@@ -154,7 +154,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.GradientsClipped: (Feature.CLIPS | Feature.GRADIENT,),
     events.TrainMode: (Feature.MODE,),
     events.EvalMode: (Feature.MODE,),
-    events.OutputMeasured: (Feature.MODE | Feature.GRAD_MODE,),
+    events.OutputMeasured: (Feature.MODE | Feature.GRAD_MODE | Feature.PICKLE,),
     events.InputFed: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.InputDone: (Feature.REQUIRES_GRAD | Feature.VARIABLE,),
     events.LossCalled: (Feature.LOSS,),
